@@ -9,9 +9,10 @@ use crate::cargo::{Call, cargo, metadata, root};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 16] = [
+const BENCHES: [(&str, &str); 17] = [
     ("haft", "core"),
     ("haft", "search"),
+    ("haft-journal", "turns"),
     ("haft-mcp", "serve"),
     ("haft-policy", "rules"),
     ("haft-provider", "definitions"),

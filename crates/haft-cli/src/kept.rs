@@ -224,7 +224,7 @@ impl Keeping {
 
     /// The conversation begins with this, or begins again.
     pub(crate) fn begins(&self, conversation: &Conversation) {
-        self.note(Record::Items { from: 0, items: conversation.items().to_vec() });
+        Keeper::items(self, 0, conversation.items());
     }
 
     /// The session ended by itself.
@@ -291,7 +291,9 @@ impl Keeper for Keeping {
     }
 
     fn replied(&self, turn: u64, items: &[Value]) {
-        self.note(Record::Reply { turn, items: items.to_vec() });
+        if let Err(error) = self.journal.reply(turn, items) {
+            self.failed(&error);
+        }
     }
 
     fn spent(&self, turn: u64, usage: &Cost) {
@@ -321,7 +323,7 @@ impl Keeper for Keeping {
             if !files.is_empty() {
                 self.note(Record::Seen { files });
             }
-            if let Err(error) = self.journal.settle().await {
+            if let Err(error) = self.journal.turn_over().await {
                 self.failed(&error);
             }
         })

@@ -33,6 +33,15 @@ pub(crate) fn items(from: usize, items: &[Value]) -> Vec<u8> {
     json
 }
 
+/// A message of the model that is whole.
+pub(crate) fn reply(turn: u64, items: &[Value]) -> Vec<u8> {
+    let mut json = begin("reply");
+    field(&mut json, "turn", &turn);
+    field(&mut json, "items", items);
+    json.push(b'}');
+    json
+}
+
 /// A call that is about to run, without its end: [`files`] follows.
 pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
     let mut json = begin("intent");

@@ -102,12 +102,34 @@ impl Journal {
         self.queue(encode::items(from, items))
     }
 
+    /// Notes that the model's message is whole; returns at once.
+    ///
+    /// # Errors
+    /// The journal can't be written now.
+    pub fn reply(&self, turn: u64, items: &[Value]) -> Result<(), RecordError> {
+        self.queue(encode::reply(turn, items))
+    }
+
     fn queue(&self, json: Vec<u8>) -> Result<(), RecordError> {
         self.0.writer.put(Job::Json(json), Until::Queued).map(drop).map_err(failed)
     }
 
-    /// Returns when everything that was noted survives this process: at the end of a turn. It is on the disk a moment
-    /// later, with the next intent or by itself; at once where everything is.
+    /// Notes that a turn is over: what was noted is written and synced with the next intent, or by itself in a moment.
+    /// Nobody waits for that, unless everything is to be on the disk at once.
+    ///
+    /// # Errors
+    /// The journal can't be written now.
+    pub async fn turn_over(&self) -> Result<(), RecordError> {
+        let until = match self.0.durability {
+            Durability::Off => Until::Queued,
+            Durability::Batch => Until::Over,
+            Durability::Call => Until::Synced,
+        };
+        self.put(Job::Json(encode::record(&Record::note("turn"))), until).await
+    }
+
+    /// Returns when everything that was noted survives this process. It is on the disk a moment later, with the next intent
+    /// or by itself; at once where everything is.
     ///
     /// # Errors
     /// It does not.
@@ -166,7 +188,7 @@ impl Recorder for Journal {
         Box::pin(async move {
             let until = match (intent.side_effects, self.0.durability) {
                 (_, Durability::Call) => Until::Synced,
-                (true, _) => Until::Queued,
+                (true, _) => Until::Passed,
                 (false, _) => Until::Idle,
             };
             let ended = Ended {

@@ -28,11 +28,13 @@ mod journal;
 pub mod limits;
 mod line;
 mod past;
+mod pen;
 mod read;
 mod record;
 mod recover;
 mod redact;
 mod store;
+mod told;
 mod writer;
 
 pub use self::disk::{Disk, RealDisk, sha256};

@@ -6,8 +6,11 @@
 use std::io;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 use crate::line::{self, Fault};
-use crate::record::Stamped;
+use crate::record::{Record, Stamped};
 
 /// What was in a journal.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,8 +64,38 @@ pub fn parse(bytes: &[u8]) -> Kept {
 }
 
 /// The record of a line.
+///
+/// What was said is nearly all of a long journal. It is read as what it is: a record that could be of any kind is first
+/// read as something of no kind, and then once more.
 pub(crate) fn whole(json: &[u8]) -> Result<Stamped, Fault> {
-    serde_json::from_slice(json).map_err(|_| Fault::Unknown)
+    let read =
+        match line::kind(json) {
+            Some((_, b"items", _)) => serde_json::from_slice(json)
+                .map(|Said { n, at, from, items }| Stamped { n, at, record: Record::Items { from, items } }),
+            Some((_, b"reply", _)) => serde_json::from_slice(json).map(|Replied { n, at, turn, items }| {
+                Stamped { n, at, record: Record::Reply { turn, items } }
+            }),
+            _ => serde_json::from_slice(json),
+        };
+    read.map_err(|_| Fault::Unknown)
+}
+
+/// [`Record::Items`] with its stamp.
+#[derive(Deserialize)]
+struct Said {
+    n: u64,
+    at: u64,
+    from: usize,
+    items: Vec<Value>,
+}
+
+/// [`Record::Reply`] with its stamp.
+#[derive(Deserialize)]
+struct Replied {
+    n: u64,
+    at: u64,
+    turn: u64,
+    items: Vec<Value>,
 }
 
 /// The lines of a journal that have their end: where each begins, and its JSON if its checksum fits.
@@ -86,5 +119,28 @@ impl<'a> Iterator for Lines<'a> {
         let end = memchr::memchr(b'\n', rest)?;
         self.at += end + 1;
         Some((at as u64, line::open(&rest[..end])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_read_like_any_other_record() {
+        let items = vec![json!({"role": "user", "content": [{"type": "text", "text": "hi"}]}), json!(1.5)];
+        for record in [Record::Items { from: 3, items: items.clone() }, Record::Reply { turn: 9, items }] {
+            let stamped = Stamped { n: 7, at: 12, record };
+            let mut line = Vec::new();
+            line::put(&mut line, (7, 12), &crate::encode::record(&stamped.record));
+            let json = line::open(&line[..line.len() - 1]).unwrap();
+            assert_eq!(whole(json), Ok(stamped.clone()));
+            assert_eq!(serde_json::from_slice::<Stamped>(json).unwrap(), stamped);
+        }
+        for bad in ["\"items\",\"from\":-1,\"items\":[]", "\"items\",\"items\":[]", "\"reply\",\"turn\":1"] {
+            assert_eq!(whole(format!("{{\"n\":1,\"at\":2,\"is\":{bad}}}").as_bytes()), Err(Fault::Unknown));
+        }
     }
 }

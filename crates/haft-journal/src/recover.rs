@@ -164,7 +164,7 @@ impl Recovered {
 
     /// The same from the bytes of a journal, without reading what doesn't count any more: calls of turns that are over, and
     /// conversations that were begun again. Says too up to where there are whole lines, and the number of the next one.
-    pub(crate) fn read(bytes: &[u8]) -> (Recovered, u64, u64) {
+    pub fn read(bytes: &[u8]) -> (Recovered, u64, u64) {
         let mut lines = Lines::of(bytes);
         let mut found: Vec<Found<'_>> = Vec::new();
         let (mut next, mut is_damaged) = (0, false);

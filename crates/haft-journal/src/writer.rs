@@ -1,13 +1,15 @@
-//! The thread that writes: everything that waits goes to the disk in one piece, with one sync for all who need it.
+//! Who writes, and when: everything that waits goes to the disk in one piece, with one sync for all who need it.
 //!
-//! Looking at files, the JSON of results and the disk are this thread's work. It is woken for what has to be there soon:
-//! what calls that change nothing leave waits for that, or for a moment, so that fifty of them are one write. A write that failed is undone by cutting the file to the last whole line, and may be tried again: a
-//! full disk can have room later. A *sync* that failed can't: the kernel may have dropped what it couldn't write, so
-//! nothing that follows could be trusted, and the journal takes no more.
+//! There is one [`Pen`]. Who brings something that has to be there now takes it, if it is free and the disk was quick the
+//! last time, and writes in the place: to wake another thread and be woken by it costs as much as a quick disk does. In
+//! every other case it is the journal's own thread that writes, and who waits is told: a slow disk holds up nobody else.
+//! Behind that, the thread looks after what nobody waits for: what calls that change nothing leave waits for company, a
+//! moment at most, so that fifty of them are one write. What left the queue did so under the pen: lines are in the order
+//! in which they were noted.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,15 +17,18 @@ use tokio::sync::oneshot;
 
 use crate::disk::{self, Disk};
 use crate::encode::{self, Ended};
-use crate::limits::{COPIED_BYTES_MAX, LINE_BYTES_MAX, LOOKED_FILES_MAX, QUEUE_BYTES_MAX};
-use crate::line;
-use crate::record::Record;
+use crate::limits::{LOOKED_FILES_MAX, QUEUE_BYTES_MAX};
+use crate::pen::{Entry, Pen};
 use crate::redact::Redactor;
 
-/// How long records that may be lost with the process wait for company.
-const IDLE_PAUSE: Duration = Duration::from_millis(10);
-/// How long what was settled waits for the next sync before it gets one of its own.
-const SETTLE_PAUSE: Duration = Duration::from_millis(25);
+/// How long records that may be lost with the process wait for company, and how long what was settled waits for the next
+/// sync before it gets one of its own.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How much is written in the place, without another thread, in bytes.
+const LIGHT_BYTES_MAX: usize = 128 * 1024;
+/// How many files are looked at in the place, and how long the longest of them is.
+const LIGHT_FILES_MAX: usize = 4;
+const LIGHT_FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Something to write.
 pub(crate) enum Job {
@@ -37,10 +42,16 @@ pub(crate) enum Job {
 /// When something counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Until {
-    /// It is in the queue, and waits there for what follows, a moment at most: it may be lost with the process.
+    /// It is in the queue, and waits there for what follows, a moment at most: it may be lost with the process. Not taken
+    /// while the journal can't be written.
     Idle,
-    /// It is in the queue, and goes to the system as soon as can be.
+    /// The same, and it is kept until it can be written.
     Queued,
+    /// The same; and once it is written the disk has it with the next sync, or after a moment in which nothing else is to
+    /// be written.
+    Over,
+    /// It goes to the system now; if somebody else writes just then, soon.
+    Passed,
     /// The system has it; it survives this process.
     Written,
     /// The same; and the disk has it with the next sync, or after a moment in which nothing else is to be written.
@@ -62,8 +73,14 @@ struct Waiting {
 struct Queue {
     jobs: VecDeque<Waiting>,
     bytes: usize,
+    /// How many jobs there were, to see that none came for a while.
+    count: u64,
     /// Whether something among the jobs doesn't wait for what follows.
     urgent: bool,
+    /// Something that was settled is not on the disk yet.
+    unsynced: bool,
+    /// The thread sleeps until it is woken.
+    asleep: bool,
     closed: bool,
     /// What is wrong, if the last write failed.
     trouble: Option<String>,
@@ -71,6 +88,8 @@ struct Queue {
 
 struct Shared {
     queue: Mutex<Queue>,
+    /// Taken before the queue, never while that is held.
+    pen: Mutex<Pen>,
     wake: Condvar,
 }
 
@@ -79,9 +98,121 @@ impl Shared {
         // The lock guards plain values; a panic between two of them leaves nothing half done.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn pen(&self) -> MutexGuard<'_, Pen> {
+        self.pen.lock().unwrap_or_else(|poisoned| dropped(poisoned.into_inner()))
+    }
+
+    /// The pen, if nobody has it.
+    fn free_pen(&self) -> Option<MutexGuard<'_, Pen>> {
+        match self.pen.try_lock() {
+            Ok(pen) => Some(pen),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(poisoned)) => Some(dropped(poisoned.into_inner())),
+        }
+    }
+
+    /// Writes everything that waits, and last what is brought.
+    fn write(&self, pen: &mut Pen, brought: Option<Waiting>, mut syncs: bool) -> Result<(), String> {
+        let mut jobs = {
+            let mut queue = self.queue();
+            queue.urgent = false;
+            std::mem::take(&mut queue.jobs)
+        };
+        let waited: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
+        jobs.extend(brought);
+        let settles = jobs.iter().any(|waiting| matches!(waiting.until, Until::Over | Until::Settled));
+        syncs |= jobs.iter().any(|waiting| waiting.until == Until::Synced);
+        let mut done = Vec::new();
+        let entries = jobs.into_iter().map(|waiting| {
+            done.extend(waiting.done);
+            Entry { json: json(waiting.job), at: waiting.at, keeps: waiting.until <= Until::Passed }
+        });
+        let written = pen.write(entries, syncs);
+        {
+            let mut queue = self.queue();
+            queue.bytes -= waited;
+            let is_over = (syncs && written.is_ok()) || pen.is_lost();
+            queue.unsynced = (queue.unsynced || settles) && !is_over;
+            queue.trouble = written.clone().err();
+        }
+        for done in done {
+            // Nobody may be waiting any more.
+            let _ = done.send(written.clone());
+        }
+        written
+    }
+
+    /// Waits until there is something to do: to write, or to sync what was settled. Says whether it was the last time.
+    fn next(&self) -> bool {
+        let mut queue = self.queue();
+        loop {
+            if queue.closed || queue.urgent {
+                return queue.closed;
+            }
+            if queue.asleep {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let count = queue.count;
+            let calm = |queue: &mut Queue| !queue.urgent && !queue.closed;
+            let waited = self.wake.wait_timeout_while(queue, PAUSE, calm);
+            let passed;
+            (queue, passed) = waited.unwrap_or_else(PoisonError::into_inner);
+            let quiet = passed.timed_out() && queue.count == count;
+            let is_time = passed.timed_out() && !queue.jobs.is_empty();
+            if is_time || (quiet && queue.unsynced) {
+                return queue.closed;
+            }
+            queue.asleep = quiet;
+        }
+    }
+
+    /// Whether what has to be there now may be written in the place: not if much waits before it, or something that was left
+    /// to the thread; nor if it is too late.
+    fn takes_here(&self, until: Until) -> bool {
+        let mut queue = self.queue();
+        if queue.closed || queue.urgent || queue.bytes > LIGHT_BYTES_MAX {
+            return false;
+        }
+        queue.count += 1;
+        // What is settled is synced by the thread.
+        if until == Until::Settled && std::mem::take(&mut queue.asleep) {
+            self.wake.notify_one();
+        }
+        true
+    }
+
+    /// What the thread does.
+    fn run(&self) {
+        loop {
+            let last = self.next();
+            let mut pen = self.pen();
+            // What can't be written the last time is tried once more, and that is all.
+            for _ in 0..1 + usize::from(last) {
+                let (empty, unsynced) = {
+                    let queue = self.queue();
+                    (queue.jobs.is_empty() && !(last && pen.has_unwritten()), queue.unsynced)
+                };
+                if !empty || unsynced {
+                    // Who waits is told, and all others by the trouble that is noted.
+                    let _ = self.write(&mut pen, None, last || empty);
+                }
+            }
+            if last {
+                return;
+            }
+        }
+    }
 }
 
-/// The writing thread, and the way to it.
+/// The pen of somebody who panicked while they wrote: nobody knows what is in the file.
+fn dropped(mut pen: MutexGuard<'_, Pen>) -> MutexGuard<'_, Pen> {
+    pen.lose("the journal was left in the middle of a write; it takes no more");
+    pen
+}
+
+/// The way to the pen, and the thread that has it when nobody else does.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -90,43 +221,44 @@ pub(crate) struct Writer {
 impl Writer {
     /// Starts to write at the end of this file, which has `length` bytes and `next` whole lines.
     ///
-    /// With `safe`, the place of the file itself is made safe first.
+    /// With `safe`, the place of the file itself is made safe soon.
     pub(crate) fn start(
         disk: Box<dyn Disk>,
-        (length, next): (u64, u64),
+        at: (u64, u64),
         redactor: Redactor,
         safe: bool,
     ) -> std::io::Result<Writer> {
-        let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
-        let pen = Pen {
-            shared: shared.clone(),
-            disk,
-            length,
-            next,
-            redactor,
-            lost: None,
-            unwritten: Vec::new(),
-            unsynced: safe,
-        };
-        let thread =
-            std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || pen.write())?;
+        let queue = Queue { unsynced: safe, ..Queue::default() };
+        let pen = Pen::at(disk, at, redactor);
+        let shared =
+            Arc::new(Shared { queue: Mutex::new(queue), pen: Mutex::new(pen), wake: Condvar::new() });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || own.run())?;
         Ok(Writer { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Queues a job; what is returned tells when it is as safe as was asked for.
+    /// Takes a job; what is returned tells when it is as safe as was asked for. Nothing is, if it is already.
     pub(crate) fn put(
         &self,
         job: Job,
         until: Until,
     ) -> Result<Option<oneshot::Receiver<Result<(), String>>>, String> {
         let bytes = size(&job);
-        let (done, receiver) = match until {
-            Until::Idle | Until::Queued => (None, None),
-            _ => {
-                let (done, receiver) = oneshot::channel();
-                (Some(done), Some(receiver))
-            }
-        };
+        let mut waiting = Waiting { job, at: now(), bytes, until, done: None };
+        let syncs = until == Until::Synced;
+        let here = until >= Until::Passed && bytes <= LIGHT_BYTES_MAX && is_light(&waiting.job);
+        if here
+            && let Some(mut pen) = self.shared.free_pen()
+            && pen.is_quick(syncs)
+            && self.shared.takes_here(until)
+        {
+            return self.shared.write(&mut pen, Some(waiting), false).map(|()| None);
+        }
+        let mut receiver = None;
+        if until > Until::Passed {
+            let (done, told) = oneshot::channel();
+            (waiting.done, receiver) = (Some(done), Some(told));
+        }
         let mut queue = self.shared.queue();
         if queue.closed {
             return Err("the journal is closed".to_owned());
@@ -134,15 +266,16 @@ impl Writer {
         if queue.bytes + bytes > QUEUE_BYTES_MAX {
             return Err(format!("the disk doesn't keep up: {} bytes wait for it", queue.bytes));
         }
-        let trouble = queue.trouble.clone().filter(|_| until <= Until::Queued);
+        let trouble = queue.trouble.clone().filter(|_| until <= Until::Passed);
         if let (Until::Idle, Some(trouble)) = (until, &trouble) {
             return Err(trouble.clone());
         }
         queue.bytes += bytes;
-        // Whoever begins to wait wakes the thread, and so does the first who can't; those between cost nothing.
-        let wakes = queue.jobs.is_empty() || (until > Until::Idle && !queue.urgent);
-        queue.urgent |= until > Until::Idle;
-        queue.jobs.push_back(Waiting { job, at: now(), bytes, until, done });
+        queue.count += 1;
+        // Whoever begins to wait wakes the thread, and so does the first after a while; those between cost nothing.
+        let wakes = std::mem::take(&mut queue.asleep) || (until >= Until::Passed && !queue.urgent);
+        queue.urgent |= until >= Until::Passed;
+        queue.jobs.push_back(waiting);
         drop(queue);
         if wakes {
             self.shared.wake.notify_one();
@@ -169,167 +302,6 @@ impl Drop for Writer {
     }
 }
 
-/// What the thread has.
-struct Pen {
-    shared: Arc<Shared>,
-    disk: Box<dyn Disk>,
-    /// Up to here there are whole lines.
-    length: u64,
-    /// The number of the next line.
-    next: u64,
-    redactor: Redactor,
-    /// Why nothing can be written any more.
-    lost: Option<String>,
-    /// What could not be written and still has to be: nobody waits for it.
-    unwritten: Vec<Entry>,
-    /// Something that was settled is not on the disk yet.
-    unsynced: bool,
-}
-
-impl Pen {
-    fn write(mut self) {
-        loop {
-            let (jobs, closed) = self.next_jobs();
-            let last = closed && jobs.is_empty();
-            if last && self.unwritten.is_empty() && !self.unsynced {
-                return;
-            }
-            let bytes: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
-            // Without jobs it is time for what was settled.
-            let sync = closed || jobs.is_empty() || jobs.iter().any(|waiting| waiting.until == Until::Synced);
-            self.unsynced |= jobs.iter().any(|waiting| waiting.until == Until::Settled);
-            let mut done = Vec::with_capacity(jobs.len());
-            let written = self.all(jobs, sync, &mut done);
-            {
-                let mut queue = self.shared.queue();
-                queue.bytes -= bytes;
-                queue.trouble = written.clone().err();
-            }
-            for done in done {
-                // Nobody may be waiting any more.
-                let _ = done.send(written.clone());
-            }
-            if last {
-                // It was tried once more, and that was all.
-                return;
-            }
-        }
-    }
-
-    /// Waits for something to write; nothing if it is time to sync. Says too whether there will be no more.
-    fn next_jobs(&self) -> (VecDeque<Waiting>, bool) {
-        let woken = |queue: &mut Queue| !queue.urgent && !queue.closed;
-        let mut queue = self.shared.queue();
-        if self.unsynced {
-            let quiet = |queue: &mut Queue| queue.jobs.is_empty() && !queue.closed;
-            let waited = self.shared.wake.wait_timeout_while(queue, SETTLE_PAUSE, quiet);
-            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if queue.jobs.is_empty() {
-                return (VecDeque::new(), queue.closed);
-            }
-        }
-        while queue.jobs.is_empty() && !queue.closed {
-            queue = self.shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-        let waited = self.shared.wake.wait_timeout_while(queue, IDLE_PAUSE, woken);
-        queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        queue.urgent = false;
-        (std::mem::take(&mut queue.jobs), queue.closed)
-    }
-
-    /// Writes all or nothing of it. What nobody waits for is kept and written first the next time; whoever waits is told,
-    /// and what they wanted to do is not done.
-    fn all(
-        &mut self,
-        jobs: VecDeque<Waiting>,
-        sync: bool,
-        done: &mut Vec<oneshot::Sender<Result<(), String>>>,
-    ) -> Result<(), String> {
-        let mut entries = std::mem::take(&mut self.unwritten);
-        for waiting in jobs {
-            let keeps = waiting.done.is_none();
-            done.extend(waiting.done);
-            let json = self.redactor.clean_json(json(waiting.job));
-            entries.push(Entry { json, at: waiting.at, keeps });
-        }
-        let written = self.append(&entries, sync);
-        if written.is_err() {
-            self.unwritten = entries.into_iter().filter(|entry| entry.keeps).collect();
-            let bytes: usize = self.unwritten.iter().map(|entry| entry.json.len()).sum();
-            if bytes > QUEUE_BYTES_MAX && self.lost.is_none() {
-                self.lost =
-                    Some("the journal could not be written for too long; it takes no more".to_owned());
-            }
-            if self.lost.is_some() {
-                self.unwritten.clear();
-            }
-        }
-        written
-    }
-
-    fn append(&mut self, entries: &[Entry], sync: bool) -> Result<(), String> {
-        if let Some(lost) = &self.lost {
-            return Err(lost.clone());
-        }
-        let mut next = self.next;
-        let mut length = 0;
-        let mut lines = Vec::new();
-        let mut appended = Ok(());
-        for entry in entries {
-            let stamp = (next, entry.at);
-            match entry.json.len() {
-                // As it is, without another copy.
-                bytes if (COPIED_BYTES_MAX..=LINE_BYTES_MAX).contains(&bytes) => {
-                    line::begin(&mut lines, stamp, &entry.json);
-                    length += lines.len() + bytes;
-                    appended = self.disk.append(&lines).and_then(|()| self.disk.append(&entry.json));
-                    lines.clear();
-                    lines.push(b'\n');
-                }
-                bytes if bytes > LINE_BYTES_MAX => {
-                    let note = Record::note(format!("a record of {bytes} bytes was too long to keep"));
-                    line::put(&mut lines, stamp, &encode::record(&note));
-                }
-                _ => line::put(&mut lines, stamp, &entry.json),
-            }
-            next += 1;
-            if appended.is_err() {
-                break;
-            }
-        }
-        length += lines.len();
-        if !lines.is_empty() {
-            appended = appended.and_then(|()| self.disk.append(&lines));
-        }
-        if let Err(error) = appended {
-            if let Err(worse) = self.disk.cut(self.length) {
-                self.lost = Some(format!("the journal could not be written ({error}) nor mended ({worse})"));
-            }
-            return Err(format!("the journal could not be written: {error}"));
-        }
-        self.length += length as u64;
-        self.next = next;
-        if sync {
-            self.unsynced = false;
-        }
-        if sync && let Err(error) = self.disk.sync() {
-            let words =
-                format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
-            self.lost = Some(words.clone());
-            return Err(words);
-        }
-        Ok(())
-    }
-}
-
-/// What becomes a line.
-struct Entry {
-    json: Vec<u8>,
-    at: u64,
-    /// Whether nobody waits for it, so that it is kept when it can't be written.
-    keeps: bool,
-}
-
 /// The JSON of a job, with what has to be looked at for it.
 fn json(job: Job) -> Vec<u8> {
     match job {
@@ -340,6 +312,18 @@ fn json(job: Job) -> Vec<u8> {
             json
         }
         Job::Outcome(ended) => encode::outcome(&ended),
+    }
+}
+
+/// Whether a job's JSON is made in no time: files that are looked at are few and short.
+fn is_light(job: &Job) -> bool {
+    let short = |path: &PathBuf| {
+        std::fs::symlink_metadata(path)
+            .map_or(true, |meta| !meta.is_file() || meta.len() <= LIGHT_FILE_BYTES_MAX)
+    };
+    match job {
+        Job::Intent(_, paths) => paths.len() <= LIGHT_FILES_MAX && paths.iter().all(short),
+        _ => true,
     }
 }
 

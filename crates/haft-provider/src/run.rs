@@ -40,7 +40,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
-use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 pub use self::account::{Account, Spent};
@@ -53,9 +52,8 @@ pub use self::outcome::{Ended, Limit, Outcome};
 use self::handle::{Either, either};
 use self::options::Nobody;
 use self::room::Quiet;
-use crate::Wire;
 use crate::conversation::Conversation;
-use crate::decode::{BadMessage, decode};
+use crate::decode::BadMessage;
 use crate::deferral::{self, Deferral};
 use crate::definitions::{Definitions, Tools};
 use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
@@ -360,12 +358,7 @@ impl Run<'_> {
     async fn take_up(&mut self, cut_off: CutOff) -> Result<Option<Ended>, BadMessage> {
         let with = self.with;
         let wire = self.conversation.wire();
-        let text = match (wire, &cut_off.items[..]) {
-            (Wire::OpenAi, items) => Value::from(items.to_vec()).to_string(),
-            (_, [first, ..]) => first.to_string(),
-            (_, []) => String::new(),
-        };
-        let message = decode(&text, Some(wire))?;
+        let message = keeper::message(wire, &cut_off.items)?;
         with.engine.refresh();
         let mut turn = with.engine.turn();
         let tools =

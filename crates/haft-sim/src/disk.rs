@@ -143,7 +143,8 @@ impl Disk for Handle {
 
     fn sync(&mut self) -> io::Result<()> {
         let mut book = self.open()?;
-        if book.trouble == Trouble::NoSync {
+        // What nobody waits for is synced when the machine likes, and no story may depend on that.
+        if book.trouble == Trouble::NoSync && !book.pretends {
             return Err(io::Error::other("input/output error"));
         }
         if !book.lies && !book.pretends {

@@ -1,6 +1,6 @@
 //! The journal in a simulation: each operation is one step that can be counted, delayed, failed and died in.
 //!
-//! The real journal writes in a thread of its own. Here every operation is waited for until that thread has nothing left to
+//! The real journal writes in the place or in a thread of its own, as the disk is. Here every operation is waited for until that thread has nothing left to
 //! do, so that a story doesn't depend on how fast it is; for what the journal only queues, a line that says nothing is
 //! written behind it, which the disk doesn't count as synced. What this leaves to the tests of the journal itself is how it
 //! puts many lines together.
@@ -13,8 +13,8 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use haft::ports::{Intent, RecordError, Recorder};
-use haft::{BoxFuture, Content, Output, ToolCall, ToolError, ToolResult};
-use haft_journal::{Block, CallState, Durability, Journal, Record, Recovered};
+use haft::{BoxFuture, ToolCall, ToolResult};
+use haft_journal::{CallState, Durability, Journal, Record, Recovered};
 use haft_provider::run::{CutOff, Keeper};
 use haft_provider::{Tools, Wire};
 use serde_json::Value;
@@ -192,82 +192,57 @@ impl Keeper for Kept {
     fn settled<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.world.while_it_lives().await;
-            let _ = self.operation("settle", false, |journal| wait(journal.settle()));
+            let syncs = self.world.0.plan.durability == Durability::Call;
+            let _ = self.operation("settle", syncs, |journal| wait(journal.turn_over()));
             self.world.while_it_lives().await;
         })
     }
 }
 
-/// What an earlier process left, as the program takes it up.
+/// What an earlier process left, as the program takes it up: what is told to the model is the journal's own matter.
 pub(crate) struct Resumed {
     pub(crate) recovered: Recovered,
 }
 
 impl Resumed {
+    /// What is known, without what a planted bug forgets of it.
+    pub(crate) fn new(world: &World, mut recovered: Recovered) -> Resumed {
+        recovered.calls.retain(|_, state| match state {
+            CallState::Finished { .. } => !world.has(Bug::FinishedRunAgain),
+            CallState::Unknown(_) => !world.has(Bug::UnknownRunAgain),
+            _ => true,
+        });
+        if world.has(Bug::UnknownRunAgain) {
+            recovered.stray.clear();
+        }
+        Resumed { recovered }
+    }
+
     /// Whether the model has something to answer without new words.
     pub(crate) fn waits(&self) -> bool {
-        let last = self.recovered.items.last();
-        let is_users = last.is_some_and(|last| match last["role"].as_str() {
-            Some(role) => matches!(role, "user" | "tool"),
-            None => last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")),
-        });
-        self.recovered.reply.is_some() || is_users
+        self.recovered.reply.is_some() || CutOff::awaits(&self.recovered.items)
     }
 
     /// The message whose calls were not all answered, with what is known of them.
     pub(crate) fn cut_off(&self, world: &World, wire: Wire) -> Option<CutOff> {
         let items = self.recovered.reply.clone()?;
-        let mut results = Vec::new();
-        for (id, state) in &self.recovered.calls {
-            let (tool, outcome) = match state {
-                CallState::Finished { .. } if world.has(Bug::FinishedRunAgain) => continue,
-                CallState::Unknown(_) if world.has(Bug::UnknownRunAgain) => continue,
-                CallState::Finished { tool, error, blocks } => {
-                    world.state().tally.taken += 1;
-                    let content: Vec<Content> = blocks.iter().cloned().map(Block::into_content).collect();
-                    let words = || content.iter().map(|block| block.to_text()).collect::<Vec<_>>().join("\n");
-                    (
-                        tool,
-                        if error.is_some() { Err(ToolError::new(words())) } else { Ok(Output::new(content)) },
-                    )
+        {
+            let tally = &mut world.state().tally;
+            for state in self.recovered.calls.values() {
+                match state {
+                    CallState::Finished { .. } => tally.taken += 1,
+                    CallState::Unknown(_) => tally.unknown += 1,
+                    _ => {}
                 }
-                CallState::Unknown(started) => {
-                    world.state().tally.unknown += 1;
-                    (&started.tool, Err(ToolError::new(started.to_string())))
-                }
-                _ => continue,
-            };
-            results.push(ToolResult::kept(id.as_str(), tool.as_str(), outcome));
-        }
-        if self.recovered.is_damaged {
-            let text = match wire {
-                Wire::OpenAi => Value::from(items.clone()).to_string(),
-                _ => items.first().map(ToString::to_string).unwrap_or_default(),
-            };
-            let calls =
-                haft_provider::decode(&text, Some(wire)).map(|message| message.calls()).unwrap_or_default();
-            for call in calls.iter().filter(|call| !self.recovered.calls.contains_key(&*call.id)) {
-                let words = format!("whether {} ran is unknown: the journal is damaged", call.name);
-                results.push(ToolResult::kept(
-                    call.id.clone(),
-                    call.name.clone(),
-                    Err(ToolError::new(words)),
-                ));
             }
         }
+        let results = self.recovered.results(&CutOff::calls(wire, &items).unwrap_or_default());
         Some(CutOff { items, results })
     }
 
     /// What the model has to know beside its calls.
     pub(crate) fn told(&self, world: &World) -> Option<String> {
-        let stray = &self.recovered.stray;
-        if stray.is_empty() || world.has(Bug::UnknownRunAgain) {
-            return None;
-        }
-        let mut words = "This session was cut off and goes on in a new process.".to_owned();
-        for started in stray {
-            words.push_str(&format!("\n- {started}"));
-        }
+        let words = self.recovered.told(None)?;
         world.state().told.push_str(&words);
         Some(words)
     }

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use haft::{CallLog, EarlierCall, Engine, Output, ToolError, ToolResult};
+use haft::{CallLog, EarlierCall, Engine};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::run::CutOff;
 use haft_provider::{Conversation, Wire};
-use serde_json::Value;
 
 use super::{left, shown};
 use crate::{Usage, output};
@@ -119,69 +118,20 @@ impl Resumed {
     }
 
     fn awaits(&self) -> bool {
-        let last = self.recovered.items.last();
-        let is_users = last.is_some_and(|last| match last["role"].as_str() {
-            Some(role) => matches!(role, "user" | "tool"),
-            // OpenAI's results have no role.
-            None => last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")),
-        });
-        self.recovered.reply.is_some() || is_users
+        self.recovered.reply.is_some() || CutOff::awaits(&self.recovered.items)
     }
 
     /// The message whose calls were not all answered, with what is known of them.
     pub(crate) fn cut_off(&self, wire: Wire) -> Option<CutOff> {
         let items = self.recovered.reply.clone()?;
-        let result = |(id, state): (&String, &CallState)| match state {
-            CallState::Finished { tool, error, blocks } => {
-                let content: Vec<haft::Content> =
-                    blocks.iter().cloned().map(haft_journal::Block::into_content).collect();
-                let outcome = match error {
-                    None => Ok(Output::new(content)),
-                    Some(_) => Err(ToolError::new(text(&content))),
-                };
-                Some(ToolResult::kept(id.as_str(), tool.as_str(), outcome))
-            }
-            CallState::Unknown(started) => {
-                let error = ToolError::new(started.to_string());
-                Some(ToolResult::kept(id.as_str(), started.tool.as_str(), Err(error)))
-            }
-            _ => None,
-        };
-        let mut results: Vec<ToolResult> = self.recovered.calls.iter().filter_map(result).collect();
-        if self.recovered.is_damaged {
-            // What isn't in a damaged journal may have run.
-            let text = match wire {
-                Wire::OpenAi => Value::from(items.clone()).to_string(),
-                _ => items.first().map(ToString::to_string).unwrap_or_default(),
-            };
-            let calls =
-                haft_provider::decode(&text, Some(wire)).map(|message| message.calls()).unwrap_or_default();
-            for call in calls {
-                if !self.recovered.calls.contains_key(&*call.id) {
-                    let error = ToolError::new(format!(
-                        "whether {} ran is unknown: the journal of the session is damaged. It was not run again. Look at what \
-                         is there before you repeat it.",
-                        call.name
-                    ));
-                    results.push(ToolResult::kept(call.id.clone(), call.name.clone(), Err(error)));
-                }
-            }
-        }
+        // Of a message that can't be read nothing is run anyway.
+        let results = self.recovered.results(&CutOff::calls(wire, &items).unwrap_or_default());
         Some(CutOff { items, results })
     }
 
     /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
     pub(crate) fn told(&self, not_there: Option<&str>) -> Option<String> {
-        let stray = self.recovered.stray.iter().map(ToString::to_string);
-        let tasks = self.recovered.tasks.iter().map(|(id, words)| {
-            format!("{id} ran in the background and ended with the old process: {words}. It was not started again.")
-        });
-        let lines: Vec<String> = stray.chain(tasks).chain(not_there.map(str::to_owned)).collect();
-        if lines.is_empty() {
-            return None;
-        }
-        let list: String = lines.iter().map(|line| format!("\n- {line}")).collect();
-        Some(format!("This session was cut off and goes on in a new process.{list}"))
+        self.recovered.told(not_there)
     }
 
     /// Says to the user what is known and what isn't; on a screen also what was said last.
@@ -217,12 +167,4 @@ impl Resumed {
         output::warning(&output::one_line(&format!("the session goes on in its first folder: {why}")));
         Some(words)
     }
-}
-
-fn text(content: &[haft::Content]) -> String {
-    let texts = content.iter().filter_map(|block| match block {
-        haft::Content::Text(text) => Some(text.as_ref()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use haft_journal::{Began, Disk, Durability, Fault, Journal, Options, Record, Store, read};
 
@@ -183,4 +185,50 @@ async fn a_half_line_that_can_not_be_cut_off_ends_the_journal() {
     assert!(journal.settle().await.unwrap_err().message.contains("nor mended"));
     drop(journal);
     assert_eq!((kept(&disk).records.len(), kept(&disk).torn), (1, true));
+}
+
+/// A disk that says who synced it, and takes its time if it is told to.
+#[derive(Clone, Default)]
+struct Watched(Arc<Mutex<Vec<bool>>>, Arc<AtomicBool>);
+
+impl Disk for Watched {
+    fn append(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
+        while self.1.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_millis(5) {
+            std::hint::spin_loop();
+        }
+        self.0.lock().unwrap().push(std::thread::current().name() == Some("haft-journal"));
+        Ok(())
+    }
+
+    fn cut(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A quick disk is waited for in the place; one that was slow is the business of the journal's thread, until it is quick.
+#[tokio::test]
+async fn a_slow_disk_is_waited_for_by_another_thread() {
+    let disk = Watched::default();
+    let options = Options { durability: Durability::Call, ..Options::default() };
+    let journal = Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
+    let by_thread = async || {
+        journal.settle().await.unwrap();
+        *disk.0.lock().unwrap().last().unwrap()
+    };
+    for _ in 0..3 {
+        // A machine that is busy is slow too, now and then.
+        let mut tries = 0..10_000;
+        while by_thread().await {
+            tries.next().expect("a quick disk is not left to the thread for ever");
+        }
+        disk.1.store(true, Ordering::Relaxed);
+        by_thread().await;
+        assert!(by_thread().await && by_thread().await);
+        disk.1.store(false, Ordering::Relaxed);
+    }
 }

@@ -3,8 +3,10 @@
 use haft::{BoxFuture, ToolCall, ToolResult};
 use serde_json::Value;
 
+use crate::decode::{BadMessage, Message, decode};
 use crate::definitions::Tools;
 use crate::reply::Usage;
+use crate::wire::Wire;
 
 /// Keeps what a run says and hears. Everything defaults to keeping nothing.
 ///
@@ -48,4 +50,33 @@ pub struct CutOff {
     pub items: Vec<Value>,
     /// The results that are known, in any order. Calls without one are run.
     pub results: Vec<ToolResult>,
+}
+
+impl CutOff {
+    /// The calls of a message that was kept.
+    ///
+    /// # Errors
+    /// It is none of this wire.
+    pub fn calls(wire: Wire, items: &[Value]) -> Result<Vec<ToolCall>, BadMessage> {
+        message(wire, items).map(|message| message.calls())
+    }
+
+    /// Whether a conversation that was kept ends with something that the model has not answered.
+    pub fn awaits(items: &[Value]) -> bool {
+        items.last().is_some_and(|last| match last["role"].as_str() {
+            Some(role) => matches!(role, "user" | "tool"),
+            // OpenAI's results have no role.
+            None => last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")),
+        })
+    }
+}
+
+/// A message as it was kept.
+pub(super) fn message(wire: Wire, items: &[Value]) -> Result<Message, BadMessage> {
+    let text = match (wire, items) {
+        (Wire::OpenAi, items) => Value::from(items.to_vec()).to_string(),
+        (_, [first, ..]) => first.to_string(),
+        (_, []) => String::new(),
+    };
+    decode(&text, Some(wire))
 }
