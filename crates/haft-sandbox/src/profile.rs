@@ -12,8 +12,8 @@
 //!   which came to be since.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, `compare` knows what
-//!   they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
+//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
+//!   a `shelf`, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
 //!   `whereabouts` where that was.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
