@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use haft::ports::Port;
-use haft::{AnyTool, Class, ListedClass, Origin, ResultLimit, Snapshot, Withheld};
-use haft_mcp::Status;
+use haft::search::{TOOL_SEARCH, ToolSearch};
+use haft::{AnyTool, Class, ListedClass, Origin, Registry, ResultLimit, Snapshot, Withheld};
+use haft_mcp::{Host, Servers, Status};
 use haft_provider::{Definitions, Form};
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ fn print(args: &ToolsArgs, snapshot: &Snapshot, confined: bool, servers: &Facts)
     if let Some(form) = form(args.format) {
         return definitions(args, form, snapshot);
     }
-    let mut rows = rows(snapshot);
+    let mut rows = if args.all { all(snapshot) } else { rows(snapshot) };
     // Where children are held to what they declare, nothing has to be believed.
     rows.iter_mut().for_each(|row| row.unconfined &= !confined);
     let (text, reader) = match args.format {
@@ -60,6 +61,22 @@ const ROW_CHARS: usize = 100;
 
 /// Why agents are not offered to who only looks.
 const NO_MODEL: &str = "agents need a model; `haft run` has one, and `haft call` where one is configured";
+
+/// Why what looks for tools is not offered where all are shown.
+const NO_SEARCH: &str = "all tools are shown to the model, so none has to be searched for";
+
+/// Why what is for servers is not offered where there is none.
+const NO_SERVER: &str = "no MCP server is configured; `haft mcp add` adds one";
+
+/// What a tool misses that says itself that it can't be offered.
+fn missing(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "Skill" => "no skill was found in `skills/` of your settings or of a trusted workspace",
+        "WaitForMcpServers" => "no MCP server is being connected",
+        "WebSearch" => "no search is configured; `web.search` in your settings names one",
+        _ => return None,
+    })
+}
 
 /// What a table says about servers, by name.
 type Facts = BTreeMap<String, String>;
@@ -193,11 +210,28 @@ fn rows(snapshot: &Snapshot) -> Vec<Row> {
     let withheld = snapshot.withheld().map(|(entry, why)| Row {
         withheld: Some(match why {
             Withheld::PortAbsent(Port::SubAgents) => NO_MODEL.to_owned(),
+            Withheld::Disabled => missing(entry.tool().name()).map_or_else(|| why.to_string(), str::to_owned),
             why => why.to_string(),
         }),
         ..Row::of(entry.tool().name(), entry.tool(), entry.origin())
     });
     let mut rows: Vec<Row> = offered.chain(withheld).collect();
+    rows.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
+    rows
+}
+
+/// The same, with those that the program has and this session doesn't: there is nothing to search for, and no server.
+fn all(snapshot: &Snapshot) -> Vec<Row> {
+    let mut rows = rows(snapshot);
+    let none = Servers::start([], Host::new(".")).expect("none has a bad name");
+    let registry = Registry::new().with(none.tools()).and_then(|all| all.with(ToolSearch));
+    for entry in registry.expect("their names differ").entries() {
+        let name = entry.tool().name();
+        if rows.iter().all(|row| row.name != name) {
+            let why = if name == TOOL_SEARCH { NO_SEARCH } else { NO_SERVER };
+            rows.push(Row { withheld: Some(why.to_owned()), ..Row::of(name, entry.tool(), entry.origin()) });
+        }
+    }
     rows.sort_by(|a, b| (&a.name, &a.origin).cmp(&(&b.name, &b.origin)));
     rows
 }

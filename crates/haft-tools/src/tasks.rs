@@ -183,6 +183,11 @@ impl List {
 
     /// Lets `task` wait for `blocker`. Both are there.
     pub(crate) fn block(&mut self, task: u64, blocker: u64) -> Result<(), ToolError> {
+        if task == blocker {
+            let words =
+                format!("#{task} can't wait for #{blocker}, which is itself; leave this dependency out");
+            return Err(ToolError::senseless(words));
+        }
         if let Some(way) = self.way(blocker, task) {
             let way: Vec<String> = way.iter().map(|id| format!("#{id}")).collect();
             return Err(ToolError::senseless(format!(

@@ -58,6 +58,25 @@ fn rows_are_sorted_by_the_bytes_of_names_and_say_all() {
     assert_eq!(json[3]["withheld"], "denied by rule `Secret` (--deny)");
 }
 
+#[test]
+fn all_are_those_too_that_only_a_session_with_servers_has() {
+    let rows = all(&snapshot());
+    let names: Vec<&str> = rows.iter().map(|row| &*row.name).collect();
+    assert!(names.is_sorted(), "{names:?}");
+    let why = |name: &str| rows.iter().find(|row| row.name == name).and_then(|row| row.withheld.as_deref());
+    for name in ["ListMcpResources", "ReadMcpResource", "ListMcpPrompts", "GetMcpPrompt", "WaitForMcpServers"]
+    {
+        assert_eq!(why(name), Some(NO_SERVER), "{name}");
+    }
+    assert_eq!(why("ToolSearch"), Some(NO_SEARCH));
+
+    // One that the session has is there once.
+    let with_search = Registry::new().with(ToolSearch).unwrap();
+    let rows = all(&Engine::new(with_search).snapshot());
+    let found: Vec<&Row> = rows.iter().filter(|row| row.name == "ToolSearch").collect();
+    assert!(found.len() == 1 && found[0].offered, "{found:?}");
+}
+
 /// Compares a committed schema with its type; `UPDATE_SCHEMAS=1 cargo test -p haft-cli` writes it.
 fn check_schema<T: JsonSchema>(name: &str, title: &str) {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();

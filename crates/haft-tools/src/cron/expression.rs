@@ -90,9 +90,10 @@ impl std::str::FromStr for Expression {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields[..] else {
             return Err(BadExpression(format!(
-                "it has {} fields; five are accepted: minute, hour, day of the month, month, day of the week, as in \
+                "it has {} field{}; five are accepted: minute, hour, day of the month, month, day of the week, as in \
                  \"30 8 * * 1-5\"",
-                fields.len()
+                fields.len(),
+                if fields.len() == 1 { "" } else { "s" }
             )));
         };
         let mut weekday_bits = FIELDS[4].bits(weekdays)?;

@@ -74,7 +74,7 @@ pub(crate) struct Change {
     /// The version before it.
     version: u64,
     /// The name that the file had before, if it moved here.
-    from: Option<PathBuf>,
+    pub(crate) from: Option<PathBuf>,
     /// The mode that the file had, if it was deleted.
     mode: Option<u32>,
 }
@@ -212,9 +212,16 @@ impl Checkpoints {
         (changes, kept.forgotten.get(session).copied())
     }
 
+    /// The first change that is undone together with this one. A file that moved is two changes, the old name that went and
+    /// the new one that came; to undo the second alone would leave the file nowhere.
+    pub(crate) fn begin(&self, number: u64) -> u64 {
+        self.lock().begin(number)
+    }
+
     /// The files that changed from this change on, in the session that it belongs to; and whether each was there before.
     pub(crate) fn files_since(&self, number: u64) -> BTreeMap<PathBuf, bool> {
         let kept = self.lock();
+        let number = kept.begin(number);
         let Some(first) = kept.changes.iter().find(|change| change.number == number) else {
             return BTreeMap::new();
         };
@@ -256,6 +263,18 @@ impl Change {
 }
 
 impl Kept {
+    fn begin(&self, number: u64) -> u64 {
+        let moved = self.changes.iter().find(|change| change.number == number);
+        let Some((moved, from)) = moved.and_then(|moved| Some((moved, moved.from.as_ref()?))) else {
+            return number;
+        };
+        let before = self.changes.iter().rev().skip_while(|change| change.number >= number);
+        // Of the same call: what other sessions did may lie between.
+        let same = before.filter(|change| change.session == moved.session);
+        let mut same = same.take_while(|change| (change.tool, change.turn) == (moved.tool, moved.turn));
+        same.find(|change| change.path == *from && change.is.is_none()).map_or(number, |gone| gone.number)
+    }
+
     fn since(&self, number: u64, session: &str) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(move |change| change.number >= number && &*change.session == session)
     }

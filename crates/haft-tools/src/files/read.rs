@@ -216,7 +216,8 @@ impl Read {
         let first = u64::from(input.offset.unwrap_or(1)).max(1);
         let limit = input.limit.map_or(LINES, u64::from).max(1);
         let page = page(&mut reader, shown, first, limit).await?;
-        let content = reader.is_over.then(|| reader.hash.content());
+        // A last line that found no room on the page was read as well, and not shown.
+        let content = (reader.is_over && page.is_last).then(|| reader.hash.content());
         let next = page.next;
         let seen = Page { first, next, content };
         let changed = self.seen.page(cx, &input.file_path, reader.file.metadata(), &seen);

@@ -136,6 +136,7 @@ impl Tool for Rewind {
         if !changes.iter().any(|change| change.number == to) {
             return Err(unknown(to, &changes, forgotten));
         }
+        let to = self.seen.checkpoints().begin(to);
         let mut restores = self.seen.checkpoints().before(cx.session_id(), to);
         if let Some(named) = &input.paths {
             let named: Vec<PathBuf> = named.iter().map(|path| paths::tidy(path, cx)).collect();
@@ -321,9 +322,13 @@ fn list(changes: &[Change], forgotten: Option<u64>, cx: &Context) -> Result<Outp
             (None, None) => String::new(),
         };
         let shown = paths::shown(&change.path, cx.cwd());
+        let from = change.from.as_ref().map(|from| format!(", moved from {}", paths::shown(from, cx.cwd())));
         lines.push(format!(
-            "{}\t{what} {shown} ({sizes}) by {}, turn {}",
-            change.number, change.tool, change.turn
+            "{}\t{what} {shown} ({sizes}{}) by {}, turn {}",
+            change.number,
+            from.unwrap_or_default(),
+            change.tool,
+            change.turn
         ));
     }
     if changes.is_empty() {
@@ -409,6 +414,21 @@ mod tests {
         room.text("Rewind", restore(first));
         assert_eq!((room.content("a"), room.content("new/b")), ("uno\n".into(), "b\n".into()));
         assert!(!room.path("gone").exists());
+    }
+
+    #[test]
+    fn a_file_that_moved_is_never_left_without_a_name() {
+        let room = Room::with(&[("a", "1\n"), ("b", "2\n")]);
+        let patch = "*** Begin Patch\n*** Update File: b\n-2\n+zwei\n*** Update File: a\n*** Move to: c\n-1\n+eins\n*** End Patch";
+        room.text("ApplyPatch", json!({"input": patch}));
+        assert_eq!(
+            room.text("Rewind", json!({"action": "list"})),
+            "1\tchanged b (2 → 5 bytes) by ApplyPatch, turn 1\n2\tdeleted a (2 bytes) by ApplyPatch, turn 1\n\
+             3\tcreated c (5 bytes, moved from a) by ApplyPatch, turn 1"
+        );
+        assert!(room.text("Rewind", restore(3)).starts_with("restored 2 files to before change 2:"));
+        assert_eq!((room.content("a"), room.content("b")), ("1\n".into(), "zwei\n".into()));
+        assert!(!room.path("c").exists());
     }
 
     #[test]

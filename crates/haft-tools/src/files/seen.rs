@@ -144,21 +144,25 @@ impl Hash {
         let mut last = [0; BLOCK];
         let held = self.len as usize % BLOCK;
         last[..held].copy_from_slice(&self.rest[..held]);
-        let lanes = mixed(mixed(self.lanes, &last), &[0; BLOCK]);
-        let hash = lanes.into_iter().fold(self.len, |hash, lane| {
-            let hash = (hash ^ lane ^ (lane >> 32)).wrapping_mul(MIX[0] | 1);
-            hash ^ (hash >> 29)
-        });
+        let lanes = mixed(self.lanes, &last);
+        // Each lane on what those before it gave, and not as their sum: what two of them have in common would cancel out.
+        let hash = lanes.into_iter().zip(MIX).fold(self.len, |hash, (lane, mix)| folded(hash ^ lane, mix));
         Content { len: self.len, hash }
     }
 }
 
-/// The lanes with another block. Each step can be undone, so of two contents that differ in one place none is lost.
+/// The lanes with another block.
+///
+/// Of a product both halves are kept. The lower one alone would hold on to the upper bits of a word: a letter that becomes a
+/// capital could be made up for by another letter in the next block, and the change would not be seen.
 fn mixed(lanes: [u64; 4], block: &[u8; BLOCK]) -> [u64; 4] {
     let (words, _) = block.as_chunks::<8>();
-    std::array::from_fn(|at| {
-        (lanes[at].rotate_left(29) ^ u64::from_le_bytes(words[at])).wrapping_mul(MIX[at] | 1)
-    })
+    std::array::from_fn(|at| folded(lanes[at] ^ u64::from_le_bytes(words[at]), MIX[at]))
+}
+
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 impl Seen {
@@ -368,6 +372,40 @@ mod tests {
             }
         }
         assert!(seen.insert(Content::of(&[0; 31])) && seen.insert(Content::of(&[0; 32])));
+    }
+
+    /// What people do to a text: two letters, two pieces that change their places, one that moves.
+    #[test]
+    fn no_ordinary_change_goes_unnoticed() {
+        let text: Vec<u8> =
+            (0..6).flat_map(|n| format!("let total_{n} = 0x{:x};\n", 77 * n).into_bytes()).collect();
+        let mut seen = HashSet::from([text.clone()]);
+        let mut contents = HashSet::from([Content::of(&text)]);
+        let mut check = |other: Vec<u8>, what: &str| {
+            let content = Content::of(&other);
+            if seen.insert(other) {
+                assert!(contents.insert(content), "{what}");
+            }
+        };
+        let bits = || (0..96).flat_map(|at| (0..8).map(move |bit| (at, 1_u8 << bit)));
+        for (first, one) in bits() {
+            for (second, two) in bits().filter(|(second, _)| *second > first) {
+                let mut other = text.clone();
+                other[first] ^= one;
+                other[second] ^= two;
+                check(other, &format!("bits {one:#x} at {first} and {two:#x} at {second}"));
+            }
+        }
+        for size in [1, 4, 8, 16, 32, 40] {
+            for (a, b) in (0..4 * 64).map(|n| (n / 64, n % 64)).filter(|(a, b)| a + size <= *b) {
+                let mut swapped = text.clone();
+                (0..size).for_each(|at| swapped.swap(a + at, b + at));
+                check(swapped, &format!("{size} bytes at {a} and {b} swapped"));
+                let mut moved = text.clone();
+                moved[a..b + size].rotate_left(size);
+                check(moved, &format!("{size} bytes at {a} moved to {b}"));
+            }
+        }
     }
 
     fn sight() -> Sight {

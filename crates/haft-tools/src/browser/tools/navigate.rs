@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{Answering, RESULT_CHARS, shown};
 use crate::browser::acts::FOREIGN;
-use crate::browser::guard::named;
+use crate::browser::guard::{is_local, named};
 use crate::browser::live::{COMMAND_LIMIT, DOWNLOAD_LIMIT, LOAD_LIMIT};
 use crate::browser::{Browser, RESOURCE, Target, Turn, spec};
 
@@ -171,7 +171,7 @@ pub(super) async fn go(turn: &Turn, on: &Target, url: &Url) -> Result<Went, Tool
         }
         (Some(error), ..) => {
             let notes = turn.notes();
-            let notes = if notes.is_empty() { words(&error).to_owned() } else { notes.join("\n") };
+            let notes = if notes.is_empty() { words(&error, url) } else { notes.join("\n") };
             Err(ToolError::new(format!("{url} was not opened: {error}\n{notes}")))
         }
         _ => Ok(Went::There),
@@ -179,12 +179,24 @@ pub(super) async fn go(turn: &Turn, on: &Target, url: &Url) -> Result<Went, Tool
 }
 
 /// What can be done about an error of the browser.
-fn words(error: &str) -> &'static str {
-    match error {
+fn words(error: &str, url: &Url) -> String {
+    let words = match error {
         "net::ERR_CONNECTION_REFUSED" => "nobody listens there; is the server started, and on this port?",
         "net::ERR_NAME_NOT_RESOLVED" => "there is no host of this name",
         "net::ERR_ABORTED" => "the page or the server broke it off; nothing new is shown",
         error if error.contains("CERT") => "the certificate of the server is not trusted",
         _ => "",
+    };
+    // The browser has the session's network: a server that the user has started elsewhere is not there.
+    match url.port_or_known_default() {
+        Some(port)
+            if error == "net::ERR_CONNECTION_REFUSED" && url.host().is_some_and(|host| is_local(&host)) =>
+        {
+            format!(
+                "{words} it has to run in this session; one that the user runs outside of it is opened by \
+                 `localhost:{port}` in `sandbox.network.allowedDomains`"
+            )
+        }
+        _ => words.to_owned(),
     }
 }

@@ -149,15 +149,41 @@ fn put(into: &mut Vec<u8>, text: &str, mut ends: impl Iterator<Item = bool>, mut
 
 /// Where `needle` begins, each place, also where two overlap. It is UTF-8, so wherever its bytes are, they are characters: no
 /// character begins with a byte that another one goes on with.
+///
+/// After a match the next one can begin no sooner than the needle repeats itself, and if it begins there only what it has
+/// more is compared. So a file of one letter, and a needle of many of them, take no longer than any other.
 fn matches(file: &[u8], needle: &str) -> Vec<usize> {
+    let needle = needle.as_bytes();
     let finder = memmem::Finder::new(needle);
-    let step = needle.chars().next().map_or(1, char::len_utf8);
-    let (mut all, mut from) = (Vec::new(), 0);
-    while let Some(at) = finder.find(&file[from..]) {
-        all.push(from + at);
-        from += at + step;
+    let Some(mut at) = finder.find(file) else { return Vec::new() };
+    let step = period(needle);
+    let more = &needle[needle.len() - step..];
+    let mut all = vec![at];
+    loop {
+        let from = at + step;
+        at = match file[at + needle.len()..].starts_with(more) {
+            true => from,
+            false => match finder.find(&file[from..]) {
+                Some(further) => from + further,
+                None => return all,
+            },
+        };
+        all.push(at);
     }
-    all
+}
+
+/// After how many bytes a text is the same as from its beginning, as far as it goes; its length, if it never is.
+fn period(text: &[u8]) -> usize {
+    // How much of each beginning is its end as well, itself aside.
+    let mut border = vec![0; text.len()];
+    for at in 1..text.len() {
+        let mut len: usize = border[at - 1];
+        while len > 0 && text[at] != text[len] {
+            len = border[len - 1];
+        }
+        border[at] = len + usize::from(text[at] == text[len]);
+    }
+    text.len() - border.last().copied().unwrap_or(0)
 }
 
 /// What to say of a text that isn't there: where it nearly is.
@@ -166,7 +192,7 @@ pub(super) fn closest(file: &[u8], old: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let wanted: Vec<&str> = old.lines().collect();
     if let Some(plain) = without_numbers(&wanted)
-        && !matches(file, plain.trim_end_matches('\n')).is_empty()
+        && memmem::find(file, plain.trim_end_matches('\n').as_bytes()).is_some()
     {
         return "; it begins its lines with numbers, which Read shows and the file does not have\n\
                 leave out the numbers and the tab after each"
@@ -308,6 +334,27 @@ mod tests {
         assert_eq!(matches("äöä".as_bytes(), "ä"), [0, 4]);
         assert_eq!(matches(b"\xff\xfeab\xffab\xe2\x82", "ab"), [2, 5]);
         assert_eq!(matches(b"\xe2\x82", "\u{20ac}"), [0usize; 0]);
+    }
+
+    #[test]
+    fn every_match_is_found_in_texts_that_repeat_themselves() {
+        let words = |mut seed: usize, count: usize| -> String {
+            let mut text = String::new();
+            for _ in 0..count {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(["a", "a", "b", "aab", "ä"][(seed >> 33) % 5]);
+            }
+            text
+        };
+        for seed in 0..3_000 {
+            let (file, needle) = (words(seed, 40), words(seed % 97, 1 + seed % 5));
+            let slowly: Vec<usize> =
+                (0..file.len()).filter(|at| file.as_bytes()[*at..].starts_with(needle.as_bytes())).collect();
+            assert_eq!(matches(file.as_bytes(), &needle), slowly, "{file} {needle}");
+        }
+        // To compare all of it at each place would be 100,000,000,000 steps.
+        let file = vec![b'a'; 1 << 20];
+        assert_eq!(matches(&file, &"a".repeat(100_000)).len(), file.len() - 100_000 + 1);
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(super) async fn read(
     let limit = input.limit.map_or(LINES, u64::from).max(1);
     reader.beginning().await?;
     let page = page(&mut reader, shown, first, limit).await?;
-    let seen = Page { first, next: page.next, content: reader.is_over.then_some(content) };
+    let seen = Page { first, next: page.next, content: (reader.is_over && page.is_last).then_some(content) };
     let changed = tool.seen.page(cx, &input.file_path, &metadata, &seen);
     let how = if is_utf16 { "by its mark" } else { "as it was detected" };
     let mut text = page.text?;

@@ -15,7 +15,7 @@ use haft::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::text::{CHUNK_BYTES, LINE_CHARS, SKIP_BYTES};
+use super::text::{CHUNK_BYTES, LINE_CHARS, PAGE_CHARS_MAX, SKIP_BYTES};
 use super::*;
 
 /// A folder to read in.
@@ -568,5 +568,137 @@ fn naughty_strings_come_back_as_they_are() {
         // As a path: an answer, whatever it is, and never a panic.
         let room = Room::with("f", "x");
         assert_ne!(room.read(json!({"file_path": name})).error_kind(), Some(ErrorKind::Panicked), "{name}");
+    }
+}
+
+/// How the words begin that follow a line that was cut.
+#[cfg(feature = "encodings")]
+const CUT: &str = "… [line cut: ";
+
+/// The page without the lengths of lines that were cut: bytes that are no text are counted in another way there.
+#[cfg(feature = "encodings")]
+fn without_lengths(page: &str) -> String {
+    let plain = |line: &str| match line.split_once(CUT) {
+        Some((shown, _)) => format!("{shown}{CUT}\n"),
+        None => line.to_owned(),
+    };
+    page.split_inclusive('\n').map(plain).collect()
+}
+
+/// What a page is, worked out slowly: all lines first, then those that are shown.
+#[cfg(feature = "encodings")]
+fn slowly(bytes: &[u8], first: usize, limit: usize) -> String {
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let lines = text.split_inclusive(|byte| *byte == b'\n').enumerate().skip(first - 1).take(limit);
+    let shown = lines.map(|(at, line)| {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).replace('\0', "␀");
+        let cut: String = line.chars().take(LINE_CHARS).collect();
+        let more = if line.chars().count() > LINE_CHARS { CUT } else { "" };
+        format!("{}\t{cut}{more}\n", at + 1)
+    });
+    shown.collect()
+}
+
+/// Lines of all kinds, also where pieces that are read at once meet, are what they are when each is looked at alone.
+#[cfg(feature = "encodings")]
+#[test]
+fn a_page_is_what_it_is_line_by_line() {
+    let long = "x".repeat(LINE_CHARS - 1);
+    let wide = "ä€😀".repeat(LINE_CHARS / 3);
+    let pieces: [&[u8]; 16] = [
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"word",
+        b"let value = 1;\n",
+        b"\t",
+        "ä".as_bytes(),
+        "€😀\r\n".as_bytes(),
+        b"\xff",
+        b"\xe2\x82",
+        b"\x1b[1m",
+        b"\0",
+        "\u{feff}".as_bytes(),
+        long.as_bytes(),
+        wide.as_bytes(),
+        b"nothing of it is odd here\r\n",
+    ];
+    let room = Room::new();
+    for seed in 0..300_u64 {
+        let mut state = seed;
+        let mut dice = |sides: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % sides
+        };
+        let mut bytes = if dice(4) == 0 { BYTE_ORDER_MARK.to_vec() } else { Vec::new() };
+        // So that it is taken for text, and an end of what is read at once lies anywhere in what follows.
+        let plain = match dice(3) {
+            0 => 0,
+            1 => 10 * SNIFF_BYTES / 8 + dice(100),
+            _ => CHUNK_BYTES - dice(3_000),
+        };
+        while bytes.len() < plain {
+            bytes.extend_from_slice(b"a line of text, which is as long as lines are\n");
+        }
+        for _ in 0..dice(60) {
+            let piece = pieces[dice(pieces.len())];
+            if plain > 0 || !matches!(piece, b"\0" | b"\xff" | b"\xe2\x82") {
+                bytes.extend_from_slice(piece);
+            }
+        }
+        // Another encoding is another matter, as is a file without a line.
+        if encoding::is_legacy(&bytes[..bytes.len().min(CHUNK_BYTES)]) {
+            continue;
+        }
+        fs::write(room.0.path().join("f"), &bytes).unwrap();
+        let lines = bytes
+            .strip_prefix(BYTE_ORDER_MARK)
+            .unwrap_or(&bytes)
+            .split_inclusive(|byte| *byte == b'\n')
+            .count();
+        if lines == 0 {
+            continue;
+        }
+        for (first, limit) in [(1, 2_000), (1 + dice(lines), 1 + dice(lines)), (lines, 1), (1, lines)] {
+            let result = room.read(json!({"file_path": "f", "offset": first, "limit": limit}));
+            let page = match result.outcome() {
+                Ok(output) => without_lengths(&output.to_text()),
+                Err(error) if error.message().contains("is not text from line") => continue,
+                Err(error) => panic!("seed {seed}: {error:?}"),
+            };
+            let expected = slowly(&bytes, first, limit);
+            let expected =
+                if lines < first + limit { expected.trim_end_matches('\n').to_owned() } else { expected };
+            let rest = page.strip_prefix(&expected[..]).unwrap_or_else(|| {
+                let differs =
+                    page.bytes().zip(expected.bytes()).take_while(|(one, other)| one == other).count();
+                panic!(
+                    "seed {seed}, lines {first} and {limit} more of {lines}: another byte at {differs} of {}",
+                    expected.len()
+                )
+            });
+            let rest = rest.trim_start_matches('\n');
+            assert!(rest.is_empty() || rest.starts_with('['), "seed {seed}: {rest:?}");
+            assert_eq!(rest.contains("read on with offset"), first + limit <= lines, "seed {seed}: {rest:?}");
+        }
+    }
+}
+
+/// A last line that has no end, and no room on the page, was read to its end as well.
+#[test]
+fn a_file_whose_last_line_was_not_shown_is_not_known_as_a_whole() {
+    let line = format!("{}\n", "x".repeat(1_000));
+    let lines = PAGE_CHARS_MAX / (line.len() + 4);
+    for (last, is_whole) in [("y".repeat(10), true), ("y".repeat(LINE_CHARS), false)] {
+        let room = Room::with("f", format!("{}{last}", line.repeat(lines)));
+        let seen = Seen::default();
+        let workspace = Workspace::new(room.0.path()).unwrap();
+        let engine = Engine::new(Registry::new().with(Read::new(&seen)).unwrap()).workspace(workspace);
+        let session = engine.session().to_owned();
+        let text = run(engine, json!({"file_path": "f"})).outcome().unwrap().to_text();
+        assert_eq!(text.contains("this page is full"), !is_whole);
+        let known = seen.news(&session);
+        assert_eq!(known.values().next().unwrap()["whole"].is_array(), is_whole);
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Shown {
     /// An error, if nothing is there: that too is known then.
     pub(super) text: Result<String, ToolError>,
     pub(super) next: u64,
+    /// Nothing follows it.
+    pub(super) is_last: bool,
 }
 
 /// Reads one page: `limit` lines from line `first` on.
@@ -54,13 +56,17 @@ pub(super) async fn page(
 ) -> Result<Shown, ToolError> {
     let len = reader.file.metadata().len;
     if reader.is_at_end().await? {
-        return Ok(Shown { text: Ok(format!("[`{path}` is empty: it has no lines]")), next: 1 });
+        return Ok(Shown {
+            text: Ok(format!("[`{path}` is empty: it has no lines]")),
+            next: 1,
+            is_last: true,
+        });
     }
     let skipped = reader.skip_lines(first - 1).await?;
     if reader.is_at_end().await? {
         let lines = if skipped == 1 { "1 line" } else { &format!("{skipped} lines") };
         let words = format!("`{path}` has {lines}; an `offset` of {first} is beyond its end");
-        return Ok(Shown { text: Err(ToolError::new(words)), next: first });
+        return Ok(Shown { text: Err(ToolError::new(words)), next: first, is_last: true });
     }
 
     let room = len.min(PAGE_CHARS_MAX as u64).min(limit.saturating_mul(LINE_CHARS_GUESS)) as usize;
@@ -124,7 +130,7 @@ pub(super) async fn page(
             "[lines {first} to {last} of a file of {len} bytes; this page is full, read on with offset {next}]"
         )),
     }
-    Ok(Shown { text: Ok(page), next })
+    Ok(Shown { text: Ok(page), next, is_last: end == End::File })
 }
 
 /// What stands before a line.
