@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::Mode as _;
+use haft::ports::{Mode as _, PermissionMode};
 use haft_journal::Began;
 use haft_policy::settings::{RunSettings, Search};
 use haft_provider::Deferral;
@@ -68,6 +68,12 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         Some(resumed) => session::open_again(&common, &resumed.id)?,
         None => session::open(&common)?,
     };
+    if resumed.is_some() && common.permission_mode.is_none() && session.plans_on(&lookup) {
+        session.policy.set(PermissionMode::Plan);
+        output::say(
+            "the session plans on: nothing is changed until you approve a plan; --permission-mode begins another way",
+        );
+    }
     let settings = &session.given.loaded.settings.run;
     let search = session.given.loaded.settings.tool_search.as_ref();
     let deferral = search.and_then(|at| at.value.native).map(|native| match native {

@@ -22,8 +22,8 @@ use haft::ports::Asker;
 use haft::{CallLog, Engine, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy};
 use haft_policy::hooks::Hooks;
-use haft_tools::Seen;
 use haft_tools::cron::CronTable;
+use haft_tools::{Plans, Seen};
 
 use self::tools::{core, warn_of_clashes};
 use crate::Usage;
@@ -102,6 +102,13 @@ pub(crate) fn open_shut(common: &Common, lookup: Lookup<'_>) -> Result<Session, 
 /// The same for a session that goes on under its id.
 pub(crate) fn open_again(common: &Common, id: &str) -> Result<Session, Usage> {
     said(make(common, &|name| std::env::var_os(name), Purpose::Run, Some(id))?)
+}
+
+impl Session {
+    /// Whether it is one that is continued, and that planned when it ended.
+    pub(crate) fn plans_on(&self, lookup: Lookup<'_>) -> bool {
+        Plans::kept_in(&kit::shelf(lookup, Purpose::Run)).is_planning(&self.id)
+    }
 }
 
 /// The same for who only looks: no sandbox is made, whatever the mode.

@@ -42,6 +42,12 @@ impl<T: Default + Serialize + DeserializeOwned> BySession<T> {
         BySession { sessions: Arc::default(), shelf: shelf.clone(), file }
     }
 
+    /// What a session's folder has of it, if it has one.
+    #[allow(dead_code, reason = "a build may have only some of the tools")]
+    pub(crate) fn kept(&self, session: &str) -> Option<T> {
+        self.shelf.take(session, self.file)
+    }
+
     /// Looks at the value of the call's session, or changes it. Others wait meanwhile: be quick, and take no other lock.
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut T) -> R) -> R {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -238,3 +238,27 @@ fn what_an_agent_was_denied_is_in_the_log() {
     assert!(entry["agent"].as_str().unwrap().starts_with("general-"), "{entry}");
     assert!(entry["words"].as_str().unwrap().contains("Read(notes.txt)"), "{entry}");
 }
+
+/// What was not approved stays so, also when the program ended in between.
+#[test]
+fn a_session_that_planned_plans_on() {
+    let write = || call("Write", json!({"file_path": "made.txt", "content": "x"}));
+    let room = with(&[
+        call("EnterPlanMode", json!({})),
+        json!({"text": "Planning."}),
+        write(),
+        json!({"text": "Denied."}),
+        write(),
+        json!({"text": "Done."}),
+    ]);
+    let accepting =
+        ["run", "--script", "../script.json", "--output", "json", "--allow", "Edit,EnterPlanMode"];
+    let run = |more: &[&str]| room.say(&[&accepting[..], more].concat());
+    let first = run(&["go"]);
+    assert!(first.stdout.contains("Planning."), "{first:?}");
+    let second = run(&["--continue", "go on"]);
+    assert!(second.stdout.contains("Denied.") && second.stderr.contains("plans on"), "{second:?}");
+    assert!(!room.path("work/made.txt").exists(), "{second:?}");
+    let third = run(&["--continue", "--permission-mode", "default", "go on"]);
+    assert!(third.stdout.contains("Done.") && room.path("work/made.txt").exists(), "{third:?}");
+}

@@ -69,7 +69,7 @@ impl Tool for EnterPlanMode {
                 if mode.current() != PermissionMode::Plan {
                     return Err(ToolError::new("this session may not plan: settings forbid the mode `plan`"));
                 }
-                self.plans.with(cx, |planned| planned.before = Some(before));
+                self.plans.with(cx, |planned| (planned.before, planned.plans) = (Some(before), true));
                 "the session plans now: whatever changes something is denied"
             }
         };

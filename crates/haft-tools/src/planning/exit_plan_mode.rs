@@ -89,7 +89,7 @@ impl Tool for ExitPlanMode {
         let after = cx.history().and_then(|history| history.calls().last().map(|call| call.number));
         let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
         let before = self.plans.with(cx, |planned| {
-            planned.approved = Some(approved);
+            (planned.approved, planned.plans) = (Some(approved), false);
             planned.before.take()
         });
         // A user who changed the mode while the question was open meant it.

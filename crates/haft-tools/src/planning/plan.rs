@@ -37,10 +37,12 @@ impl Default for Plans {
 /// What is known of one session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Planned {
-    /// The mode from before, if a call began the planning. A session that is continued begins with the mode that it is
-    /// given.
+    /// The mode from before, if a call began the planning. Not kept: a session that is continued may have been given less.
     #[serde(skip)]
     pub(crate) before: Option<PermissionMode>,
+    /// Whether a call began the planning and no plan was approved since.
+    #[serde(default)]
+    pub(crate) plans: bool,
     /// The plan that was approved last.
     pub(crate) approved: Option<Approved>,
 }
@@ -58,6 +60,13 @@ impl Plans {
     /// Plans that are kept in the folders of their sessions.
     pub fn kept_in(shelf: &Shelf) -> Plans {
         Plans(BySession::new(shelf, "plan.json"))
+    }
+
+    /// Whether a session planned when it was last kept: a call had begun that, and no plan was approved since.
+    ///
+    /// A host that continues it sets the mode `plan` again, so that nothing is changed that nobody has approved.
+    pub fn is_planning(&self, session: &str) -> bool {
+        self.0.kept(session).is_some_and(|planned| planned.plans)
     }
 
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut Planned) -> R) -> R {
