@@ -183,7 +183,8 @@ fn questions_of_tools_are_chosen_or_typed() {
 
 #[test]
 fn an_answered_question_leaves_one_colon() {
-    for (text, line) in [("Which?", "  ? Which?: a"), ("Your name:", "  ? Your name: a"), ("Name: \nmore", "  ? Name: a")]
+    for (text, line) in
+        [("Which?", "  ? Which?: a"), ("Your name:", "  ? Your name: a"), ("Name: \nmore", "  ? Name: a")]
     {
         let (send, _answer) = oneshot::channel();
         let question = UserQuestion { text: text.into(), choices: Vec::new(), several: false };
