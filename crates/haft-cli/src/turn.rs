@@ -45,7 +45,8 @@ pub(crate) fn run(
         if links.are_for_hooks() || !all_there(&engine.snapshot()) {
             links.warn();
             if !links.is_fixed() {
-                pool = Some(links.open(engine, Lent { asker: links.asker.clone(), ..Lent::default() })?);
+                let lent = Lent { asker: links.asker.clone(), one_turn: true, ..Lent::default() };
+                pool = Some(links.open(engine, lent)?);
             }
         }
         if let Some(pool) = &pool {

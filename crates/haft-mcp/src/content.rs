@@ -43,7 +43,10 @@ pub(crate) fn blocks(list: &Value) -> Vec<Content> {
 fn block(block: &Value) -> Vec<Content> {
     let field = |name: &str| block[name].as_str().unwrap_or_default();
     match field("type") {
-        "text" => vec![Content::text(field("text"))],
+        "text" => {
+            let words = block["text"].as_str();
+            vec![Content::text(words.unwrap_or("[a block of text was left out: its `text` is no text]"))]
+        }
         "image" => vec![blob(field("data"), field("mimeType"), None)],
         "audio" => vec![blob(field("data"), field("mimeType"), None)],
         "resource" => resource(&block["resource"]),
@@ -106,13 +109,14 @@ mod tests {
             {"type": "resource_link", "uri": "x://3", "name": "three", "mimeType": "text/plain"},
             {"type": "image", "data": "!", "mimeType": "image/png"},
             {"type": "hologram"},
+            {"type": "text", "text": 5},
         ]});
         let output = of_call(&result).unwrap();
         assert_eq!(
             output.to_text(),
             "hi\n[image: image/png, 3 bytes]\n[document: audio/wav, 3 bytes]\n[resource x://1]\nwords\n\
              [image x://2: image/gif, 3 bytes]\n[three: x://3]\n[image/png was left out: it is not base64]\n\
-             [content of the type `hologram` was left out]"
+             [content of the type `hologram` was left out]\n[a block of text was left out: its `text` is no text]"
         );
     }
 

@@ -43,6 +43,7 @@ mod path;
 mod pattern;
 mod propose;
 mod set;
+mod spelling;
 mod subject;
 mod tool;
 mod tree;

@@ -2,7 +2,8 @@
 //!
 //! What the model gets is [`ToolResult::for_model`]; here it is only put into the provider's blocks. Pictures and
 //! documents that a wire or its API doesn't take become a line that names them: a request that is refused because of
-//! one picture would take all results of the turn with it. A structured result is JSON text, except for Gemini, which
+//! one picture would take all results of the turn with it, and every later request too. So what a picture is, its first bytes
+//! say, not whoever sent it: APIs refuse a JPEG that is called a PNG. A structured result is JSON text, except for Gemini, which
 //! takes the value. Nothing is ever empty, because some APIs refuse empty text: a tool that said nothing is
 //! `(no output)`.
 
@@ -69,18 +70,17 @@ enum Block<'a> {
 
 fn anthropic_block(block: &Content) -> Block<'_> {
     match block {
-        Content::Image(blob)
-            if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX
-                && !blob.bytes.is_empty()
-                && is_picture(blob) =>
-        {
-            let source = json!({"type": "base64", "media_type": &*blob.media_type, "data": blob.to_base64()});
-            Block::Other(json!({"type": "image", "source": source}))
-        }
+        Content::Image(blob) if blob.bytes.len() <= ANTHROPIC_IMAGE_BYTES_MAX => match picture(blob) {
+            Some(kind) => {
+                let source = json!({"type": "base64", "media_type": kind, "data": blob.to_base64()});
+                Block::Other(json!({"type": "image", "source": source}))
+            }
+            None => Block::Text(block.to_text()),
+        },
         Content::Document(blob) if !blob.bytes.is_empty() && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let text = std::str::from_utf8(&blob.bytes).ok().filter(|text| !text.trim().is_empty());
             let source = match (&*blob.media_type, text) {
-                ("application/pdf", _) => {
+                _ if is_pdf(blob) => {
                     json!({"type": "base64", "media_type": "application/pdf", "data": blob.to_base64()})
                 }
                 ("text/plain", Some(text)) => {
@@ -122,14 +122,13 @@ pub fn openai(result: &ToolResult) -> Value {
 
 fn openai_part(block: &Content) -> Option<Value> {
     match block {
-        Content::Image(blob) if is_picture(blob) && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
-            Some(json!({"type": "input_image", "image_url": data_url(blob), "detail": "auto"}))
+        Content::Image(blob) if blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
+            let url = data_url(picture(blob)?, blob);
+            Some(json!({"type": "input_image", "image_url": url, "detail": "auto"}))
         }
-        Content::Document(blob)
-            if &*blob.media_type == "application/pdf" && blob.bytes.len() <= DOCUMENT_BYTES_MAX =>
-        {
+        Content::Document(blob) if is_pdf(blob) && blob.bytes.len() <= DOCUMENT_BYTES_MAX => {
             let name = blob.name.as_deref().unwrap_or("document.pdf");
-            Some(json!({"type": "input_file", "filename": name, "file_data": data_url(blob)}))
+            Some(json!({"type": "input_file", "filename": name, "file_data": data_url(PDF, blob)}))
         }
         _ => None,
     }
@@ -163,13 +162,12 @@ pub(crate) fn gemini_named(result: &ToolResult, name: &str) -> Value {
     }
     let mut parts = Vec::new();
     let mut blocks = result.for_model();
-    blocks.retain(|block| match block {
-        Content::Image(blob) | Content::Document(blob) if gemini_takes(blob) => {
-            let data = json!({"mimeType": &*blob.media_type, "data": blob.to_base64()});
-            parts.push(json!({"inlineData": data}));
+    blocks.retain(|block| match gemini_part(block) {
+        Some(part) => {
+            parts.push(part);
             false
         }
-        _ => true,
+        None => true,
     });
     let output = match &blocks[..] {
         [Content::Structured(value)] => value.clone(),
@@ -190,17 +188,38 @@ pub(crate) fn gemini_result(id: &str, name: &str, response: Value, parts: Vec<Va
     json!({"functionResponse": found})
 }
 
-fn gemini_takes(blob: &Blob) -> bool {
-    let taken = ["image/png", "image/jpeg", "image/webp", "application/pdf"];
-    taken.contains(&&*blob.media_type) && blob.bytes.len() <= DOCUMENT_BYTES_MAX
+fn gemini_part(block: &Content) -> Option<Value> {
+    let (kind, blob) = match block {
+        // It takes no GIF.
+        Content::Image(blob) => (picture(blob).filter(|kind| *kind != "image/gif")?, blob),
+        Content::Document(blob) if is_pdf(blob) => (PDF, blob),
+        _ => return None,
+    };
+    (blob.bytes.len() <= DOCUMENT_BYTES_MAX)
+        .then(|| json!({"inlineData": {"mimeType": kind, "data": blob.to_base64()}}))
 }
 
-fn is_picture(blob: &Blob) -> bool {
-    ["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&&*blob.media_type)
+const PDF: &str = "application/pdf";
+
+/// What a picture is by its first bytes, if it is one that providers take.
+fn picture(blob: &Blob) -> Option<&'static str> {
+    match &*blob.bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
 }
 
-fn data_url(blob: &Blob) -> String {
-    format!("data:{};base64,{}", blob.media_type, blob.to_base64())
+/// Whether it is called a PDF and begins like one; readers of those let something stand before.
+fn is_pdf(blob: &Blob) -> bool {
+    let head = &blob.bytes[..blob.bytes.len().min(1024)];
+    &*blob.media_type == PDF && head.windows(5).any(|bytes| bytes == b"%PDF-")
+}
+
+fn data_url(kind: &str, blob: &Blob) -> String {
+    format!("data:{kind};base64,{}", blob.to_base64())
 }
 
 /// The result as one text that says whether it is an error.

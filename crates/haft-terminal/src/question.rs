@@ -179,7 +179,8 @@ impl Panel {
             (Asked::Question(question, send), Reply::Chosen(chosen)) => {
                 let said = chosen.as_ref().map_or("not answered".to_owned(), |chosen| chosen.join(", "));
                 // The rest was for the answer.
-                let asked = question.text.lines().next().unwrap_or_default();
+                let asked = question.text.lines().next().unwrap_or_default().trim_end();
+                let asked = asked.strip_suffix(':').unwrap_or(asked);
                 let line = Line::of(&format!("  ? {asked}: {said}"), Style::DIM);
                 send.send(chosen).is_ok().then_some(line)
             }

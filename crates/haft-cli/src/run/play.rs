@@ -173,7 +173,8 @@ pub(super) fn pool(
     }
     let _entered = runtime.enter();
     let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
-    let pool = links.open(engine, Lent { asker: asker.clone(), sampler: Some(sampler), browser: None })?;
+    let lent = Lent { asker: asker.clone(), sampler: Some(sampler), ..Lent::default() };
+    let pool = links.open(engine, lent)?;
     if let Some(asker) = &asker {
         pool.ask_for_approvals(&links.planned, asker);
     }

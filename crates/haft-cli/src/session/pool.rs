@@ -65,6 +65,8 @@ pub(crate) struct Lent {
     pub(crate) sampler: Option<Arc<dyn Sampler>>,
     /// Who opens the page of a sign-in.
     pub(crate) browser: Option<Arc<dyn Browser>>,
+    /// Nothing goes on behind the turn: a call that takes long is waited for.
+    pub(crate) one_turn: bool,
 }
 
 /// The tools of a session, of its servers too.
@@ -131,7 +133,11 @@ impl Links {
         host.sampler = lent.sampler;
         host.browser = lent.browser;
         host.observer = crate::telemetry::observer(engine.session());
-        let configs = self.planned.usable().map(|(_, config)| config.clone());
+        let configs = self.planned.usable().map(|(_, config)| {
+            let mut config = config.clone();
+            config.background_after = config.background_after.filter(|_| !lent.one_turn);
+            config
+        });
         let servers = Servers::start(configs, host).map_err(|bad| Usage(bad.to_string()))?;
         let servers = Arc::new(servers);
         let _ = self.slot.set(servers.clone());

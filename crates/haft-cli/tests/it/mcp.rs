@@ -609,6 +609,17 @@ fn a_long_call_goes_on_in_the_background() {
     assert_eq!(counted(&room, "cancelled"), 1, "the server was told before it ended");
 }
 
+/// There is nothing behind a single call, or the calls of one message: it would end with the program.
+#[test]
+fn a_single_call_is_waited_for() {
+    let room = one("");
+    room.write("home/.config/haft/settings.json", r#"{"mcp": {"backgroundAfterMs": 50}}"#);
+    for args in [&["call", "mcp__f__late", "{}"][..], &["mcp", "call", "f", "late", "{}"]] {
+        let ran = say(&room, &[args, &["--allow", "mcp__f"]].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "too late\n"), "{ran:?}");
+    }
+}
+
 /// Whoever finds nothing is told who may have it later.
 #[test]
 fn a_search_names_the_servers_that_are_not_there_yet() {

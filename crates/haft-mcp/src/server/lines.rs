@@ -4,7 +4,7 @@
 //! everything else in tasks of its own. Answers that are ready together leave together, in one write.
 //!
 //! A client that doesn't read its answers is not read from either. When its input ends, what it asked for is still answered,
-//! for a while: whoever pipes requests in gets the answers out.
+//! for a while: whoever pipes requests in gets the answers out, for as long as they go on reading.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -55,9 +55,17 @@ where
         connection.finish().await;
         // Whatever was cancelled has nothing more to say.
         outbox.close();
-        std::future::pending::<()>().await;
+        let told_to_go = async {
+            core.stopping.cancelled().await;
+            tokio::time::sleep(core.limits.shutdown_grace.max(limits::CUT_WAIT)).await;
+        };
+        tokio::select! {
+            () = outbox.stalled() => {}
+            () = told_to_go => {}
+        }
     };
     tokio::select! {
+        // Ends when what is left is read by nobody: then nothing here may wait for it.
         () = talk => {}
         // Ends when the outbox is closed and empty, or nobody takes anything any more.
         () = outbox.write_to(writer) => {}
@@ -461,6 +469,11 @@ impl Outbox {
         }
     }
 
+    /// Waits until nothing was read for a while.
+    async fn stalled(&self) {
+        while tokio::time::timeout(limits::READ_STALL, self.emptied.notified()).await.is_ok() {}
+    }
+
     /// Writes whatever comes until the outbox is closed and empty, or nobody takes it.
     async fn write_to<W: AsyncWrite + Unpin>(&self, mut writer: W) {
         let mut taken = Vec::new();
@@ -477,7 +490,18 @@ impl Outbox {
                 self.filled.notified().await;
                 continue;
             }
-            if writer.write_all(&taken).await.is_err() || writer.flush().await.is_err() {
+            let mut left = &taken[..];
+            while !left.is_empty() {
+                match writer.write(left).await {
+                    Ok(count) if count > 0 => left = &left[count..],
+                    _ => {
+                        self.queue().closed = true;
+                        return;
+                    }
+                }
+                self.emptied.notify_one();
+            }
+            if writer.flush().await.is_err() {
                 self.queue().closed = true;
                 return;
             }
@@ -486,7 +510,6 @@ impl Outbox {
                 taken = Vec::new();
             }
             taken.clear();
-            self.emptied.notify_one();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
+use haft::schema::parse_json;
 use haft::{BoxFuture, Cancel, Cause};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -310,8 +311,8 @@ impl Session {
     /// Takes an answer to a request of ours. One that nobody waits for is dropped.
     pub(crate) fn answered(&self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) {
         let Some(waits) = own_id(id).and_then(|id| lock(&self.asks).remove(&id)) else { return };
-        let parsed =
-            |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).map_err(|_| NotAnswered::Senseless);
+        // A yes beside a no under the same key is no yes.
+        let parsed = |raw: &RawValue| parse_json(raw.get()).map_err(|_| NotAnswered::Senseless);
         let answer = match outcome {
             Ok(result) => parsed(result)
                 .and_then(|value| if value.is_object() { Ok(value) } else { Err(NotAnswered::Senseless) }),

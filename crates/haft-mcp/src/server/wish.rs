@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use haft::schema::parse_json;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -75,7 +76,9 @@ impl Params {
             |error: serde_json::Error| Refusal::invalid(format!("the parameters make no sense: {error}"));
         let raw: Raw<'_> = serde_json::from_str(params.get()).map_err(senseless)?;
         let given = raw.given.map(|given| {
-            serde_json::from_str(given.get()).map_err(|_| {
+            // A yes beside a no under the same key is no yes.
+            let given = parse_json(given.get()).ok().and_then(|given| serde_json::from_value(given).ok());
+            given.ok_or_else(|| {
                 Refusal::invalid("`inputResponses` has to be an object with an object for each key")
             })
         });
@@ -391,6 +394,13 @@ mod tests {
             assert_eq!(code(method, Revision::V2025_11_25).unwrap_err(), -32601, "{method}");
         }
         assert_eq!(code("tools/eat", Revision::V2025_11_25).unwrap_err(), -32601);
+    }
+
+    #[test]
+    fn an_answer_that_is_given_twice_is_refused() {
+        let twice = r#"{"name": "a", "inputResponses": {"k": {"action": "decline", "action": "accept"}}}"#;
+        let params = RawValue::from_string(twice.to_owned()).unwrap();
+        assert!(Params::read(Some(&params)).is_err());
     }
 
     #[test]

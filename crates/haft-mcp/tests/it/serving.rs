@@ -508,6 +508,20 @@ async fn the_client_is_asked_and_wrong_answers_do_no_harm() {
     wire.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": 3})).await;
     assert_eq!(text(&wire.next().await), "the client's answer makes no sense");
 
+    for (at, twice) in [
+        r#"{"action": "decline", "action": "accept", "content": {"name": "me"}}"#,
+        r#"{"action": "accept", "content": {"name": "you", "name": "me"}}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        wire.call(30 + at, "ask", json!({})).await;
+        let asked = wire.next().await;
+        let answer = format!("{{\"jsonrpc\": \"2.0\", \"id\": {}, \"result\": {twice}}}\n", asked["id"]);
+        wire.raw(answer.as_bytes()).await;
+        assert_eq!(text(&wire.next().await), "the client's answer makes no sense", "{twice}");
+    }
+
     wire.call(4, "ask", json!({})).await;
     let asked = wire.next().await;
     wire.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}}))
@@ -696,6 +710,20 @@ async fn a_client_that_does_not_read_is_not_read_from() {
     {
         taken += 1;
         assert!(taken <= most, "{taken} calls were taken");
+    }
+}
+
+/// What nobody reads holds up nothing, whether the server is told to go or the input ends.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_keeps_no_server() {
+    for (told, within) in [(true, limits::SHUTDOWN_GRACE * 2), (false, limits::READ_STALL * 2)] {
+        let mut wire = Wire::greeted(server().1, "2025-11-25", json!({})).await;
+        wire.call(1, "big", json!({})).await;
+        match told {
+            true => wire.stop.cancel(Cause::Shutdown),
+            false => wire.to.as_mut().unwrap().shutdown().await.unwrap(),
+        };
+        tokio::time::timeout(within, wire.serving).await.expect("it ends").unwrap();
     }
 }
 

@@ -1,12 +1,14 @@
 //! Arguments of a call in `Tool(argument:value)`: top-level fields, and nested ones with dots between the names.
 //!
 //! The input is the one that the model sent. An absent argument never matches. Of a list every element counts, also of one
-//! on the way to a nested argument: one is enough to stop a call, all are needed to let it through. Numbers are compared
-//! by value: `1.0` is `1`.
+//! on the way to a nested argument: one is enough to stop a call, all are needed to let it through. So it is with the
+//! [spellings](super::spelling) of a text. Numbers are compared by value: `1.0` is `1`.
 
 use serde_json::Value;
 
+use super::fold::fold;
 use super::pattern::{Shape, Wild};
+use super::spelling;
 
 /// An argument and its value as a rule writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,22 +43,29 @@ impl ArgumentSpec {
         {
             nested(place, rest, &mut values);
         }
-        let matches = |value: &Option<&Value>| value.is_some_and(|value| self.is_met(value));
+        let matches = |value: &Option<&Value>| value.is_some_and(|value| self.is_met(value, needs));
         match needs {
             Needs::One => values.iter().any(matches),
             Needs::All => !values.is_empty() && values.iter().all(matches),
         }
     }
 
-    fn is_met(&self, value: &Value) -> bool {
-        match value {
-            Value::String(text) => self.value.matches(text),
-            Value::Number(number) => {
+    fn is_met(&self, value: &Value, needs: Needs) -> bool {
+        match (value, needs) {
+            (Value::String(text), Needs::One) => {
+                let folded = self.value.map(fold);
+                self.value.matches(text) || spelling::all(text).iter().any(|text| folded.matches(text))
+            }
+            (Value::String(text), Needs::All) => {
+                let stays = || spelling::going_back(text).is_none_or(|end| self.value.matches(&end));
+                self.value.matches(text) && stays()
+            }
+            (Value::Number(number), _) => {
                 let number = number.to_string();
                 let same = |rule: &str| decimal(rule).is_some_and(|rule| Some(rule) == decimal(&number));
                 self.value.matches(&number) || self.value.exact().is_some_and(same)
             }
-            Value::Bool(value) => self.value.matches(if *value { "true" } else { "false" }),
+            (Value::Bool(value), _) => self.value.matches(if *value { "true" } else { "false" }),
             _ => false,
         }
     }
@@ -134,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_compared_as_the_model_sent_them() {
+    fn arguments_are_compared_with_what_the_model_sent() {
         let check = |rule: &str, input: Value, one: bool, all: bool| {
             let spec = ArgumentSpec::parse(rule).unwrap();
             let got = (spec.matches(&input, Needs::One), spec.matches(&input, Needs::All));
@@ -145,6 +154,15 @@ mod tests {
         check("model:o*", json!({"model": "opus"}), true, true);
         check("model:opus", json!({"model": "opus2"}), false, false);
         check("model:*", json!({}), false, false);
+        // Other spellings stop, and don't let through.
+        check("model:opus", json!({"model": "Opus"}), true, false);
+        check("p:/a/*", json!({"p": "/a/b"}), true, true);
+        check("p:/a/*", json!({"p": "/a/../a/b"}), true, true);
+        check("p:/a/*", json!({"p": "/a/../etc"}), true, false);
+        check("p:/a/*", json!({"p": "/x/../a/b"}), true, false);
+        check("p:/a/*", json!({"p": "/%61/b"}), true, false);
+        check("p:/a/*", json!({"p": "/x"}), false, false);
+        check("p:*", json!({"p": "../.."}), true, true);
         check("on:true", json!({"on": true}), true, true);
         check("n:5", json!({"n": 5}), true, true);
         check("n:null", json!({"n": null}), false, false);

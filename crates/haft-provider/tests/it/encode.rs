@@ -80,14 +80,17 @@ async fn structured_results() {
     assert_eq!(gemini["functionResponse"]["response"], json!({"output": {"a": [1, null]}}));
 }
 
+/// How every PNG begins.
+const PNG: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+
 #[tokio::test]
 async fn pictures_documents_and_links() {
     let blocks = vec![
         Content::text("see"),
         Content::text("this"),
-        Content::image("image/png", [1, 2, 3]),
+        Content::image("image/png", PNG),
         Content::image("image/tiff", [1]),
-        Content::document("application/pdf", [4]),
+        Content::document("application/pdf", *b"%PDF-1"),
         Content::document("text/plain", *b"words"),
         Content::document("application/zip", [9]),
         Content::link("https://example.com/x", "x"),
@@ -97,28 +100,50 @@ async fn pictures_documents_and_links() {
         anthropic["content"],
         json!([
             {"type": "text", "text": "see\nthis"},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AQID"}},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
             {"type": "text", "text": "[image: image/tiff, 1 bytes]"},
-            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "BA=="}},
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}},
             {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}},
             {"type": "text", "text": "[document: application/zip, 1 bytes]\n[x: https://example.com/x]"},
         ])
     );
     assert_eq!(
         openai["output"][2],
-        json!({"type": "input_image", "image_url": "data:image/png;base64,AQID", "detail": "auto"})
+        json!({"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"})
     );
     assert_eq!(
         openai["output"][4],
-        json!({"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,BA=="})
+        json!({"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,JVBERi0x"})
     );
-    assert!(chat["content"].as_str().unwrap().contains("[image: image/png, 3 bytes]\n"));
+    assert!(chat["content"].as_str().unwrap().contains("[image: image/png, 8 bytes]\n"));
     assert_eq!(
         gemini["functionResponse"]["parts"],
-        json!([{"inlineData": {"mimeType": "image/png", "data": "AQID"}}, {"inlineData": {"mimeType": "application/pdf", "data": "BA=="}}])
+        json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}, {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0x"}}])
     );
-    let [.., gemini] = all(&result(Ok(Content::image("image/png", [1]))).await);
+    let [.., gemini] = all(&result(Ok(Content::image("image/png", PNG))).await);
     assert_eq!(gemini["functionResponse"]["response"], json!({"output": "see the attached parts"}));
+}
+
+/// One that isn't what it is called would have every request refused from then on.
+#[tokio::test]
+async fn what_a_picture_is_its_bytes_say() {
+    let lies = vec![
+        Content::image("image/png", *b"<html>no picture"),
+        Content::image("image/png", []),
+        Content::document("application/pdf", *b"no document"),
+    ];
+    for wire in all(&result(Ok(lies)).await) {
+        let text = wire.to_string();
+        assert!(text.contains("[image: image/png, 16 bytes]\\n[image: image/png, 0 bytes]"), "{text}");
+        for part in ["base64", "input_image", "input_file", "inlineData"] {
+            assert!(!text.contains(part), "{text}");
+        }
+    }
+    let jpeg = [0xff, 0xd8, 0xff, 0xe0];
+    let [anthropic, openai, _, gemini] = all(&result(Ok(Content::image("image/png", jpeg))).await);
+    assert_eq!(anthropic["content"][0]["source"]["media_type"], "image/jpeg");
+    assert_eq!(openai["output"][0]["image_url"], "data:image/jpeg;base64,/9j/4A==");
+    assert_eq!(gemini["functionResponse"]["parts"][0]["inlineData"]["mimeType"], "image/jpeg");
 }
 
 #[tokio::test]

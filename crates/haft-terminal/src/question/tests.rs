@@ -182,6 +182,19 @@ fn questions_of_tools_are_chosen_or_typed() {
 }
 
 #[test]
+fn an_answered_question_leaves_one_colon() {
+    for (text, line) in
+        [("Which?", "  ? Which?: a"), ("Your name:", "  ? Your name: a"), ("Name: \nmore", "  ? Name: a")]
+    {
+        let (send, _answer) = oneshot::channel();
+        let question = UserQuestion { text: text.into(), choices: Vec::new(), several: false };
+        let panel = Panel::new(Ask { id: 1, what: Asked::Question(question, send) });
+        let left = panel.answer(Reply::Chosen(Some(vec!["a".into()])), Path::new("/")).unwrap();
+        assert_eq!(left.text(), line);
+    }
+}
+
+#[test]
 fn all_of_the_choice_under_the_cursor_is_shown() {
     let choice = |label: &str| Choice { label: label.into(), description: Some("many words ".repeat(10)) };
     let (send, _answer) = oneshot::channel();

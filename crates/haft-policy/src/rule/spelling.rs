@@ -1,0 +1,207 @@
+//! Other spellings of a text in an argument: nobody here knows what a server's tool does with it, whether it takes it for a
+//! path, decodes it, or minds its case.
+//!
+//! So a rule that stops is held against every spelling that could come to the same, and one that lets through may not be
+//! left by a way out: `path:/a/*` in `allow` doesn't cover `/a/../etc`, as no rule for commands and files does. Links are
+//! not followed, and where a relative path begins is not known: a tool whose paths matter is described by `effects` in the
+//! settings, and judged by `Read` and `Edit` rules then.
+
+use std::borrow::Cow;
+
+use super::fold::fold;
+
+/// How often a text may be encoded and still be read.
+const DECODINGS_MAX: usize = 4;
+
+/// The text itself first, then what it is decoded, with slashes for backslashes, as the path of a `file:` address, and
+/// without ways there and back; each folded.
+pub(super) fn all(text: &str) -> Vec<String> {
+    let mut spellings = vec![text.to_owned()];
+    add(&mut spellings, decoded(text));
+    add_each(&mut spellings, |text| Some(text.replace('\\', "/")));
+    add_each(&mut spellings, |text| path_of_file(text).map(str::to_owned));
+    add_each(&mut spellings, |text| Some(resolved(text)));
+    let mut folded = Vec::with_capacity(spellings.len());
+    spellings.iter().for_each(|spelling| add(&mut folded, fold(spelling.trim_matches(is_nothing))));
+    add(&mut folded, fold(text));
+    folded
+}
+
+/// Where the text ends up as a path, if it goes back somewhere on its way.
+pub(super) fn going_back(text: &str) -> Option<String> {
+    if !text.contains(['/', '\\', '%']) && text.is_ascii() {
+        return (kind(text) == Kind::Back).then(|| resolved(text));
+    }
+    let text = decoded(text).replace(['\\', '\u{ff0f}', '\u{ff3c}'], "/");
+    text.split('/').any(|segment| kind(segment) == Kind::Back).then(|| resolved(&text))
+}
+
+fn add(spellings: &mut Vec<String>, spelling: String) {
+    if !spellings.contains(&spelling) {
+        spellings.push(spelling);
+    }
+}
+
+fn add_each(spellings: &mut Vec<String>, change: impl Fn(&str) -> Option<String>) {
+    let changed: Vec<String> = spellings.iter().filter_map(|spelling| change(spelling)).collect();
+    changed.into_iter().for_each(|spelling| add(spellings, spelling));
+}
+
+/// What is skipped around a name, or ends it.
+fn is_nothing(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Here,
+    Back,
+    Name,
+}
+
+fn kind(segment: &str) -> Kind {
+    let folded = if segment.is_ascii() { Cow::Borrowed(segment) } else { Cow::Owned(fold(segment)) };
+    match folded.trim_matches(is_nothing) {
+        "" | "." => Kind::Here,
+        ".." => Kind::Back,
+        _ => Kind::Name,
+    }
+}
+
+/// Without empty segments, `.` and `..`; the scheme of an address stays, and a way back from the beginning of a relative
+/// path too.
+fn resolved(text: &str) -> String {
+    let (scheme, path) = match text.split_once("://") {
+        Some((scheme, _)) if is_scheme(scheme) => text.split_at(scheme.len() + 3),
+        _ => ("", text),
+    };
+    let absolute = scheme.is_empty() && path.starts_with('/');
+    let mut kept: Vec<&str> = Vec::new();
+    // The host of an address can't be left.
+    let floor = usize::from(!scheme.is_empty());
+    for segment in path.split('/') {
+        match kind(segment) {
+            Kind::Here => {}
+            Kind::Name => kept.push(segment),
+            Kind::Back if kept.len() > floor && kept.last().is_some_and(|last| kind(last) == Kind::Name) => {
+                kept.pop();
+            }
+            Kind::Back if absolute || floor > 0 => {}
+            Kind::Back => kept.push(".."),
+        }
+    }
+    format!("{scheme}{}{}", if absolute { "/" } else { "" }, kept.join("/"))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+}
+
+fn path_of_file(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches(is_nothing);
+    let rest = text.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("file:")).map(|_| &text[5..])?;
+    match rest.strip_prefix("//") {
+        Some(rest) => rest.find('/').map(|at| &rest[at..]),
+        None => Some(rest),
+    }
+}
+
+/// Without `%2e` and the like, also where that was encoded again.
+fn decoded(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..DECODINGS_MAX {
+        if !text.contains('%') {
+            break;
+        }
+        let next = decoded_once(&text);
+        if next == text {
+            break;
+        }
+        text = next;
+    }
+    text
+}
+
+fn decoded_once(text: &str) -> String {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = match bytes[at] {
+            b'%' => digit(bytes.get(at + 1)).zip(digit(bytes.get(at + 2))),
+            _ => None,
+        };
+        match code.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_come_to_the_same_is_found() {
+        for text in [
+            "/a/b",
+            "//a/b",
+            "/./a//b/",
+            "/x/../a/b",
+            "/../a/b",
+            "/%61/b",
+            "/%2561/b",
+            "\\a\\b",
+            "file:///a/b",
+            " /a/b\n",
+            "file://localhost/a/b",
+            "FILE:/a/b",
+            "/A/B",
+            "/a/\u{200b}b",
+            "/\u{ff41}/b",
+            "/x/%2e%2e/a/b",
+            "/x%2f..%5Ca/b",
+            "/a/b\0",
+        ] {
+            assert!(all(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all(text));
+        }
+        for text in ["a/b", "/a/b/c", "/a", "/a/../b", "", "%", "%zz", "/a%"] {
+            assert!(!all(text).iter().any(|spelling| spelling == "/a/b"), "{text:?}: {:?}", all(text));
+        }
+        assert!(all("https://x/v1/../Admin").iter().any(|spelling| spelling == "https://x/admin"));
+        assert!(all("https://x/../../y").iter().any(|spelling| spelling == "https://x/y"));
+    }
+
+    #[test]
+    fn only_what_goes_back_is_resolved() {
+        for (text, end) in [
+            ("/a/../etc", Some("/etc")),
+            ("/a/%2e%2E/etc", Some("/etc")),
+            ("/a/..%2fetc", Some("/etc")),
+            ("/a\\..\\etc", Some("/etc")),
+            ("/a/..\0/etc", Some("/etc")),
+            ("/a/.. /etc", Some("/etc")),
+            ("/a/\u{2025}/etc", Some("/etc")),
+            ("a/../../b", Some("../b")),
+            ("..", Some("..")),
+            ("https://x/v1/../y", Some("https://x/y")),
+            ("/a/./b", None),
+            ("/a/...", None),
+            ("see the end.. / of it", None),
+            ("100% sure", None),
+            ("words...", None),
+        ] {
+            assert_eq!(going_back(text).as_deref(), end, "{text:?}");
+        }
+    }
+}
