@@ -458,8 +458,10 @@ mod tests {
         for (at, call) in ["a", "b", "c"].into_iter().enumerate() {
             let said = json!({"role": "assistant", "calls": [{"id": call}]});
             records.push(json!({"is": "reply", "turn": at, "items": [said]}));
-            records.push(json!({"is": "intent", "agent": "main", "turn": at, "call": call, "tool": call, "input": {},
-                "digest": "", "effects": "writes", "changes": true, "again": false, "by": "a rule"}));
+            records.push(
+                json!({"is": "intent", "agent": "main", "turn": at, "call": call, "tool": call, "input": {},
+                "digest": "", "effects": "writes", "changes": true, "again": false, "by": "a rule"}),
+            );
             let result = json!([{"text": "done"}]);
             records.push(json!({"is": "outcome", "agent": "main", "turn": at, "call": call, "tool": call, "error": null,
                 "result": result, "digest": "", "micros": 1}));
@@ -514,8 +516,7 @@ mod tests {
                 if records[one]["is"] == "intent" {
                     continue;
                 }
-                let mut all: Vec<char> =
-                    known(&without(&records, &[one, other])).concat().chars().collect();
+                let mut all: Vec<char> = known(&without(&records, &[one, other])).concat().chars().collect();
                 all.sort_unstable();
                 all.dedup();
                 assert_eq!(all, ['a', 'b', 'c'], "without {one} and {other}");

@@ -41,7 +41,8 @@ impl Recovered {
              before you repeat anything."
                 .to_owned()
         });
-        let older = (left_out > 0).then(|| format!("{left_out} older calls that may have changed something are left out here."));
+        let older = (left_out > 0)
+            .then(|| format!("{left_out} older calls that may have changed something are left out here."));
         let stray = self.stray.iter().skip(left_out).map(ToString::to_string);
         let stray = damage.into_iter().chain(older).chain(stray);
         let tasks = self.tasks.iter().map(|(id, words)| {
