@@ -147,7 +147,7 @@ fn blocking<T>(make: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Begins the name of a session's temporary folder.
+/// Begins the name of a session's temporary folder, which ends with the number of its process.
 const TEMP_PREFIX: &str = "haft-";
 /// How old such a folder is before it counts as left behind: its session was killed.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -204,7 +204,8 @@ pub(crate) fn sandbox(
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
     let path = |at: &At<String>| at_home(home, &cwd, &at.value);
     let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
-    let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}"));
+    // Another process that is told to go on with a session that runs has a folder of its own to remove.
+    let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}-{:x}", std::process::id()));
     let kept = state.map_or_else(|| temp.join("caches"), caches);
     let mut profile = ProfileConfig::new(&cwd, temp, kept);
     profile.workspace = workspace;

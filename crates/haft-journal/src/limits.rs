@@ -10,6 +10,8 @@ pub const QUEUE_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const HASHED_BYTES_MAX: u64 = 1024 * 1024;
 /// How many of the files that a call declares are looked at before it runs.
 pub const LOOKED_FILES_MAX: usize = 64;
+/// How many calls without a place in the conversation a model is told of when a session goes on, the newest.
+pub const STRAY_TOLD_MAX: usize = 100;
 /// The most of one text in a record, in bytes.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The shortest value that is taken for a secret: shorter ones would be found everywhere.

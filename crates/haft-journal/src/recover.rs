@@ -3,8 +3,11 @@
 //! The rules are those of one table. A call with an outcome is finished: its result is read back, or, where it changed
 //! nothing, made again. A call without an intent never started. One with an intent and no outcome did start: what only
 //! looks is run again, and of everything else nobody can know how far it came.
+//!
+//! Where lines are missing, a turn may be missing in the conversation whose calls are still known. The model would ask for them
+//! again, so what they changed is told to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -32,8 +35,8 @@ pub struct Recovered {
     pub reply: Option<Vec<Value>>,
     /// Calls of the turn that was cut off, by id.
     pub calls: BTreeMap<String, CallState>,
-    /// Calls of which the model will have no result, since their message was never whole or a worker made them: those that
-    /// may have changed something are told to it, in order.
+    /// Calls of which the model will have no result, since their message was never whole or is lost, or a worker made them:
+    /// those that may have changed something are told to it, in order.
     pub stray: Vec<Started>,
     /// Where the main agent was, if it had moved.
     pub moved: Moved,
@@ -193,21 +196,32 @@ impl Recovered {
             *kind == Kind::Call
                 && memchr::memmem::find(&json[..json.len().min(256)], main.as_bytes()).is_some()
         });
-        let counts = |(at, (kind, _)): &(usize, &Found<'_>)| match kind {
+        // Of a damaged one all calls may count.
+        let counts = |all: bool, at: usize, kind: &Kind| match kind {
             Kind::Always => true,
-            Kind::Items { .. } => *at >= talk,
-            Kind::Call => *at >= turn || *at == place,
-            Kind::Reply => *at >= turn,
+            Kind::Items { .. } => at >= talk,
+            Kind::Call => all || at >= turn || at == place,
+            Kind::Reply => at >= turn,
             Kind::Never => false,
         };
-        let mut records = Vec::new();
-        for (_, (_, json)) in found.iter().enumerate().filter(counts) {
-            match whole(json) {
-                Ok(stamped) => records.push(stamped.record),
-                Err(_) => is_damaged = true,
+        let sum = |mut is_damaged: bool| {
+            let mut records = Vec::new();
+            for (at, (kind, json)) in found.iter().enumerate() {
+                if !counts(is_damaged && at >= talk, at, kind) {
+                    continue;
+                }
+                match whole(json) {
+                    Ok(stamped) => records.push(stamped.record),
+                    Err(_) => is_damaged = true,
+                }
             }
+            Recovered::sum(records, is_damaged)
+        };
+        let mut recovered = sum(is_damaged);
+        if recovered.is_damaged && !is_damaged {
+            recovered = sum(true);
         }
-        (Recovered::sum(records, is_damaged), lines.at as u64, next)
+        (recovered, lines.at as u64, next)
     }
 
     fn sum(records: impl IntoIterator<Item = Record>, is_damaged: bool) -> Recovered {
@@ -215,6 +229,9 @@ impl Recovered {
         let mut turn = Turn::default();
         let mut process = 0_u64;
         let mut tasks: Vec<(u64, String, String)> = Vec::new();
+        let mut holes = Holes::default();
+        // What changed something in turns that are missing, with the process in which it did.
+        let mut lost: Vec<(u64, Started)> = Vec::new();
         for record in records {
             match record {
                 Record::Began(began) => {
@@ -222,18 +239,25 @@ impl Recovered {
                         recovered.began = began.clone();
                     }
                     process += 1;
+                    // It counted what it had found.
+                    holes = Holes::default();
                     recovered.last = began;
                     recovered.is_ended = false;
                 }
                 Record::Title { text } => recovered.title = Some(text),
                 Record::Items { from, items } => {
-                    recovered.is_damaged |= from > recovered.items.len();
-                    recovered.items.truncate(from);
+                    let (place, is_hole) = holes.place(from, recovered.items.len());
+                    recovered.items.truncate(place);
+                    // Whoever went on with the session has told of those before.
+                    tasks.retain(|(of, ..)| *of == process);
+                    lost.retain(|(of, _)| *of == process && from > 0);
+                    if is_hole {
+                        recovered.is_damaged = true;
+                        lost.extend(turn.changes_beside(&items).map(|started| (process, started)));
+                    }
                     recovered.items.extend(items);
                     recovered.reply = None;
                     turn = Turn::default();
-                    // Whoever went on with the session has told of those before.
-                    tasks.retain(|(of, ..)| *of == process);
                 }
                 Record::Reply { items, .. } => recovered.reply = Some(items),
                 Record::Intent(intent) => {
@@ -265,38 +289,28 @@ impl Recovered {
             }
         }
         recovered.tasks = tasks.into_iter().map(|(_, id, words)| (id, words)).collect();
+        recovered.stray = lost.into_iter().map(|(_, started)| started).collect();
         recovered.cut_off(turn);
         recovered
     }
 
     /// What became of the calls of the last turn, if it was cut off.
     fn cut_off(&mut self, mut turn: Turn) {
-        for (process, intent) in turn.intents {
-            let key = key(process, &intent.agent, intent.turn, &intent.call);
-            let outcome = turn.outcomes.get(&key).map(|outcome| &**outcome);
-            let state = match outcome {
-                Some(OutcomeRecord { tool, error, result: Some(blocks), .. }) => {
-                    CallState::Finished { tool: tool.clone(), error: error.clone(), blocks: blocks.clone() }
-                }
-                _ if !intent.changes => CallState::Run,
-                _ => CallState::Unknown(Started::of(&intent)),
-            };
-            if intent.agent != MAIN || self.reply.is_none() {
-                match state {
-                    CallState::Unknown(started) => self.stray.push(started),
-                    CallState::Finished { error, .. } if intent.changes => {
-                        let ended = Some(error.unwrap_or_else(|| "ok".to_owned()));
-                        self.stray.push(Started { ended, ..Started::of(&intent) });
-                    }
-                    _ => {}
-                }
-                continue;
+        // A message that the calls are not from is one before theirs, which is lost.
+        let reply = self.reply.as_deref().filter(|_| self.is_damaged).map(strings);
+        let is_asked = |call: &str| reply.as_ref().is_none_or(|strings| strings.contains(call));
+        for (process, intent) in &turn.intents {
+            let state = turn.state(*process, intent);
+            if intent.agent == MAIN && self.reply.is_some() && is_asked(&intent.call) {
+                self.calls.insert(intent.call.clone(), state);
+            } else {
+                self.stray.extend(state.changed(intent));
             }
-            self.calls.insert(intent.call.clone(), state);
         }
         // One whose intent was lost has ended all the same.
         while let Some(((_, _, agent, call), outcome)) = turn.outcomes.pop_first() {
-            if let (MAIN, true, Some(blocks)) = (agent.as_str(), self.reply.is_some(), outcome.result) {
+            let is_asked = self.reply.is_some() && is_asked(&call);
+            if let (MAIN, true, Some(blocks)) = (agent.as_str(), is_asked, outcome.result) {
                 let (tool, error) = (outcome.tool, outcome.error);
                 self.calls.entry(call).or_insert(CallState::Finished { tool, error, blocks });
             }
@@ -310,6 +324,87 @@ struct Turn {
     /// With the process that they were made in.
     intents: Vec<(u64, Box<IntentRecord>)>,
     outcomes: BTreeMap<Key, Box<OutcomeRecord>>,
+}
+
+impl Turn {
+    /// What became of a call.
+    fn state(&self, process: u64, intent: &IntentRecord) -> CallState {
+        let key = key(process, &intent.agent, intent.turn, &intent.call);
+        match self.outcomes.get(&key).map(|outcome| &**outcome) {
+            Some(OutcomeRecord { tool, error, result: Some(blocks), .. }) => {
+                CallState::Finished { tool: tool.clone(), error: error.clone(), blocks: blocks.clone() }
+            }
+            _ if !intent.changes => CallState::Run,
+            _ => CallState::Unknown(Started::of(intent)),
+        }
+    }
+
+    /// What calls of the main agent changed that are not in these items.
+    fn changes_beside(&self, items: &[Value]) -> impl Iterator<Item = Started> {
+        let known = strings(items);
+        self.intents.iter().filter_map(move |(process, intent)| {
+            let is_lost = intent.agent == MAIN && !known.contains(&*intent.call);
+            is_lost.then(|| self.state(*process, intent).changed(intent)).flatten()
+        })
+    }
+}
+
+impl CallState {
+    /// What is to be told of a call whose result has nobody to go to: nothing where it changed nothing.
+    fn changed(self, intent: &IntentRecord) -> Option<Started> {
+        match self {
+            CallState::Unknown(started) => Some(started),
+            CallState::Finished { error, .. } if intent.changes => {
+                let ended = Some(error.unwrap_or_else(|| "ok".to_owned()));
+                Some(Started { ended, ..Started::of(intent) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Every text in these values, names of fields apart: ids of calls are among them, wherever a provider has them.
+fn strings(values: &[Value]) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let mut next: Vec<&Value> = values.iter().collect();
+    while let Some(value) = next.pop() {
+        match value {
+            Value::String(text) => drop(found.insert(text.as_str())),
+            Value::Array(values) => next.extend(values),
+            Value::Object(fields) => next.extend(fields.values()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Where items are missing, and how many: whoever wrote the others counted them.
+#[derive(Default)]
+struct Holes(Vec<(usize, usize)>);
+
+impl Holes {
+    /// The place among the items that there are, which are `length`, of the one that was written as the `from`th; and whether
+    /// some before it are missing that were not known to be.
+    fn place(&mut self, from: usize, length: usize) -> (usize, bool) {
+        let mut missing = 0;
+        for at in 0..self.0.len() {
+            let (place, count) = self.0[at];
+            if from < place + missing + count {
+                self.0.truncate(at);
+                let left = from.saturating_sub(place + missing);
+                if left > 0 {
+                    self.0.push((place, left));
+                }
+                return (place.min(from - missing), false);
+            }
+            missing += count;
+        }
+        let place = from - missing;
+        if place > length {
+            self.0.push((length, place - length));
+        }
+        (place.min(length), place > length)
+    }
 }
 
 type Key = (u64, u64, String, String);
@@ -349,3 +444,109 @@ impl Kind {
 
 /// The agent that the user talks to.
 const MAIN: &str = "main";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two turns that are over and one that was cut off, one change in each.
+    fn session() -> Vec<Value> {
+        let began = json!({"is": "began", "version": "1", "cwd": "/", "pid": 1});
+        let mut records = vec![began, json!({"is": "items", "from": 0, "items": [{"role": "user"}]})];
+        for (at, call) in ["a", "b", "c"].into_iter().enumerate() {
+            let said = json!({"role": "assistant", "calls": [{"id": call}]});
+            records.push(json!({"is": "reply", "turn": at, "items": [said]}));
+            records.push(
+                json!({"is": "intent", "agent": "main", "turn": at, "call": call, "tool": call, "input": {},
+                "digest": "", "effects": "writes", "changes": true, "again": false, "by": "a rule"}),
+            );
+            let result = json!([{"text": "done"}]);
+            records.push(json!({"is": "outcome", "agent": "main", "turn": at, "call": call, "tool": call, "error": null,
+                "result": result, "digest": "", "micros": 1}));
+            let items = json!([said, {"role": "user", "results": [{"of": call}]}]);
+            records.push(json!({"is": "items", "from": 1 + 2 * at, "items": items}));
+        }
+        records.pop();
+        records
+    }
+
+    /// What is found where these lines are damaged.
+    fn without(records: &[Value], damaged: &[usize]) -> Recovered {
+        let mut bytes = Vec::new();
+        for (n, record) in records.iter().enumerate() {
+            let record: Record = serde_json::from_value(record.clone()).unwrap();
+            let begins = bytes.len();
+            line::put(&mut bytes, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
+            if damaged.contains(&n) {
+                let middle = usize::midpoint(begins, bytes.len());
+                bytes[middle] ^= 1;
+            }
+        }
+        let (read, _, _) = Recovered::read(&bytes);
+        assert_eq!(read, Recovered::of(&parse(&bytes)));
+        read
+    }
+
+    /// Whom a model knows: from the conversation, from results of the last message, from words beside them.
+    fn known(recovered: &Recovered) -> [String; 3] {
+        let ids = |items: &[Value]| {
+            let texts = strings(items);
+            texts.into_iter().filter(|text| text.len() == 1).collect::<String>()
+        };
+        let answered = recovered.calls.keys().map(String::as_str).collect();
+        [ids(&recovered.items), answered, recovered.stray.iter().map(|started| &*started.tool).collect()]
+    }
+
+    #[test]
+    fn changes_of_turns_that_are_lost_are_told() {
+        let records = session();
+        let (items, replies) = ([1, 5, 9], [2, 6, 10]);
+        assert_eq!(known(&without(&records, &[])), ["ab", "c", ""]);
+        assert_eq!(known(&without(&records, &[items[1]])), ["b", "c", "a"]);
+        assert_eq!(known(&without(&records, &[items[2]])), ["a", "c", "b"]);
+        assert_eq!(known(&without(&records, &[items[1], items[2]])), ["", "c", "ab"]);
+        assert_eq!(known(&without(&records, &[replies[2]])), ["ab", "", "c"]);
+        // The message before is the last that is known, and its calls are not over.
+        assert_eq!(known(&without(&records, &[items[2], replies[2]])), ["a", "b", "c"]);
+        // Whatever is missing: nothing is unsaid.
+        for one in 1..records.len() {
+            for other in (1..records.len()).filter(|at| records[*at]["is"] != "intent") {
+                if records[one]["is"] == "intent" {
+                    continue;
+                }
+                let mut all: Vec<char> = known(&without(&records, &[one, other])).concat().chars().collect();
+                all.sort_unstable();
+                all.dedup();
+                assert_eq!(all, ['a', 'b', 'c'], "without {one} and {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_told_once_is_not_told_again() {
+        let mut records = session();
+        records.push(json!({"is": "began", "version": "1", "cwd": "/", "pid": 2}));
+        // It goes on behind the three items that it found.
+        let more = |word: &str| json!([{"said": word}, {"said": word}]);
+        records.push(json!({"is": "items", "from": 3, "items": more("c")}));
+        records.push(json!({"is": "items", "from": 5, "items": more("d")}));
+        let recovered = without(&records, &[5]);
+        assert_eq!((known(&recovered), recovered.items.len()), (["bcd".into(), "".into(), "".into()], 7));
+    }
+
+    #[test]
+    fn places_are_counted_with_what_is_missing() {
+        let mut holes = Holes::default();
+        assert_eq!(holes.place(0, 0), (0, false));
+        assert_eq!(holes.place(5, 3), (3, true));
+        assert_eq!(holes.place(7, 5), (5, false));
+        // Back behind, into, and before what is missing.
+        assert_eq!(holes.place(6, 5), (4, false));
+        assert_eq!(holes.place(4, 4), (3, false));
+        assert_eq!(holes.place(6, 3), (3, true));
+        assert_eq!(holes.place(2, 3), (2, false));
+        assert_eq!(holes.place(3, 3), (3, false));
+    }
+}

@@ -6,6 +6,7 @@
 
 use haft::{Content, Output, ToolCall, ToolError, ToolResult};
 
+use crate::limits::STRAY_TOLD_MAX;
 use crate::record::Block;
 use crate::recover::{CallState, Recovered};
 
@@ -33,7 +34,17 @@ impl Recovered {
     /// What the model has to know beside its calls: changes that nobody has told it of, what ended with the old process, and
     /// what else there is to say.
     pub fn told(&self, more: Option<&str>) -> Option<String> {
-        let stray = self.stray.iter().map(ToString::to_string);
+        // The newest count most.
+        let left_out = self.stray.len().saturating_sub(STRAY_TOLD_MAX);
+        let damage = self.is_damaged.then(|| {
+            "The journal of the session is damaged, and something that was said or done is missing here. Look at what is there \
+             before you repeat anything."
+                .to_owned()
+        });
+        let older = (left_out > 0)
+            .then(|| format!("{left_out} older calls that may have changed something are left out here."));
+        let stray = self.stray.iter().skip(left_out).map(ToString::to_string);
+        let stray = damage.into_iter().chain(older).chain(stray);
         let tasks = self.tasks.iter().map(|(id, words)| {
             format!("{id} ran in the background and ended with the old process: {words}. It was not started again.")
         });

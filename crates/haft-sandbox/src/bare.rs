@@ -126,8 +126,13 @@ pub(crate) fn temporary(scene: &Scene) -> Option<(OsString, OsString)> {
 
 /// The processes below this one, as far as they can be found.
 pub(crate) fn descendants() -> Vec<i32> {
+    descendants_of(rustix::process::getpid().as_raw_nonzero().get())
+}
+
+/// The processes below this process.
+pub(crate) fn descendants_of(first: i32) -> Vec<i32> {
     let mut found = Vec::new();
-    let mut next = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    let mut next = vec![first];
     while let Some(pid) = next.pop() {
         let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
         for task in tasks.flatten() {

@@ -24,7 +24,7 @@ use crate::init::Walls;
 use crate::scene::Scene;
 use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
 use crate::wire::{self, Job, Report};
-use crate::{helper, limits, watch};
+use crate::{helper, limits, remains, watch};
 
 /// Which program is the helper.
 #[derive(Clone, Debug, Default)]
@@ -222,7 +222,7 @@ fn keep(plan: &Plan, own: Vec<OwnedFd>, say: &mpsc::SyncSender<Result<(), (start
     start::block_signals();
     let theirs: Vec<BorrowedFd<'_>> = own.iter().map(|own| own.as_fd()).collect();
     match start::start(plan, &theirs) {
-        Ok(child) => {
+        Ok(mut child) => {
             drop(own);
             let _ = say.send(Ok(()));
             readable(child.pidfd(), Duration::MAX);
@@ -423,14 +423,31 @@ impl watch::Child for Confined {
         self.view.take()
     }
 
-    fn end(self: Box<Self>) {
-        drop(self);
+    fn end(&mut self) -> Vec<u32> {
+        if self.alone {
+            return Vec::new();
+        }
+        // Known only as long as the first process is there to be asked.
+        let below = remains::below(self.first.as_fd());
+        self.kill_all();
+        remains::after(limits::KILL_WAIT, || below.iter().filter_map(remains::Process::is_there).collect())
+    }
+
+    fn there(&self) -> Vec<u32> {
+        remains::below(self.first.as_fd()).iter().filter_map(remains::Process::is_there).collect()
     }
 }
 
 impl Drop for Confined {
     fn drop(&mut self) {
-        if self.alone {
+        self.kill_all();
+    }
+}
+
+impl Confined {
+    /// Kills what is left, once.
+    fn kill_all(&mut self) {
+        if std::mem::replace(&mut self.alone, true) {
             return;
         }
         watch::Child::signal(self, Signal::KILL);

@@ -58,6 +58,7 @@ mod pool;
 mod probe;
 mod profile;
 mod program;
+mod remains;
 mod sandbox;
 mod scene;
 mod seccomp;

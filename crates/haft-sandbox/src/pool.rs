@@ -45,7 +45,8 @@ impl Pool {
         let cancel = request.cancel.clone();
         if cancel.is_cancelled() {
             let (stdout, stderr) = (Captured::default(), Captured::default());
-            return Ok(ProcessOutcome { exit: Exit::Cancelled, stdout, stderr, refused: Vec::new() });
+            let (refused, held) = (Vec::new(), Vec::new());
+            return Ok(ProcessOutcome { exit: Exit::Cancelled, stdout, stderr, refused, held });
         }
         let orders = Orders::new().map_err(|error| refused(format!("no process can be started: {error}")))?;
         let place = Place::take(&self.children, &orders)?;

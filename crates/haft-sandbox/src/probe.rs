@@ -298,7 +298,7 @@ fn filter(_: UserNamespace) -> Result<String, String> {
         dies_with_us: true,
     };
     match start::start(&plan, &[]) {
-        Ok(child) => {
+        Ok(mut child) => {
             child.reap();
             Ok("takes filters".into())
         }

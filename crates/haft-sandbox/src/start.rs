@@ -418,11 +418,7 @@ impl Child {
     }
 
     /// Kills what is left of the group, and takes the child's number back.
-    pub(crate) fn reap(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
+    pub(crate) fn reap(&mut self) {
         if std::mem::replace(&mut self.reaped, true) {
             return;
         }
@@ -434,6 +430,6 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.end();
+        self.reap();
     }
 }

@@ -25,6 +25,7 @@ use rustix::process::Signal;
 use crate::capture::{Capture, Lines};
 use crate::limits;
 use crate::pool::refused;
+use crate::remains;
 use crate::start::{self, DESCRIPTOR_MIN};
 
 /// What the thread of a child is told from outside.
@@ -123,8 +124,11 @@ pub(crate) trait Child: Send {
         None
     }
 
-    /// Ends what is left, and waits until it is gone.
-    fn end(self: Box<Self>);
+    /// Ends what is left, and waits until it is gone. What isn't after a while, however often it is killed, is returned.
+    fn end(&mut self) -> Vec<u32>;
+
+    /// What of it is there now, by its numbers.
+    fn there(&self) -> Vec<u32>;
 }
 
 /// Who looks after what children may do to each other.
@@ -168,8 +172,13 @@ impl Child for start::Child {
         start::Child::signal(self, signal);
     }
 
-    fn end(self: Box<Self>) {
+    fn end(&mut self) -> Vec<u32> {
         self.reap();
+        remains::after(limits::KILL_WAIT, || self.there())
+    }
+
+    fn there(&self) -> Vec<u32> {
+        remains::of_group(self.pid())
     }
 }
 
@@ -405,13 +414,15 @@ impl Watched<'_> {
         let mut child = self.child;
         let mut refused: Vec<Refusal> =
             child.refused().into_iter().map(|path| Refusal::Path { path, write: true }).collect();
-        if gone {
-            child.end();
+        let held = if gone {
+            child.end()
         } else {
+            let held = child.there();
             let _ = std::thread::Builder::new().name("haft-unkillable".into()).spawn(move || child.end());
-        }
+            held
+        };
         refused.append(&mut self.said);
-        Ok(ProcessOutcome { exit, stdout, stderr, refused })
+        Ok(ProcessOutcome { exit, stdout, stderr, refused, held })
     }
 
     fn ending(&mut self) {

@@ -109,7 +109,14 @@ impl Resumed {
     pub(crate) fn conversation(&mut self, wire: Wire) -> Result<Conversation, Usage> {
         self.fits(wire)?;
         self.waits = self.awaits();
-        Ok(Conversation::from_items(wire, std::mem::take(&mut self.recovered.items)))
+        let mut items = std::mem::take(&mut self.recovered.items);
+        // Some providers take no conversation that the user didn't begin.
+        if self.recovered.is_damaged && items.first().is_some_and(|first| first["role"] != "user") {
+            let mut whole = Conversation::new(wire);
+            whole.say("(what was said here is lost)");
+            items.splice(0..0, whole.items().iter().cloned());
+        }
+        Ok(Conversation::from_items(wire, items))
     }
 
     /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.

@@ -158,3 +158,73 @@ fn keys_are_not_in_the_journal() {
     assert!(!text.contains("my-secret-value") && text.contains("[redacted: MY_SECRET]"), "{text}");
     assert_eq!(std::fs::read_to_string(room.path("work/k.txt")).unwrap(), "my-secret-value");
 }
+
+#[test]
+fn who_may_not_go_on_with_a_session_takes_nothing_from_it() {
+    let room = Room::new();
+    let script = r#"{"turns": [
+        {"tool_calls": [{"name": "Bash", "input": {"command": "touch begun; until [ -e go ]; do sleep 0.05; done"}}]},
+        {"tool_calls": [{"name": "Bash", "input": {"command": "echo still here"}}]},
+        {"text": "Done."}]}"#;
+    room.write("script.json", script);
+    let mut command = allowed(&room, &["--output", "stream-json", "do it"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("\"tool_started\"")));
+    // There, whenever its sandbox is made.
+    while !room.path("work/begun").exists() {
+        std::thread::yield_now();
+    }
+    let sessions: Value =
+        serde_json::from_str(&room.say(&["sessions", "list", "--output", "json"]).stdout).unwrap();
+    let ran = room.run(allowed(&room, &["--resume", sessions[0]["id"].as_str().unwrap(), "more"]), "");
+    assert!(ran.stderr.contains("runs in another process"), "{ran:?}");
+    std::fs::write(room.path("work/go"), "").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert!(child.wait().unwrap().success());
+    assert!(rest.iter().any(|line| line.contains("\"output\":\"still here")), "{rest:?}");
+}
+
+/// A turn that is lost, and the message after it: the model knows neither, and would do both again.
+#[test]
+fn what_a_damaged_journal_has_lost_is_told() {
+    let room = Room::new();
+    let turn = |trace: &str| {
+        let command = format!("echo {trace} >> ran.txt");
+        serde_json::json!({"tool_calls": [{"name": "Bash", "input": {"command": command}}]})
+    };
+    let turns = serde_json::json!({"turns": [turn("c1"), turn("c2"), {"text": "Done."}, {"text": "Again."}]});
+    room.write("script.json", &turns.to_string());
+    assert_eq!(room.run(allowed(&room, &["do it"]), "").code, Some(0));
+    let journal = crate::kept_kills::journals(&room).pop().unwrap();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let is = |line: &str, word: &str| line.contains(&format!("\"is\":\"{word}\""));
+    let whole: Vec<&str> = text.split_inclusive('\n').collect();
+    let found = |word: &str| -> Vec<usize> { (0..whole.len()).filter(|at| is(whole[*at], word)).collect() };
+    let (items, replies, outcomes) = (found("items"), found("reply"), found("outcome"));
+    assert_eq!((items.len(), outcomes.len()), (4, 2), "{text}");
+    let told = |damaged: &[usize], upto: usize| {
+        let mut kept = String::new();
+        for (at, line) in whole.iter().enumerate().take(upto) {
+            kept += &if damaged.contains(&at) { line.replacen("\":", "\";", 3) } else { (*line).to_owned() };
+        }
+        std::fs::write(&journal, kept).unwrap();
+        let ran = room.run(allowed(&room, &["--continue", "go on"]), "");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let after = std::fs::read_to_string(&journal).unwrap();
+        let after: Vec<&str> = after.lines().skip(upto).filter(|line| is(line, "items")).collect();
+        after.concat()
+    };
+    // All of the first turn.
+    let words = told(&[items[1]], whole.len());
+    assert!(words.contains("The journal of the session is damaged"), "{words}");
+    assert!(words.contains("Bash was run to its end (ok)") && words.contains("runs echo c1."), "{words}");
+    assert!(!words.contains("runs echo c2."), "{words}");
+    // The first turn's end and the second message, whose call had ended when it was cut off.
+    let words = told(&[items[1], replies[1]], outcomes[1] + 1);
+    assert!(words.contains("Bash was run to its end (ok)") && words.contains("runs echo c2."), "{words}");
+    assert!(!words.contains("runs echo c1."), "{words}");
+    // How it began: some providers take no conversation that the user did not begin.
+    let words = told(&[items[0]], whole.len());
+    assert!(words.contains("The journal of the session is damaged"), "{words}");
+}

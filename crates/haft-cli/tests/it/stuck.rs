@@ -23,11 +23,12 @@ dd bs=65536 of=/dev/null <&3 2>/dev/null & server=$!
 exec 3>&-
 "$@"; code=$?
 held() { for one in /proc/[0-9]*; do
-    grep -q '^State:.D' $one/status 2>/dev/null && [ "$(readlink $one/cwd)" = "$PWD" ] && echo held; done 2>/dev/null | wc -l; }
-echo "held: $(held)" >&2
+    grep -q '^State:.D' $one/status 2>/dev/null && [ "$(readlink $one/cwd)" = "$PWD" ] && echo ${one#/proc/}; done 2>/dev/null; }
+echo "held: $(held | wc -l)" >&2
+echo "pid: $(held)" >&2
 kill -9 $server; wait $server 2>/dev/null
-while [ "$(held)" != 0 ]; do :; done
-echo "held: $(held)" >&2
+while [ "$(held)" ]; do :; done
+echo "held: $(held | wc -l)" >&2
 exit $code
 "#;
 
@@ -42,6 +43,8 @@ fn what_the_kernel_holds_holds_nobody_else() {
         let turns = json!({"turns": [
             one("Bash", json!({"command": command, "timeout": 300})),
             one("TaskStop", json!({"task_id": "task-1"})),
+            one("TaskOutput", json!({"task_id": "task-1"})),
+            one("TaskOutput", json!({})),
             one("Bash", json!({"command": "echo next"})),
             {"text": "Done."}]});
         room.write("script.json", &turns.to_string());
@@ -71,9 +74,18 @@ fn what_the_kernel_holds_holds_nobody_else() {
         let held: Vec<&str> = ran.stderr.lines().filter_map(|line| line.strip_prefix("held: ")).collect();
         assert_eq!(held, ["1", "0"], "{command}: {ran:?}");
         let found: Value = serde_json::from_str(&ran.stdout.replace(":T", ":0")).unwrap();
-        let result = |at: usize| found["calls"][at]["result"].as_str().unwrap_or_default().to_owned();
+        let result = |at: usize| {
+            let call = &found["calls"][at];
+            call["result"].as_str().or(call["error"]["message"].as_str()).unwrap_or_default().to_owned()
+        };
         assert!(result(0).contains("begun") && result(0).contains("not finished after 0.3 s"), "{found}");
-        assert!(result(1).starts_with("stopped task-1"), "{found}");
-        assert_eq!((result(2).trim(), &found["text"]), ("next", &json!("Done.")), "{found}");
+        // It is said who is still there, and to whoever asks later as well.
+        let left = ran.stderr.lines().find_map(|line| line.strip_prefix("pid: ")).unwrap();
+        let words = format!("process {left} of it could not be ended and is still there");
+        assert!(result(1).starts_with("task-1 could not be ended: "), "{found}");
+        assert!(result(2).contains("task-1 was given up after "), "{found}");
+        assert!(result(3).starts_with("task-1  was given up after "), "{found}");
+        assert!((1..4).all(|at| result(at).contains(&words)), "{words}: {found}");
+        assert_eq!((result(4).trim(), &found["text"]), ("next", &json!("Done.")), "{found}");
     }
 }

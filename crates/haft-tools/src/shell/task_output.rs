@@ -16,7 +16,7 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::bash::said::with_tail;
+use crate::bash::said::{held_words, with_tail};
 
 /// Characters of a result that the model sees at once.
 pub const RESULT_CHARS: usize = 30_000;
@@ -269,6 +269,9 @@ pub(crate) fn standing(state: &TaskState, tasks: &dyn Tasks) -> String {
     if state.running {
         return format!("{id} still runs, since {seconds:.1} s: {}", state.about);
     }
+    if let Some(words) = held(state, tasks) {
+        return format!("{id} was given up after {seconds:.1} s: {words}");
+    }
     // What a command printed was shown; of other tasks the answer is what counts.
     let is_command = matches!(&*state.tool, "Bash" | "Monitor") && tasks.log(id).is_some();
     let end = match tasks.result(state.id) {
@@ -281,6 +284,11 @@ pub(crate) fn standing(state: &TaskState, tasks: &dyn Tasks) -> String {
         None => "how is not known any more".to_owned(),
     };
     format!("{id} ended after {seconds:.1} s: {end}")
+}
+
+/// What of a task could not be ended, in words.
+pub(crate) fn held(state: &TaskState, tasks: &dyn Tasks) -> Option<String> {
+    tasks.log(state.id).and_then(|log| held_words(&log.held()))
 }
 
 /// The line about how it ended, if there is one: `exit code 1: nothing matches`.
@@ -311,8 +319,11 @@ fn list(tasks: &dyn Tasks) -> String {
 fn line(task: &TaskState, tasks: &dyn Tasks) -> String {
     let TaskState { id, tool, about, running, ran_for } = task;
     let seconds = ran_for.as_secs_f32();
-    let state =
-        if *running { format!("runs since {seconds:.1} s") } else { format!("ended after {seconds:.1} s") };
+    let state = match (running, held(task, tasks)) {
+        (true, _) => format!("runs since {seconds:.1} s"),
+        (false, None) => format!("ended after {seconds:.1} s"),
+        (false, Some(words)) => format!("was given up after {seconds:.1} s ({words})"),
+    };
     let printed =
         tasks.log(*id).map(|log| format!(", {} bytes printed", log.size().bytes)).unwrap_or_default();
     format!("{id}  {state}{printed}  {tool}: {about}")

@@ -12,7 +12,7 @@ use haft::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::task_output::{find, standing, tasks};
+use crate::task_output::{find, held, standing, tasks};
 
 /// Characters of a result that the model sees.
 pub const RESULT_CHARS: usize = 2_000;
@@ -94,6 +94,9 @@ impl Tool for TaskStop {
             return Err(ToolError::new(format!(
                 "{task} was told to end and did not within {seconds} s; look at it again with TaskOutput"
             )));
+        }
+        if let Some(words) = held(&state, tasks) {
+            return Err(ToolError::new(format!("{task} could not be ended: {}\n{words}", state.about)));
         }
         let words = format!("stopped {task}: {}\n{}", state.about, standing(&state, tasks));
         let view = View::titled(format!("{task}  $ {}", state.about)).summary("stopped");

@@ -408,6 +408,9 @@ pub struct ProcessOutcome {
     pub stderr: Captured,
     /// What it was kept from, as far as that is known.
     pub refused: Vec<Refusal>,
+    /// What of it was killed and was still there when it was given up, by its numbers: the kernel holds it, or it belongs to
+    /// another user. Nobody waits for that any longer.
+    pub held: Vec<u32>,
 }
 
 /// Something that a confined child tried and was kept from.

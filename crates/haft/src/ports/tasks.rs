@@ -85,6 +85,12 @@ pub trait TaskLog: Send + Sync + 'static {
     /// Somebody has looked up to here.
     fn looked(&self, up_to: u64);
 
+    /// What of a task that has ended could not be ended with it, by the numbers of the processes; see
+    /// [`ProcessOutcome::held`](crate::ports::ProcessOutcome::held).
+    fn held(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Completes when more than this has been printed, by [`LogSize::activity`].
     fn more<'a>(&'a self, activity: u64) -> BoxFuture<'a, ()>;
 }

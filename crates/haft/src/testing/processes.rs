@@ -93,7 +93,7 @@ impl ScriptedProcesses {
 
 fn ended(exit: Exit, stdout: &[u8], stderr: &[u8]) -> ProcessOutcome {
     let all = |bytes: &[u8]| Captured::cut(bytes.to_vec(), usize::MAX);
-    ProcessOutcome { exit, stdout: all(stdout), stderr: all(stderr), refused: Vec::new() }
+    ProcessOutcome { exit, stdout: all(stdout), stderr: all(stderr), refused: Vec::new(), held: Vec::new() }
 }
 
 impl Processes for ScriptedProcesses {

@@ -50,6 +50,8 @@ struct State {
     activity: u64,
     file: Place,
     finished: bool,
+    /// What could not be ended.
+    held: Vec<u32>,
 }
 
 /// Where a text goes that is too long for memory.
@@ -97,6 +99,7 @@ impl Log {
             activity: 0,
             file: Place::Memory,
             finished: false,
+            held: Vec::new(),
         };
         Log { store, state: Mutex::new(state), grown: Notify::new(), looked: AtomicU64::new(0) }
     }
@@ -138,6 +141,11 @@ impl Log {
                 state.head.truncate(end);
             }
         }
+    }
+
+    /// These of it could not be ended.
+    pub(crate) fn is_held(&self, held: &[u32]) {
+        self.state().held = held.to_owned();
     }
 
     /// There is no more. Called again it says the same.
@@ -318,6 +326,10 @@ impl State {
 }
 
 impl TaskLog for Log {
+    fn held(&self) -> Vec<u32> {
+        self.state().held.clone()
+    }
+
     fn size(&self) -> LogSize {
         let state = self.state();
         let file = match &state.file {

@@ -66,6 +66,8 @@ pub(crate) struct Ended {
     /// Whether something that it had started with `&` still ran then, if it told.
     pub(crate) left_running: bool,
     pub(crate) refused: Vec<Refusal>,
+    /// What of it could not be ended.
+    pub(crate) held: Vec<u32>,
 }
 
 /// What a shell tells when it ends.
@@ -142,8 +144,9 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
         }
         let Farewell { cwd, left_running } =
             std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-        let (exit, refused) = (outcome.exit, outcome.refused);
-        Ok(Ended { exit, printed: printing.finish(), cwd, left_running, refused })
+        let (exit, refused, held) = (outcome.exit, outcome.refused, outcome.held);
+        printing.is_held(&held);
+        Ok(Ended { exit, printed: printing.finish(), cwd, left_running, refused, held })
     });
     Running { log, cancel, work }
 }

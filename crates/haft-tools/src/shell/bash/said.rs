@@ -39,11 +39,18 @@ pub(crate) struct Facts<'a> {
 
 /// The result of a command that ended.
 pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Output, ToolError> {
-    let Ended { exit, printed, refused, left_running, .. } = ended;
+    let Ended { exit, printed, refused, left_running, held, .. } = ended;
     let answers = meaning(&exit, facts.analysis);
     let failed = !(exit == Exit::Code(0) || answers.is_some());
     let mut notes = left_out(&printed);
-    notes.extend(exit_words(&exit, answers, facts.limit));
+    let ended = exit_words(&exit, answers, facts.limit);
+    match held_words(&held) {
+        None => notes.extend(ended),
+        Some(words) => {
+            notes.extend(ended.map(|ended| ended.replacen("ended by haft", "given up by haft", 1)));
+            notes.push(words);
+        }
+    }
     // What only seems to have been wanted, and whom nobody kept it from, matters where it may be why the command failed.
     let certain = |refusal: &&Refusal| !matches!(refusal, Refusal::Path { .. } | Refusal::Unreached { .. });
     let told = refused.iter().filter(|refusal| failed || certain(refusal)).cloned();
@@ -193,6 +200,23 @@ fn git_command(command: &SubCommand) -> Option<&str> {
         }
     }
     None
+}
+
+/// What could not be ended, where there is something.
+pub(crate) fn held_words(held: &[u32]) -> Option<String> {
+    const SHOWN: usize = 8;
+    let names: Vec<String> = held.iter().take(SHOWN).map(u32::to_string).collect();
+    let more = if held.len() > SHOWN { format!(" and {} more", held.len() - SHOWN) } else { String::new() };
+    let (processes, are, they) = match held {
+        [] => return None,
+        [_] => ("process", "is", "it"),
+        _ => ("processes", "are", "they"),
+    };
+    Some(format!(
+        "{processes} {}{more} of it could not be ended and {are} still there: killed, but held by the kernel, as where a file \
+         system doesn't answer, or of another user. What {they} began may still happen",
+        names.join(", ")
+    ))
 }
 
 /// How it ended, where that has to be said.

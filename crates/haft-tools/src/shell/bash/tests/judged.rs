@@ -47,7 +47,13 @@ fn refused(host: &str, port: u16, grantable: bool) -> Refusal {
 }
 
 fn ended(exit: Exit, refused: Vec<Refusal>) -> ProcessOutcome {
-    ProcessOutcome { exit, stdout: Captured::default(), stderr: Captured::default(), refused }
+    ProcessOutcome {
+        exit,
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        refused,
+        held: Vec::new(),
+    }
 }
 
 #[tokio::test]
