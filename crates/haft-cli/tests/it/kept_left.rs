@@ -252,7 +252,7 @@ fn a_session_that_planned_plans_on() {
         json!({"text": "Done."}),
     ]);
     let accepting =
-        ["run", "--script", "../script.json", "--output", "json", "--allow", "Edit,EnterPlanMode"];
+        ["run", "--script", "../script.json", "--output", "json", "--allow", "Edit", "--allow", "EnterPlanMode"];
     let run = |more: &[&str]| room.say(&[&accepting[..], more].concat());
     let first = run(&["go"]);
     assert!(first.stdout.contains("Planning."), "{first:?}");
