@@ -1,5 +1,6 @@
 //! How confined children end, and that nothing is left of them, whatever they do and whoever is killed.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use haft_sandbox::testing::{TestScene, sandbox};
 use haft_sandbox::{Sandbox, Stack};
 
 use crate::confined::{Ground, HELPER, said};
+use crate::profile::User;
 use crate::witness::{self, Host, LONG, Way};
 use crate::{text, until};
 
@@ -363,4 +365,40 @@ async fn a_spare_is_never_stale() {
             until("a moment has passed", || Instant::now() > end);
         }
     }
+}
+
+/// Nor if what it holds was removed and made anew: file systems give the number of what was removed to what is made next,
+/// and with the old one went what lay on it.
+#[tokio::test]
+async fn a_spare_holds_what_was_made_anew() {
+    let mut user = User::new();
+    let (name, secret) = (user.at("work/.mcp.json"), user.at("work/secret"));
+    user.config.deny_read_paths.push(secret.clone());
+    let hooks = user.at("work/.git/hooks");
+    let anew = || {
+        for (path, content) in [(&name, "{}"), (&secret, "SECRET")] {
+            let _ = std::fs::remove_file(path);
+            std::fs::write(path, content).unwrap();
+        }
+        std::fs::remove_dir_all(&hooks).unwrap();
+        std::fs::create_dir(&hooks).unwrap();
+    };
+    anew();
+    let session = user.session();
+    let attempt = "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; cat secret; true";
+    let mut same = 0;
+    for _ in 0..20 {
+        session.good("true").await;
+        // So long that a spare is made.
+        let end = Instant::now() + Duration::from_millis(20);
+        until("a moment has passed", || Instant::now() > end);
+        let number = name.metadata().unwrap().ino();
+        anew();
+        same += usize::from(name.metadata().unwrap().ino() == number);
+        let (_, said, _) = session.run(session.request(attempt)).await;
+        assert!(!said.contains("SECRET"), "{said}");
+        assert_eq!(std::fs::read_to_string(&name).unwrap(), "{}");
+        assert!(!hooks.join("pre-commit").exists());
+    }
+    eprintln!("the number came again in {same} of 20 rounds");
 }
