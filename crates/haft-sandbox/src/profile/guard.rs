@@ -456,8 +456,9 @@ impl Guard {
                             )
                         })?;
                     }
-                    // It may be another session's, which would take it away under our child.
-                    let stands = || self.placeholders.made(path) || placeholders::stands(path);
+                    // It may be another session's, which would take it away under our child, or one that was put away just now.
+                    let gone = || path.symlink_metadata().is_err();
+                    let stands = || self.placeholders.made(path) || placeholders::stands(path) || gone();
                     if found.is_dir() && self.can_stand_in(path) && stands() {
                         stood_for.push(path.clone());
                     } else {

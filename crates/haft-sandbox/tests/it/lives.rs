@@ -374,8 +374,10 @@ async fn a_spare_holds_what_was_made_anew() {
     let mut user = User::new();
     let (name, secret) = (user.at("work/.mcp.json"), user.at("work/secret"));
     user.config.deny_read_paths.push(secret.clone());
-    let hooks = user.at("work/.git/hooks");
+    let (hooks, stood_for) = (user.at("work/.git/hooks"), user.at("work/.envrc"));
     let anew = || {
+        // An empty folder stands there for a moment, so that no command makes it.
+        let _ = std::fs::remove_dir(&stood_for);
         for (path, content) in [(&name, "{}"), (&secret, "SECRET")] {
             let _ = std::fs::remove_file(path);
             std::fs::write(path, content).unwrap();
@@ -385,7 +387,7 @@ async fn a_spare_holds_what_was_made_anew() {
     };
     anew();
     let session = user.session();
-    let attempt = "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; cat secret; true";
+    let attempt = "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; rmdir .envrc; echo evil > .envrc; cat secret; true";
     let mut same = 0;
     for _ in 0..20 {
         session.good("true").await;
@@ -398,7 +400,7 @@ async fn a_spare_holds_what_was_made_anew() {
         let (_, said, _) = session.run(session.request(attempt)).await;
         assert!(!said.contains("SECRET"), "{said}");
         assert_eq!(std::fs::read_to_string(&name).unwrap(), "{}");
-        assert!(!hooks.join("pre-commit").exists());
+        assert!(!hooks.join("pre-commit").exists() && !stood_for.is_file());
     }
     eprintln!("the number came again in {same} of 20 rounds");
 }
