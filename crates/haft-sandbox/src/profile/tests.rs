@@ -788,3 +788,21 @@ fn what_stands_in_is_there_however_often_it_is_put_away() {
         assert_eq!(missing, Vec::<PathBuf>::new());
     });
 }
+
+/// Nothing above a folder is pinned, where it can't be moved and isn't even shown.
+#[test]
+fn a_folder_that_is_allowed_and_denied_is_hidden() {
+    let mut machine = Machine::new();
+    machine.folder("out/pub");
+    machine.config.allow_write.push(machine.at("out/pub"));
+    machine.config.deny_read_paths.push(machine.at("out/pub"));
+    let profile = machine.profile();
+    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        let scene = profile.scene(&machine.request(confinement)).unwrap();
+        let hidden = machine.at("out/pub");
+        let pinned: Vec<_> = scene.parts.iter().filter(|part| matches!(part, Part::Pin { .. })).collect();
+        let above = pinned.iter().filter(|part| hidden.starts_with(place_of(part))).count();
+        assert_eq!(above, 0, "{pinned:?}");
+        assert!(scene.parts.iter().any(|part| matches!(part, Part::Mask { at } if *at == hidden)));
+    }
+}

@@ -389,12 +389,16 @@ async fn a_spare_holds_what_was_made_anew() {
     let session = user.session();
     let attempt = "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; rmdir .envrc; echo evil > .envrc; cat secret; true";
     let mut same = 0;
-    for _ in 0..20 {
+    for round in 0..20 {
         session.good("true").await;
         // So long that a spare is made.
         let end = Instant::now() + Duration::from_millis(20);
         until("a moment has passed", || Instant::now() > end);
         let number = name.metadata().unwrap().ino();
+        if round % 2 == 0 {
+            // What stood in is put away, and back for the next.
+            session.sandbox.tidy();
+        }
         anew();
         same += usize::from(name.metadata().unwrap().ino() == number);
         let (_, said, _) = session.run(session.request(attempt)).await;
