@@ -68,10 +68,13 @@ impl Covers {
     /// Watches the names of a child that is about to be started; none if there are none, or nothing can be watched.
     pub(crate) fn begin(&self, scene: &Scene) -> Option<Covered> {
         let is_there = |at: &Path| at.symlink_metadata().is_ok();
-        let granted = |at: &Path| scene.more.iter().any(|more| place_of(more) == at);
+        // What a call was granted lies over what is covered for all.
+        let is_grant = |part: &&Part| matches!(part, Part::Bind { .. } | Part::StandIn { .. });
+        let granted = |at: &Path| scene.more.iter().filter(is_grant).any(|more| place_of(more) == at);
         let covers: BTreeMap<PathBuf, bool> = scene
             .parts
             .iter()
+            .chain(&scene.more)
             .filter_map(|part| match part {
                 Part::Mask { at } => Some((at, true)),
                 Part::Protect { at } => Some((at, false)),

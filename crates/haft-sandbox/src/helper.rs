@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 use crate::init::{self, Walls};
 use crate::scene::{Network, Part, Scene, Source};
@@ -73,9 +73,20 @@ struct Helper {
 /// A scene that is made already.
 struct Spare {
     scene: Vec<u8>,
-    sources: Vec<Option<(u64, u64)>>,
+    sources: Vec<Option<stage::Made>>,
     process: OwnedFd,
     socket: OwnedFd,
+}
+
+impl Spare {
+    /// Waits until it is made; not if it has ended or takes too long.
+    fn is_made(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        let at_most = Timespec { tv_sec: 0, tv_nsec: limits::SPARE_WAIT.subsec_nanos().into() };
+        let told = matches!(poll(&mut polled, Some(&at_most)), Ok(1));
+        let mut word = [0];
+        told && matches!(wire::receive(self.socket.as_fd(), &mut word, RecvFlags::DONTWAIT), Ok((1, _)))
+    }
 }
 
 /// A scene as it was written, with its descriptors.
@@ -263,8 +274,13 @@ impl Helper {
         let made = self.read(scene, held.ok()?)?;
         let now = stage::sources(&made);
         self.spares.retain(|spare| spare.scene != scene || spare.sources == now);
-        let found = self.spares.iter().position(|spare| spare.scene == scene)?;
-        self.spares.remove(found)
+        loop {
+            let found = self.spares.iter().position(|spare| spare.scene == scene)?;
+            // One that could not be made has ended: what it was to hold was gone at that moment.
+            if let Some(spare) = self.spares.remove(found).filter(Spare::is_made) {
+                return Some(spare);
+            }
+        }
     }
 
     fn make_spare(mut self) -> Helper {
@@ -285,6 +301,8 @@ impl Helper {
                 let (walls, session_net) = self.let_go();
                 let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
                 drop((made, session_net));
+                let Ok(prepared) = prepared else { sys::exit_now(1) };
+                let _ = wire::send(theirs.as_fd(), b"+", &[]);
                 let Ok(Some((text, mut descriptors))) = wire::receive_long(theirs.as_fd()) else {
                     sys::exit_now(0)
                 };
@@ -295,7 +313,7 @@ impl Helper {
                 };
                 let own: Vec<OwnedFd> = descriptors.drain(..job.own.min(descriptors.len())).collect();
                 let Some(more) = wire::read_more(more, descriptors.into()) else { sys::exit_now(1) };
-                match prepared.and_then(|prepared| prepared.finish(&more)) {
+                match prepared.look_again().and_then(|prepared| prepared.finish(&more)) {
                     Ok(locks) => init::perform(walls, locks, job, reports, own),
                     Err(words) => init::fail(&reports, words),
                 }

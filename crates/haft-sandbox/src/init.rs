@@ -116,6 +116,17 @@ fn become_subreaper() -> Result<(), String> {
 }
 
 impl Prepared {
+    /// For one that has waited: whatever somebody did to what it holds, it holds that again.
+    ///
+    /// # Errors
+    /// What could not be made, in words. The process must end then.
+    pub(crate) fn look_again(mut self) -> Result<Prepared, String> {
+        if let Some((stage, usual)) = &mut self.stage {
+            stage.hold_again(usual).map_err(|fault| fault.to_string())?;
+        }
+        Ok(self)
+    }
+
     /// Adds what only this child has, as [`stage::trees`] made it, and locks the sandbox. What comes back is for
     /// [`perform`].
     ///

@@ -56,6 +56,8 @@ pub const REOPEN_TRIES_MAX: usize = 2_000;
 pub const OVERLAYS_MAX: usize = 64;
 /// How long the helper is idle before it makes a spare sandbox like the last one.
 pub const SPARE_AFTER: Duration = Duration::from_millis(3);
+/// How long a call waits for a prepared sandbox that isn't quite made; then one is made for it.
+pub const SPARE_WAIT: Duration = Duration::from_millis(500);
 /// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
 pub const PROCESSES_MAX: u64 = 8_192;
 /// How many commands of an ordinary user may have all the processes that one may have before the others can't start any.

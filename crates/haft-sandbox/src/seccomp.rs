@@ -139,7 +139,8 @@ const SHARED: &[libc::c_long] = &[
 ];
 
 /// Bounds and priorities, and which argument says of which process; none is one's own. A program of the same user could be
-/// ended by a bound on its time.
+/// ended by a bound on its time, and the first process of a child's namespace could not close folders any more with a bound
+/// on its descriptors.
 const OF_OTHERS: &[(libc::c_long, u32)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -149,6 +150,10 @@ const OF_OTHERS: &[(libc::c_long, u32)] = &[
     (libc::SYS_sched_setparam, 0),
     (libc::SYS_sched_setscheduler, 0),
 ];
+
+/// How calls name who calls, and the first process of a namespace.
+const ITSELF: u32 = 0;
+const FIRST: u32 = 1;
 
 const OPEN_TREE_ATTR: libc::c_long = 467;
 pub(crate) const FCHMODAT2: libc::c_long = 452;
@@ -253,9 +258,14 @@ pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
     // Without namespaces these would be everybody's.
     if !matches!(sockets, Sockets::All | Sockets::NotLocal) {
         SHARED.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
-        for (call, process) in OF_OTHERS {
-            when(*call, &[load(argument(*process)), jump(BPF_JEQ, 0, 0, 1), ALLOW, NOT_PERMITTED]);
-        }
+    }
+    // Without namespaces of everybody, and otherwise of the first process: it isn't one of theirs.
+    let (process_is, then, otherwise) = match sockets {
+        Sockets::All | Sockets::NotLocal => (FIRST, NOT_PERMITTED, ALLOW),
+        Sockets::Pairs | Sockets::Internet => (ITSELF, ALLOW, NOT_PERMITTED),
+    };
+    for (call, process) in OF_OTHERS {
+        when(*call, &[load(argument(*process)), jump(BPF_JEQ, process_is, 0, 1), then, otherwise]);
     }
     FORBIDDEN.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     ABSENT.iter().for_each(|call| when(*call, &[NO_SUCH_CALL]));
@@ -408,6 +418,8 @@ mod tests {
                 let alone = matches!(sockets, Sockets::All | Sockets::NotLocal);
                 assert!(OF_OTHERS.iter().all(|(call, _)| (says(*call, &[5, 5]) == EPERM) != alone));
                 assert!(OF_OTHERS.iter().all(|(call, _)| says(*call, &[0, 0]) == SECCOMP_RET_ALLOW));
+                // The first process of a namespace is ours.
+                assert!(OF_OTHERS.iter().all(|(call, _)| says(*call, &[1, 1]) == EPERM));
                 let local = says(libc::SYS_socket, &[libc::AF_UNIX as u64]);
                 assert_eq!(local == SECCOMP_RET_ALLOW, sockets == Sockets::All);
                 let create = [0, 0, libc::O_CREAT as u64 | libc::O_WRONLY as u64, 0o4755];

@@ -218,6 +218,22 @@ impl Stage {
         self.attach(tree, at, Kind::Folder)
     }
 
+    /// Holds again what was held when this was [set](set), where nothing does any more: somebody has removed it meanwhile and
+    /// made it anew, and what lay on it went with it.
+    ///
+    /// # Errors
+    /// What could not be made. The process is good for nothing then.
+    pub(crate) fn hold_again(&mut self, usual: &[Part]) -> std::result::Result<(), Fault> {
+        for part in usual {
+            let (Part::Mask { at } | Part::Protect { at } | Part::Pin { at }) = part else { continue };
+            let is_held = self.find(at).is_ok_and(|found| is_mounted(found.as_fd()) == Ok(true));
+            if !is_held {
+                self.put(part).map_err(|errno| Fault { what: describe(part), errno })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds to what was [set](set) what only this child has: binds from [`trees`], in their order. `usual` is what there is.
     ///
     /// # Errors
@@ -567,16 +583,36 @@ fn is_mounted(place: BorrowedFd<'_>) -> Result<bool> {
     Ok(found.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))
 }
 
+/// A file or folder: where it lies, by which number, and when it was made, if the file system knows that. Numbers alone come
+/// again: what is made right after something was removed often gets the number of that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Made {
+    device: (u32, u32),
+    number: u64,
+    born: Option<(i64, u32)>,
+}
+
+impl Made {
+    fn of(folder: BorrowedFd<'_>, path: &Path) -> Option<Made> {
+        use rustix::fs::StatxFlags;
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        let found = rustix::fs::statx(folder, path, flags, StatxFlags::INO | StatxFlags::BTIME).ok()?;
+        let knows = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Some(Made {
+            device: (found.stx_dev_major, found.stx_dev_minor),
+            number: found.stx_ino,
+            born: knows.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec)),
+        })
+    }
+}
+
 /// What a scene is made of, as it is now; a scene that was made before is good as long as this stays the same.
-pub(crate) fn sources(scene: &Scene) -> Vec<Option<(u64, u64)>> {
-    let of = |path: &Path| {
-        let status = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some((status.st_dev, status.st_ino))
-    };
+pub(crate) fn sources(scene: &Scene) -> Vec<Option<Made>> {
+    let of = |path: &Path| Made::of(CWD, path);
     let one = |part: &Part| match part {
         Part::Bind { from: Source::Path(path), .. } => of(path),
         Part::Bind { from: Source::Held(held), .. } | Part::StandIn { from: held, .. } => {
-            identity(held.as_fd()).ok()
+            Made::of(held.as_fd(), Path::new(""))
         }
         Part::Overlay { lower, .. } => of(lower),
         Part::Mask { at } | Part::Protect { at } | Part::Pin { at } => of(at),

@@ -1,5 +1,8 @@
 //! A sandbox with a scene that a test writes down itself, and a helper that isn't the test.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use haft::isolate::{Isolated, isolated};
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::{Context, Effects, NoInput, Tool, ToolError, ToolSpec};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::confined::HelperProgram;
 use crate::sandbox::{self, Maker, Sandbox, Scenes, Stack, Unavailable};
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
-use crate::{seccomp, sys};
+use crate::{program, seccomp, start, sys};
 
 /// A scene, part by part.
 #[derive(Clone, Debug, Default)]
@@ -215,6 +219,8 @@ pub fn tools() -> Vec<Isolated> {
         isolated(|| Act("overflow")),
         isolated(|| Act("panic")),
         isolated(|| Act("hog_for_ever")),
+        isolated(|| Act("script")),
+        isolated(|| Act("leave")),
     ]
 }
 
@@ -259,6 +265,31 @@ pub fn escapes(cwd: &Path) -> Vec<String> {
     did
 }
 
+/// Runs what the file `script` in the working directory says to bash. Waits for its end and gives what it printed, or leaves
+/// it there.
+fn script(cwd: &Path, waits: bool) -> Result<String, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let text = std::fs::read_to_string(cwd.join("script")).map_err(failed)?;
+    let argv = ["bash".into(), "-c".into(), text.into()];
+    let mut plan = program::plan(&argv, cwd, &BTreeMap::new(), None)?;
+    plan.dies_with_us = false;
+    let printed = Path::new("/tmp/printed");
+    let (null, out) = (File::open("/dev/null").map_err(failed)?, File::create(printed).map_err(failed)?);
+    let high = |file: &File| rustix::io::fcntl_dupfd_cloexec(file, start::DESCRIPTOR_MIN);
+    let own: Result<Vec<OwnedFd>, _> = [&null, &out, &out].into_iter().map(high).collect();
+    let own = own.map_err(|errno| failed(errno.into()))?;
+    let theirs: Vec<BorrowedFd<'_>> = own.iter().map(|own| own.as_fd()).collect();
+    let mut child = start::start(&plan, &theirs).map_err(|(_, errno)| failed(errno.into()))?;
+    if !waits {
+        child.lose();
+        return Ok("left".into());
+    }
+    let mut polled = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
+    rustix::event::poll(&mut polled, None).map_err(|errno| failed(errno.into()))?;
+    drop(child);
+    std::fs::read_to_string(printed).map_err(failed)
+}
+
 /// Does what its name says.
 struct Act(&'static str);
 
@@ -299,6 +330,7 @@ impl Tool for Act {
             }
             "overflow" => Ok(deeper(u64::from(std::process::id())).to_string()),
             "panic" => panic!("it panics"),
+            "script" | "leave" => script(cx.cwd(), self.0 == "script").map_err(ToolError::new),
             "escape" => Ok(format!("did: {}.", escapes(cx.cwd()).join(", "))),
             _ => Ok(format!("{} in {}", 6 * 7, std::process::id())),
         }

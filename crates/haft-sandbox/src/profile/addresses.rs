@@ -102,8 +102,8 @@ enum Kind {
 
 fn kind(entry: &Entry) -> Kind {
     match (entry.section.as_str(), &entry.sub, entry.key.as_str()) {
-        // Not that of a submodule, from which git only fetches; where it pushes is in the submodule's own configuration.
-        ("remote", Some(_), "url") => Kind::Url,
+        // From that of a submodule git only fetches, but what it fetched from is the remote of the submodule from then on.
+        ("remote" | "submodule", Some(_), "url") => Kind::Url,
         ("branch", Some(_), "remote" | "pushremote") => Kind::Remote,
         _ => Kind::Other,
     }
@@ -206,6 +206,15 @@ mod tests {
             "file:///elsewhere/x",
         ] {
             assert_eq!(judged(old, &with(good)), None, "{good}");
+        }
+        // That of a submodule becomes that of its remote when it is fetched.
+        let module = |url: &str| format!("{old}[submodule \"m\"]\n\tactive = true\n\turl = {url}\n");
+        let (text, names) = judged(old, &module("/w/x.git")).unwrap();
+        assert_eq!((names.as_str(), text.contains("/w/x.git")), ("submodule.m.url", false));
+        let (text, _) = judged(&module("https://m/m"), &module("/w/x.git")).unwrap();
+        assert!(text.contains("https://m/m") && !text.contains("/w/x.git"), "{text}");
+        for good in ["https://m/n", "/w/sub", "/elsewhere/m.git", "../m.git"] {
+            assert_eq!(judged(old, &module(good)), None, "{good}");
         }
         // What was there is the user's.
         let own = with("./mine.git");

@@ -456,8 +456,9 @@ impl Guard {
                             )
                         })?;
                     }
-                    // It may be another session's, which would take it away under our child.
-                    let stands = || self.placeholders.made(path) || placeholders::stands(path);
+                    // It may be another session's, which would take it away under our child, or one that was put away just now.
+                    let gone = || path.symlink_metadata().is_err();
+                    let stands = || self.placeholders.made(path) || placeholders::stands(path) || gone();
                     if found.is_dir() && self.can_stand_in(path) && stands() {
                         stood_for.push(path.clone());
                     } else {
@@ -692,9 +693,13 @@ impl Guard {
             if !told && !granted && !self.stands_in(&path) && !self.is_plain_work(&path) {
                 // What isn't there can be held in a working directory only.
                 let made = self.watch.is_new(&path) && self.names.contains(&path);
+                let stood_for = self.placeholders.made(&path);
                 let done = match made {
                     _ if !self.holds => {
                         "nothing is held here from commands, so this one may have done that; look at it if it wasn't you"
+                    }
+                    _ if stood_for => {
+                        "the empty folder that kept commands from it was removed while it ran, so this one may have made it; look at it if it wasn't you"
                     }
                     true => {
                         "it wasn't there before, so a command may have made it; look at it if it wasn't you"

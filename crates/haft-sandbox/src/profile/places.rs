@@ -263,7 +263,7 @@ impl Places {
     }
 
     fn pin_between(&mut self, root: &Path, path: &Path) {
-        for above in path.ancestors().skip(1).take_while(|above| *above != root) {
+        for above in path.ancestors().skip(1).take_while(|above| *above != root && above.starts_with(root)) {
             if !self.has(above) {
                 self.put(Part::Pin { at: above.to_owned() });
             }

@@ -761,3 +761,48 @@ fn a_working_directory_that_is_gone_is_an_error() {
         "{error}"
     );
 }
+
+/// Whenever the folders of the last command are put away, those of the next one stand until it has ended.
+#[test]
+fn what_stands_in_is_there_however_often_it_is_put_away() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let machine = Machine::new();
+    let profile = machine.profile();
+    let request = machine.request(Confinement::Session);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                profile.tidy();
+            }
+        });
+        let mut missing = Vec::new();
+        for _ in 0..2_000 {
+            let scene = profile.scene(&request).unwrap();
+            let parts = scene.parts.iter().chain(&scene.more);
+            let held = parts.filter(|part| matches!(part, Part::Protect { .. })).map(place_of);
+            missing.extend(held.filter(|at| at.symlink_metadata().is_err()).map(Path::to_owned));
+            profile.finished(&request);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(missing, Vec::<PathBuf>::new());
+    });
+}
+
+/// Nothing above a folder is pinned, where it can't be moved and isn't even shown.
+#[test]
+fn a_folder_that_is_allowed_and_denied_is_hidden() {
+    let mut machine = Machine::new();
+    machine.folder("out/pub");
+    machine.config.allow_write.push(machine.at("out/pub"));
+    machine.config.deny_read_paths.push(machine.at("out/pub"));
+    let profile = machine.profile();
+    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        let scene = profile.scene(&machine.request(confinement)).unwrap();
+        let hidden = machine.at("out/pub");
+        let pinned: Vec<_> = scene.parts.iter().filter(|part| matches!(part, Part::Pin { .. })).collect();
+        let above = pinned.iter().filter(|part| hidden.starts_with(place_of(part))).count();
+        assert_eq!(above, 0, "{pinned:?}");
+        assert!(scene.parts.iter().any(|part| matches!(part, Part::Mask { at } if *at == hidden)));
+    }
+}

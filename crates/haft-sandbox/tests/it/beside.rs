@@ -266,3 +266,43 @@ async fn git_goes_on_beside_a_command_in_the_background() {
     let shown = Command::new("git").args(["log", "--oneline"]).current_dir(user.at("work")).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&shown.stdout).lines().count(), 2);
 }
+
+/// Somebody removes the empty folder that keeps a command from making a name, as `git clean` does: that the command may have
+/// made it is said. What is put there by others is covered again.
+#[tokio::test]
+async fn a_folder_that_stands_for_a_name_is_removed_outside() {
+    let user = User::new();
+    let session = user.session();
+    let (work, name) = (user.at("work"), user.at("work/.mcp.json"));
+    for others in [false, true] {
+        // Either it makes the file, or it writes to it until it can't any more.
+        let script = match others {
+            false => {
+                "touch ready; until (set -C; echo evil > .mcp.json); do test -d .mcp.json || sleep 0.001; done"
+            }
+            true => {
+                "touch ready; until test -f .mcp.json; do sleep 0.001; done; while echo evil >> .mcp.json; do :; done"
+            }
+        };
+        let (name, work) = (name.clone(), work.clone());
+        let meanwhile = move || {
+            until("the command runs", || work.join("ready").exists());
+            assert!(name.is_dir(), "it stands there");
+            fs::remove_dir(&name).unwrap();
+            if others {
+                fs::write(work.join("new"), "{}").unwrap();
+                fs::rename(work.join("new"), &name).unwrap();
+            }
+        };
+        let request = session.request(&format!("({script}) 2>/dev/null; true"));
+        let (exit, said, refused, ()) = beside(&session, request, meanwhile).await;
+        assert_eq!(exit, Exit::Code(0), "{said}");
+        let done = match &refused[..] {
+            [Refusal::Changed { path, done }] if path.ends_with(".mcp.json") => done.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert!(done.contains("this one may have made it"), "{done}");
+        fs::remove_file(user.at("work/.mcp.json")).unwrap();
+        fs::remove_file(user.at("work/ready")).unwrap();
+    }
+}

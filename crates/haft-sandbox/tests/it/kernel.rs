@@ -272,6 +272,49 @@ async fn tracing_the_host() {
     }
 }
 
+/// Everything that one process can do to another of its user, to `target`; prints what it did.
+const REACHES: &str = "
+import signal, struct, time
+did = []
+def tried(what, answer):
+    if answer >= 0: did.append(what)
+def opened(name, flags=os.O_RDONLY):
+    try: os.open(f'/proc/{target}/{name}', flags); did.append(name)
+    except OSError: pass
+for name in ['mem', 'environ', 'maps', 'ns/mnt', 'ns/user', 'root', 'cwd', 'exe']: opened(name)
+for number in range(32): opened(f'fd/{number}')
+for name in ['oom_score_adj', 'comm', 'timerslack_ns']: opened(name, os.O_WRONLY)
+tried('prlimit', call(302, target, 7, struct.pack('QQ', 64, 64), None))
+tried('priority', call(141, 0, target, 19))
+tried('scheduler', call(144, target, 5, struct.pack('i', 0)))
+tried('affinity', call(203, target, 8, struct.pack('Q', 1)))
+tried('input and output', call(251, 1, target, 3 << 13))
+pidfd = call(434, target, 0)
+if pidfd >= 0:
+    for number in range(32): tried('pidfd_getfd', call(438, pidfd, number, 0))
+for number in [signal.SIGSTOP, signal.SIGCONT, signal.SIGUSR1, signal.SIGSEGV, signal.SIGKILL]:
+    tried(f'signal {int(number)}', call(62, target, int(number)))
+time.sleep(0.05)
+print('did', ','.join(sorted(set(did))))
+";
+
+/// The first process of a child's namespace may mount there, so nothing of the child may get at it or hinder it.
+#[tokio::test]
+async fn the_first_process_is_out_of_reach() {
+    let ground = Ground::new();
+    let sandbox = ground.sandbox();
+    let inside_one = format!("target = 1\n{REACHES}");
+    for confinement in [Confinement::Session, Confinement::ReadOnly] {
+        let told = inside(&ground, &sandbox, &inside_one, confinement).await;
+        assert!(told.contains("did \n"), "{confinement:?}: {told}");
+    }
+    let other = "target = os.fork()\nif target == 0:\n    import time\n    time.sleep(1000)\n";
+    let told = outside(&ground, &format!("{other}{REACHES}")).await;
+    for does in ["mem", "ns/mnt", "fd/0", "prlimit", "priority", "affinity", "pidfd_getfd", "signal 9"] {
+        assert!(told.contains(does), "{does} doesn't even work outside: {told}");
+    }
+}
+
 /// As root without any capability `core_pattern` could still be written: the file belongs to root. Both walls before it
 /// hold alone: the read-only mount here, and Landlock where there are no mounts.
 #[tokio::test]

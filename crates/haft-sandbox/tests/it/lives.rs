@@ -1,5 +1,6 @@
 //! How confined children end, and that nothing is left of them, whatever they do and whoever is killed.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use haft_sandbox::testing::{TestScene, sandbox};
 use haft_sandbox::{Sandbox, Stack};
 
 use crate::confined::{Ground, HELPER, said};
+use crate::profile::User;
 use crate::witness::{self, Host, LONG, Way};
 use crate::{text, until};
 
@@ -363,4 +365,57 @@ async fn a_spare_is_never_stale() {
             until("a moment has passed", || Instant::now() > end);
         }
     }
+}
+
+/// Nor if what it holds was removed and made anew: file systems give the number of what was removed to what is made next,
+/// and with the old one went what lay on it.
+#[tokio::test]
+async fn a_spare_holds_what_was_made_anew() {
+    let mut user = User::new();
+    let (name, secret) = (user.at("work/.mcp.json"), user.at("work/secret"));
+    user.config.deny_read_paths.push(secret.clone());
+    let (hooks, stood_for) = (user.at("work/.git/hooks"), user.at("work/.envrc"));
+    let anew = || {
+        // An empty folder stands there for a moment, so that no command makes it.
+        let _ = std::fs::remove_dir(&stood_for);
+        for (path, content) in [(&name, "{}"), (&secret, "SECRET")] {
+            let _ = std::fs::remove_file(path);
+            std::fs::write(path, content).unwrap();
+        }
+        std::fs::remove_dir_all(&hooks).unwrap();
+        std::fs::create_dir(&hooks).unwrap();
+    };
+    anew();
+    let session = user.session();
+    let attempt = "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; rmdir .envrc; echo evil > .envrc; cat secret; true";
+    let mut same = 0;
+    for round in 0..20 {
+        session.good("true").await;
+        // So long that a spare is made.
+        let end = Instant::now() + Duration::from_millis(20);
+        until("a moment has passed", || Instant::now() > end);
+        let number = name.metadata().unwrap().ino();
+        if round % 2 == 0 {
+            // What stood in is put away, and back for the next.
+            session.sandbox.tidy();
+        }
+        match round % 4 {
+            // The very same file, by another entry of its folder: what lay on the first went with that.
+            3 => {
+                for file in [&name, &secret] {
+                    let other = user.at("other-name");
+                    std::fs::hard_link(file, &other).unwrap();
+                    std::fs::remove_file(file).unwrap();
+                    std::fs::rename(&other, file).unwrap();
+                }
+            }
+            _ => anew(),
+        }
+        same += usize::from(name.metadata().unwrap().ino() == number);
+        let (_, said, _) = session.run(session.request(attempt)).await;
+        assert!(!said.contains("SECRET"), "{said}");
+        assert_eq!(std::fs::read_to_string(&name).unwrap(), "{}");
+        assert!(!hooks.join("pre-commit").exists() && !stood_for.is_file());
+    }
+    eprintln!("the number came again in {same} of 20 rounds");
 }
