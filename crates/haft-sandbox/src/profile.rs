@@ -409,24 +409,26 @@ impl Profile {
         if writable || by_name {
             (stood_for, last) = self.guard.hold(&mut places, request)?;
         }
-        if last && !by_name && request.access.read.is_empty() && request.access.write.is_empty() {
-            for name in stood_for.drain(..) {
-                places.protect(&name);
-            }
+        let ahead = last && !by_name;
+        if ahead {
+            stood_for.iter().for_each(|name| places.protect(name));
         }
         self.make_room_in_temp(&mut places)?;
+        let mut widened = false;
         if !by_name {
             places.mark();
-            if self.widen(&mut places, request)? {
-                self.hide_denied(&mut places);
-                if !request.access.write.is_empty() {
-                    stood_for.extend(self.guard.hold(&mut places, request)?.0);
-                }
-                self.make_room_in_temp(&mut places)?;
-            }
+            widened = self.widen(&mut places, request)?;
         }
-        for name in &stood_for {
-            places.protect(name);
+        if widened {
+            self.hide_denied(&mut places);
+            if !request.access.write.is_empty() {
+                stood_for.extend(self.guard.hold(&mut places, request)?.0);
+            }
+            self.make_room_in_temp(&mut places)?;
+        }
+        // What was granted may lie over what was held before.
+        if !ahead || widened {
+            stood_for.iter().for_each(|name| places.protect(name));
         }
         self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };

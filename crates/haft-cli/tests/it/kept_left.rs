@@ -243,19 +243,18 @@ fn what_an_agent_was_denied_is_in_the_log() {
 #[test]
 fn a_session_that_planned_plans_on() {
     let write = || call("Write", json!({"file_path": "made.txt", "content": "x"}));
-    let room = with(&[
-        call("EnterPlanMode", json!({})),
-        json!({"text": "Planning."}),
-        write(),
-        json!({"text": "Denied."}),
-        write(),
-        json!({"text": "Done."}),
-    ]);
-    let accepting =
-        ["run", "--script", "../script.json", "--output", "json", "--allow", "Edit", "--allow", "EnterPlanMode"];
-    let run = |more: &[&str]| room.say(&[&accepting[..], more].concat());
-    let first = run(&["go"]);
-    assert!(first.stdout.contains("Planning."), "{first:?}");
+    let turns = ["Planning.", "Denied.", "Done."].map(|text| json!({"text": text}));
+    let [planning, denied, done] = turns;
+    let room = with(&[planning, write(), denied, write(), done]);
+    let run = |more: &[&str]| {
+        let args = ["run", "--script", "../script.json", "--output", "json", "--allow", "Edit"];
+        room.say(&[&args[..], more].concat())
+    };
+    assert!(run(&["go"]).stdout.contains("Planning."));
+    // As EnterPlanMode leaves it, which needs a user.
+    let sessions = room.path("home/.local/state/haft/sessions");
+    let session = std::fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(session.join("plan.json"), json!({"plans": true, "approved": null}).to_string()).unwrap();
     let second = run(&["--continue", "go on"]);
     assert!(second.stdout.contains("Denied.") && second.stderr.contains("plans on"), "{second:?}");
     assert!(!room.path("work/made.txt").exists(), "{second:?}");
