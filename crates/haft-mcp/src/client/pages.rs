@@ -80,7 +80,7 @@ mod tests {
         let page = json!({"mode": "url", "url": "https://x.example"});
         let with = |pages: Vec<Value>| json!({"elicitations": pages});
         let data = with(vec![page.clone(), json!({"mode": "form"}), json!(3)]);
-        assert_eq!(named_in(NEEDS_PAGES, Some(&data)), [page.clone()]);
+        assert_eq!(named_in(NEEDS_PAGES, Some(&data)), std::slice::from_ref(&page));
         assert!(named_in(-32602, Some(&data)).is_empty() && named_in(NEEDS_PAGES, None).is_empty());
         assert!(named_in(NEEDS_PAGES, Some(&with(vec![page; REQUESTS_OPEN_MAX + 1]))).is_empty());
     }

@@ -19,6 +19,7 @@ mod registry;
 mod regressions;
 mod results;
 mod search;
+mod tidy;
 
 use std::future::Ready;
 use std::path::{Path, PathBuf};
