@@ -148,6 +148,10 @@ impl Blocks {
     fn begin(&mut self, at: u64, mut value: Object, draft: &mut Draft) -> Read {
         draft.start(None);
         draft.part()?;
+        // Before anything of it counts: the one that is there may be a call that runs already.
+        if self.blocks.contains_key(&at) {
+            return Err(malformed("two blocks with one index"));
+        }
         let (mut text, mut call) = (Spans::default(), None);
         match field(&value, "type") {
             "tool_use" => {
@@ -163,10 +167,8 @@ impl Blocks {
         }
         draft.keep(size(&value))?;
         let block = Block { value, text, input: String::new(), call, closed: false };
-        match self.blocks.insert(at, block) {
-            None => Ok(()),
-            Some(_) => Err(malformed("two blocks with one index")),
-        }
+        self.blocks.insert(at, block);
+        Ok(())
     }
 
     /// The block with this index, while it grows.
