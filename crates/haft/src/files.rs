@@ -33,6 +33,7 @@ use std::time::SystemTime;
 
 use crate::future::BoxFuture;
 
+pub use bytes::Bytes;
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
 pub use held::Held;
@@ -246,12 +247,14 @@ pub trait Files: Send + Sync + 'static {
     ///
     /// Between the comparison and the replacement nobody else who writes through this file system changes the file,
     /// in this process or another: whoever reads, changes and swaps loses no change of others who do the same.
+    ///
+    /// Both contents are shared and not copied, as who swaps mostly keeps them.
     fn swap<'a>(
         &'a self,
         access: &'a Access,
         path: &'a Path,
-        old: &'a [u8],
-        new: &'a [u8],
+        old: Bytes,
+        new: Bytes,
     ) -> BoxFuture<'a, Result<(), FileError>>;
 
     /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.

@@ -11,9 +11,8 @@ mod place;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use haft::files::{FileErrorKind, Kind};
+use haft::files::{Bytes, FileErrorKind, Kind};
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -145,7 +144,7 @@ impl Tool for ApplyPatch {
             }
         };
         for (path, file) in ended.iter().filter(|(_, file)| file.was != file.now) {
-            self.seen.checkpoints().record(cx, "ApplyPatch", path, file.was.as_deref(), file.now.clone());
+            self.seen.checkpoints().record(cx, "ApplyPatch", path, file.was.clone(), file.now.clone());
             if let Some(mode) = file.mode.filter(|_| file.now.is_none()) {
                 self.seen.checkpoints().had_mode(cx, path, mode);
             }
@@ -153,7 +152,7 @@ impl Tool for ApplyPatch {
                 self.seen.checkpoints().moved(cx, from, path);
             }
             let (Some(now), Ok(metadata)) = (&file.now, cx.files().metadata(path).await) else { continue };
-            self.seen.whole(cx, path, &metadata, Content::of(now));
+            self.seen.wrote(cx, path, &metadata, Content::of(now));
         }
         let cwd = cx.cwd().to_owned();
         let bytes = ended.iter().map(|(_, file)| file.now.as_ref().map_or(0, |now| now.len())).sum();
@@ -186,8 +185,8 @@ impl Tool for ApplyPatch {
 
 /// A file as it was, and as the patch has left it so far.
 struct File {
-    was: Option<Arc<[u8]>>,
-    now: Option<Arc<[u8]>>,
+    was: Option<Bytes>,
+    now: Option<Bytes>,
     /// Its mode before.
     mode: Option<u32>,
     /// Whether it has changed since the session saw it.
@@ -222,7 +221,7 @@ impl Work<'_> {
                 return Err(nothing(ToolError::new(words)));
             }
             Ok(metadata) => {
-                let bytes: Arc<[u8]> = files.read(&tidy).await?.into();
+                let bytes: Bytes = files.read(&tidy).await?.into();
                 let content = Some(Content::of(&bytes));
                 let changed = self.seen.has_changed(self.cx, &tidy, &metadata, content);
                 let mode = metadata.mode;
@@ -239,7 +238,7 @@ impl Work<'_> {
     }
 
     /// What a file is at this point of the patch.
-    async fn there(&mut self, path: &Path) -> Result<(PathBuf, Arc<[u8]>), ToolError> {
+    async fn there(&mut self, path: &Path) -> Result<(PathBuf, Bytes), ToolError> {
         let tidy = self.look(path).await?;
         match &self.files[&tidy] {
             File { now: Some(now), .. } => Ok((tidy.clone(), now.clone())),
@@ -256,7 +255,7 @@ impl Work<'_> {
         }
     }
 
-    fn set(&mut self, path: &Path, now: Option<Arc<[u8]>>) {
+    fn set(&mut self, path: &Path, now: Option<Bytes>) {
         if let Some(file) = self.files.get_mut(path) {
             file.now = now;
         }
@@ -300,7 +299,7 @@ impl Work<'_> {
                     self.notes
                         .push(format!("[`{shown}`: {places} only but for white space or typographic signs]"));
                 }
-                let text: Option<Arc<[u8]>> = Some(placed.text.into());
+                let text: Option<Bytes> = Some(placed.text.into());
                 match to {
                     Some(to) if paths::tidy(&to, self.cx) != path => {
                         self.is_no_link(&path, "moves")?;
@@ -408,7 +407,7 @@ fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
         }
         let origin = from.and_then(|from| files.iter().find(|(other, _)| other == from));
         let was = origin.and_then(|(_, origin)| origin.was.as_ref()).or(file.was.as_ref());
-        let empty: Arc<[u8]> = Arc::from([]);
+        let empty = Bytes::new();
         let diff = Diff::of(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
         let counts = diff.counts();
         lines.push(match (from, &file.was, &file.now) {

@@ -8,10 +8,9 @@
 //! up, also at the last moment. If it isn't, the change is made up anew, on what the file is by then ([`Again`]).
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use haft::files::{FileError, FileErrorKind, WriteMode};
+use haft::files::{Bytes, FileError, FileErrorKind, WriteMode};
 use haft::{Context, ToolError};
 
 use crate::paths;
@@ -43,11 +42,11 @@ impl Again {
 /// One step.
 pub(crate) enum Step {
     /// A file is replaced.
-    Write { path: PathBuf, old: Arc<[u8]>, new: Arc<[u8]> },
+    Write { path: PathBuf, old: Bytes, new: Bytes },
     /// A file is created; one that was there before has the mode that it had.
-    Create { path: PathBuf, new: Arc<[u8]>, mode: Option<u32> },
+    Create { path: PathBuf, new: Bytes, mode: Option<u32> },
     /// A file is removed, which has this mode.
-    Remove { path: PathBuf, old: Arc<[u8]>, mode: Option<u32> },
+    Remove { path: PathBuf, old: Bytes, mode: Option<u32> },
     /// A file gets another name, which nothing has.
     Rename { from: PathBuf, to: PathBuf },
 }
@@ -106,7 +105,7 @@ impl Step {
 
     async fn run(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            Step::Write { path, old, new } => cx.files().swap(path, old, new).await,
+            Step::Write { path, old, new } => cx.files().swap(path, old.clone(), new.clone()).await,
             Step::Create { path, new, mode } => cx.files().write(path, new, creating(*mode)).await.map(drop),
             Step::Remove { path, old, .. } => cx.files().remove_if(path, old).await,
             Step::Rename { from, to } => cx.files().rename(from, to).await,
@@ -129,7 +128,7 @@ impl Step {
 
     async fn undo(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            Step::Write { path, old, new } => cx.files().swap(path, new, old).await,
+            Step::Write { path, old, new } => cx.files().swap(path, new.clone(), old.clone()).await,
             Step::Create { path, new, .. } => cx.files().remove_if(path, new).await,
             Step::Remove { path, old, mode } => cx.files().write(path, old, creating(*mode)).await.map(drop),
             Step::Rename { from, to } => cx.files().rename(to, from).await,

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft::Context;
+use haft::files::Bytes;
 
 use crate::paths;
 use crate::shelf::Shelf;
@@ -31,7 +32,7 @@ pub(crate) const CHANGES_MAX: usize = 10_000;
 const CHANGE_BYTES: usize = 512;
 
 /// What is in a file; nothing if there is none.
-pub(crate) type Text = Option<Arc<[u8]>>;
+pub(crate) type Text = Option<Bytes>;
 
 /// The memory. Clones share it.
 #[derive(Clone, Default)]
@@ -148,7 +149,7 @@ impl Checkpoints {
                 log::Entry::Change { number, path, tool, turn, was, is } => {
                     kept.made = number.checked_sub(1)?;
                     let key = Key { session: session.clone(), path };
-                    kept.record(key, tool, turn, was.as_deref(), is);
+                    kept.record(key, tool, turn, was, is);
                 }
             }
             Some(())
@@ -157,7 +158,7 @@ impl Checkpoints {
     }
 
     /// A tool has changed a file.
-    pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Option<&[u8]>, is: Text) {
+    pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Text, is: Text) {
         let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
         let mut kept = self.lock();
         let file = self.shelf.file(cx.session_id(), log::FILE);
@@ -168,7 +169,7 @@ impl Checkpoints {
                 tool,
                 turn: cx.turn(),
                 known: kept.tracks.get(&key).and_then(|track| track.tip.as_deref()),
-                was,
+                was: was.as_deref(),
                 is: is.as_deref(),
             };
             if change.append(&file).is_err() {
@@ -176,6 +177,12 @@ impl Checkpoints {
             }
         }
         kept.record(key, tool, cx.turn(), was, is);
+    }
+
+    /// What the session's last change left of a file.
+    pub(crate) fn tip(&self, cx: &Context, path: &Path) -> Text {
+        let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
+        self.lock().tracks.get(&key)?.tip.clone()
     }
 
     /// The last change of `to` was that a file moved there.
@@ -279,19 +286,19 @@ impl Kept {
         self.changes.iter().filter(move |change| change.number >= number && &*change.session == session)
     }
 
-    fn record(&mut self, key: Key, tool: &'static str, turn: u64, was: Option<&[u8]>, is: Text) {
+    fn record(&mut self, key: Key, tool: &'static str, turn: u64, was: Text, is: Text) {
         self.made += 1;
         self.bytes -= self.tracks.get(&key).map_or(0, Track::bytes);
-        let track = self.tracks.entry(key.clone()).or_insert_with(|| Track::beginning_with(was));
-        if track.tip.as_deref() != was {
+        let track = self.tracks.entry(key.clone()).or_insert_with(|| Track::beginning_with(was.clone()));
+        if !same(track.tip.as_deref(), was.as_deref()) {
             // Somebody else has changed it since: that is a version too.
-            track.push(was.map(Arc::from));
+            track.push(was.clone());
         }
         let version = track.newest();
         track.push(is.clone());
         self.bytes += track.bytes() + CHANGE_BYTES;
         let Key { session, path } = key;
-        let (was, is) = (was.map(<[u8]>::len), is.map(|is| is.len()));
+        let (was, is) = (was.map(|was| was.len()), is.map(|is| is.len()));
         self.changes.push_back(Change {
             number: self.made,
             session,
@@ -332,8 +339,8 @@ impl Kept {
 }
 
 impl Track {
-    fn beginning_with(was: Option<&[u8]>) -> Track {
-        Track { first: 0, deltas: VecDeque::new(), parts: 0, tip: was.map(Arc::from) }
+    fn beginning_with(tip: Text) -> Track {
+        Track { first: 0, deltas: VecDeque::new(), parts: 0, tip }
     }
 
     fn newest(&self) -> u64 {
@@ -389,6 +396,12 @@ impl Delta {
     }
 }
 
+/// Whether two texts are the same; one that is shared needn't be looked at.
+fn same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+    let is_shared = |(one, other): (&[u8], &[u8])| std::ptr::eq(one, other);
+    one.zip(other).is_some_and(is_shared) || one == other
+}
+
 /// How many bytes are compared at once, before one by one.
 const BLOCK: usize = 256;
 
@@ -416,7 +429,7 @@ mod tests {
     }
 
     fn text(text: &str) -> Text {
-        Some(text.as_bytes().into())
+        Some(text.to_owned().into())
     }
 
     #[test]
@@ -434,7 +447,7 @@ mod tests {
         ];
         let mut kept = Kept::default();
         for pair in versions.windows(2) {
-            kept.record(key("/f"), "Edit", 1, pair[0].map(str::as_bytes), pair[1].and_then(text));
+            kept.record(key("/f"), "Edit", 1, pair[0].and_then(text), pair[1].and_then(text));
         }
         let all = Checkpoints { kept: Arc::new(Mutex::new(kept)), shelf: Shelf::default() };
         for (at, expected) in versions.iter().enumerate().take(8) {
@@ -449,8 +462,8 @@ mod tests {
     #[test]
     fn what_somebody_else_wrote_between_two_changes_is_kept_too() {
         let mut kept = Kept::default();
-        kept.record(key("/f"), "Edit", 1, Some(b"a"), text("b"));
-        kept.record(key("/f"), "Edit", 1, Some(b"foreign"), text("c"));
+        kept.record(key("/f"), "Edit", 1, text("a"), text("b"));
+        kept.record(key("/f"), "Edit", 1, text("foreign"), text("c"));
         let all = Checkpoints { kept: Arc::new(Mutex::new(kept)), shelf: Shelf::default() };
         assert_eq!(all.before("s", 1)[0].to, text("a"));
         assert_eq!(all.before("s", 2)[0].to, text("foreign"));
@@ -460,10 +473,10 @@ mod tests {
     fn small_changes_of_a_large_file_cost_little_and_the_oldest_are_forgotten() {
         let mut kept = Kept::default();
         let large = "x".repeat(1_000_000);
-        let mut old = large.clone();
+        let mut old = text(&large);
         for number in 0..1_000 {
-            let new = format!("{large}{number}");
-            kept.record(key("/large"), "Edit", 1, Some(old.as_bytes()), text(&new));
+            let new = text(&format!("{large}{number}"));
+            kept.record(key("/large"), "Edit", 1, old, new.clone());
             old = new;
         }
         assert!(kept.bytes < 2_000_000, "{}", kept.bytes);

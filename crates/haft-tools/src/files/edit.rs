@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::files::{FileErrorKind, Kind, WriteMode};
+use haft::files::{Bytes, FileErrorKind, Kind, WriteMode};
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -156,10 +156,12 @@ impl Job {
         let shown = paths::shown(&paths::tidy(path, cx), cx.cwd());
         let ask = Arc::new(Ask { tool, shown, edits });
         let mut again = Again::default();
+        let mut trusts = true;
         let (before, old, Plan { new, content, done, diff }) = loop {
-            let (before, old, plan) = ask.clone().look(seen, path, cx).await?;
+            let (before, old, plan) = ask.clone().look(seen, path, cx, trusts).await?;
+            trusts = false;
             let written = match before {
-                Before::File => cx.files().swap(path, &old, &plan.new).await,
+                Before::File => cx.files().swap(path, old.clone(), plan.new.clone()).await,
                 Before::Nothing => cx.files().write(path, &plan.new, WriteMode::Create).await.map(drop),
             };
             match written {
@@ -168,10 +170,10 @@ impl Job {
                 Err(error) => return Err(error.into()),
             }
         };
-        let was = (before == Before::File).then_some(&old[..]);
+        let was = (before == Before::File).then_some(old);
         seen.checkpoints().record(cx, tool, path, was, Some(new));
         if let Ok(now) = cx.files().metadata(path).await {
-            seen.whole(cx, path, &now, content);
+            seen.wrote(cx, path, &now, content);
         }
         let (shown, counts) = (&ask.shown, diff.counts());
         let text = match before {
@@ -215,20 +217,22 @@ enum Before {
 
 /// What to write, and what to say of it.
 struct Plan {
-    new: Arc<[u8]>,
+    new: Bytes,
     content: Content,
     done: String,
     diff: Diff,
 }
 
 impl Ask {
-    /// What the file is, and what becomes of it.
+    /// What the file is, and what becomes of it. Who `trusts` takes it for what the session left of it, and finds out when
+    /// it is written; so a file that is edited again and again isn't read each time.
     async fn look(
         self: Arc<Ask>,
         seen: &Seen,
         path: &Path,
         cx: &Context,
-    ) -> Result<(Before, Vec<u8>, Plan), ToolError> {
+        trusts: bool,
+    ) -> Result<(Before, Bytes, Plan), ToolError> {
         let Ask { tool, shown, edits } = &*self;
         let creates = edits.first().is_some_and(|first| first.old_string.is_empty());
         let before = match cx.files().metadata(path).await {
@@ -236,6 +240,14 @@ impl Ask {
             Err(error) if error.kind() == FileErrorKind::NotFound && creates => None,
             Err(error) => return Err(near::explain(error, path, cx).await),
         };
+        let left = before.as_ref().filter(|_| trusts).and_then(|now| seen.left(cx, path, now));
+        if let Some(old) = left {
+            let (asked, size, known) = (self.clone(), old.len(), old.clone());
+            // Whatever is wrong with it is said of what is really there.
+            if let Ok(plan) = off_thread(size, move || asked.plan(&known)).await? {
+                return Ok((Before::File, old, plan));
+            }
+        }
         let old = match &before {
             Some(before) => {
                 let max = haft::limits::FILE_BYTES_MAX;
@@ -245,9 +257,9 @@ impl Ask {
                         before.len
                     )));
                 }
-                cx.files().read(path).await?
+                Bytes::from(cx.files().read(path).await?)
             }
-            None => Vec::new(),
+            None => Bytes::new(),
         };
         let size = old.len();
         let asked = self.clone();

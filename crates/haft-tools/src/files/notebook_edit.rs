@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haft::files::Bytes;
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -132,7 +133,7 @@ impl Tool for NotebookEdit {
                 Ok(metadata) => metadata,
                 Err(error) => return Err(near::explain(error, &path, cx).await),
             };
-            let old = cx.files().read(&path).await?;
+            let old = Bytes::from(cx.files().read(&path).await?);
             let (size, name, asked) = (old.len(), shown.clone(), input.clone());
             let (old, content, plan) = off_thread(size, move || {
                 let (content, plan) = (Content::of(&old), plan(&old, &asked, &name));
@@ -145,15 +146,15 @@ impl Tool for NotebookEdit {
                 )));
             }
             let plan = plan?;
-            match cx.files().swap(&path, &old, &plan.new).await {
+            match cx.files().swap(&path, old.clone(), plan.new.clone()).await {
                 Ok(()) => break (old, plan),
                 Err(error) if again.may_try(error.kind()).await => {}
                 Err(error) => return Err(error.into()),
             }
         };
-        self.seen.checkpoints().record(cx, "NotebookEdit", &path, Some(&old), Some(new.clone()));
+        self.seen.checkpoints().record(cx, "NotebookEdit", &path, Some(old), Some(new.clone()));
         if let Ok(now) = cx.files().metadata(&path).await {
-            self.seen.whole(cx, &path, &now, Content::of(&new));
+            self.seen.wrote(cx, &path, &now, Content::of(&new));
         }
         let counts = diff.counts();
         let view = View::titled(&shown).summary(&counts).with(diff.into_part(&shown));
@@ -184,7 +185,7 @@ impl Tool for NotebookEdit {
 
 /// What to write, and what to say of it.
 struct Plan {
-    new: Arc<[u8]>,
+    new: Bytes,
     done: String,
     /// The change of the cell's source.
     diff: Diff,

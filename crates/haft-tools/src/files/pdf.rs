@@ -283,6 +283,7 @@ struct Reader<'s> {
     run: Option<Point>,
     /// Of the last character; the next one nearly always stands the same way.
     stance: Stance,
+    font: Font,
 }
 
 /// How characters stand and how large they are, wherever they are.
@@ -306,6 +307,54 @@ impl Stance {
     }
 }
 
+/// What a font says of a code.
+#[derive(Clone)]
+struct Letter {
+    width: f64,
+    text: Option<BfString>,
+}
+
+impl Letter {
+    fn of(glyph: &Glyph<'_>) -> Letter {
+        let width = match glyph {
+            Glyph::Outline(outline) => outline.advance_width(),
+            Glyph::Type3(drawn) => drawn.advance_width(),
+        };
+        Letter { width: f64::from(width.unwrap_or(500.0)), text: glyph.as_unicode() }
+    }
+}
+
+/// The letters of a run that were looked up; all of them are of one font. To look one up takes as long as all the rest, and
+/// most of them come again.
+struct Font {
+    /// In which run each was looked up, by its code.
+    known: Vec<(u64, Letter)>,
+    run: u64,
+}
+
+impl Default for Font {
+    fn default() -> Font {
+        Font { known: vec![(0, Letter { width: 0.0, text: None }); 256], run: 0 }
+    }
+}
+
+impl Font {
+    /// The next run may be of another font.
+    fn forget(&mut self) {
+        self.run += 1;
+    }
+
+    fn letter(&mut self, glyph: &Glyph<'_>) -> Letter {
+        let Some((run, known)) = self.known.get_mut(glyph.char_code() as usize) else {
+            return Letter::of(glyph);
+        };
+        if *run != self.run {
+            (*run, *known) = (self.run, Letter::of(glyph));
+        }
+        known.clone()
+    }
+}
+
 /// Where the last character ended.
 struct Last {
     end: Point,
@@ -316,8 +365,8 @@ struct Last {
 
 impl<'s> Reader<'s> {
     fn new(stop: &'s AtomicBool) -> Reader<'s> {
-        let stance = Stance::of([0.0; 4]);
-        Reader { stop, page: PageText::default(), chars: 0, last: None, run: None, stance }
+        let (stance, font) = (Stance::of([0.0; 4]), Font::default());
+        Reader { stop, page: PageText::default(), chars: 0, last: None, run: None, stance, font }
     }
 
     /// Whatever is drawn: is there still somebody who wants to know?
@@ -334,11 +383,7 @@ impl<'s> Reader<'s> {
     }
 
     fn glyph(&mut self, glyph: &Glyph<'_>, place: Affine) {
-        let width = match glyph {
-            Glyph::Outline(outline) => outline.advance_width(),
-            Glyph::Type3(drawn) => drawn.advance_width(),
-        };
-        let width = f64::from(width.unwrap_or(500.0));
+        let Letter { width, text } = self.font.letter(glyph);
         let [a, b, c, d, e, f] = place.as_coeffs();
         if self.stance.of != [a, b, c, d] {
             self.stance = Stance::of([a, b, c, d]);
@@ -351,7 +396,7 @@ impl<'s> Reader<'s> {
             _ => (1.0, 0.0),
         };
         self.break_before(begin, along, size);
-        match glyph.as_unicode() {
+        match text {
             Some(BfString::Char(c)) => self.letter(c),
             Some(BfString::String(text)) => text.chars().for_each(|c| self.letter(c)),
             None => {
@@ -416,6 +461,7 @@ impl<'a> Device<'a> for Reader<'_> {
             return;
         }
         self.run = Some(begin);
+        self.font.forget();
         for glyph in run.glyphs() {
             self.glyph(glyph, props.transform * glyph.transform());
         }

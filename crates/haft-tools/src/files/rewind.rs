@@ -8,9 +8,8 @@
 //! runs, that file was not declared, and the call is refused rather than done by half.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use haft::files::FileErrorKind;
+use haft::files::{Bytes, FileErrorKind};
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -177,7 +176,7 @@ impl Tool for Rewind {
 /// A file that would go back.
 struct File {
     restore: Restore,
-    now: Option<Arc<[u8]>>,
+    now: Option<Bytes>,
     /// Its mode now.
     mode: Option<u32>,
     /// Whether something else has changed it since the session did.
@@ -189,7 +188,7 @@ impl Rewind {
     async fn compare(&self, restores: Vec<Restore>, cx: &Context) -> Result<Vec<File>, ToolError> {
         let mut files = Vec::new();
         for restore in restores {
-            let now: Option<Arc<[u8]>> = match cx.files().read(&restore.path).await {
+            let now: Option<Bytes> = match cx.files().read(&restore.path).await {
                 Ok(bytes) => Some(bytes.into()),
                 Err(error) if error.kind() == FileErrorKind::NotFound => None,
                 Err(error) if error.kind() == FileErrorKind::IsDirectory => {
@@ -262,12 +261,12 @@ impl Rewind {
         for File { restore: Restore { path, to, .. }, now, mode, .. } in
             files.iter().filter(|file| file.now != file.restore.to)
         {
-            self.seen.checkpoints().record(cx, "Rewind", path, now.as_deref(), to.clone());
+            self.seen.checkpoints().record(cx, "Rewind", path, now.clone(), to.clone());
             if let Some(mode) = mode.filter(|_| to.is_none()) {
                 self.seen.checkpoints().had_mode(cx, path, mode);
             }
             if let (Some(to), Ok(metadata)) = (to, cx.files().metadata(path).await) {
-                self.seen.whole(cx, path, &metadata, Content::of(to));
+                self.seen.wrote(cx, path, &metadata, Content::of(to));
             }
         }
         Ok(())

@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use haft::Context;
-use haft::files::{FileId, Kind, Metadata};
+use haft::files::{Bytes, FileId, Kind, Metadata};
 use serde_json::{Value, json};
+use twox_hash::xxhash3_128::Hasher;
 
 use crate::checkpoints::Checkpoints;
 use crate::paths;
@@ -63,6 +64,8 @@ struct Record {
 struct Sight {
     /// All of it, as it was then.
     whole: Option<Content>,
+    /// That is what the session's last change left, so the checkpoints have its bytes.
+    ours: bool,
     /// The last part that was read.
     part: Option<Part>,
 }
@@ -88,81 +91,33 @@ pub(crate) struct Page {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Content {
     len: u64,
-    hash: u64,
+    hash: u128,
 }
 
 impl Content {
     pub(crate) fn of(bytes: &[u8]) -> Content {
-        let mut hash = Hash::default();
-        hash.add(bytes);
-        hash.content()
+        Content { len: bytes.len() as u64, hash: Hasher::oneshot(bytes) }
     }
 }
 
 /// A content that is read in pieces; how it is cut makes no difference.
 ///
-/// Four lanes are mixed side by side, eight bytes at a time, so that it costs about as much as reading the bytes. It tells
-/// contents apart that differ by accident; nobody gains anything by making two alike, as an edit has to find its text.
+/// It tells contents apart that differ by accident; nobody gains anything by making two alike, as an edit has to find its text.
+#[derive(Default)]
 pub(crate) struct Hash {
-    lanes: [u64; 4],
-    /// What is left until there is a whole block.
-    rest: [u8; BLOCK],
+    hasher: Hasher,
     len: u64,
 }
 
-/// Bytes that are mixed at once, eight for each lane.
-const BLOCK: usize = 32;
-/// Odd numbers with bits all over: the fractions of the square roots of 2, 3, 5 and 7.
-const MIX: [u64; 4] =
-    [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1];
-
-impl Default for Hash {
-    fn default() -> Hash {
-        Hash { lanes: MIX, rest: [0; BLOCK], len: 0 }
-    }
-}
-
 impl Hash {
-    pub(crate) fn add(&mut self, mut bytes: &[u8]) {
-        let held = self.len as usize % BLOCK;
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.hasher.write(bytes);
         self.len += bytes.len() as u64;
-        if held > 0 {
-            let (now, later) = bytes.split_at(bytes.len().min(BLOCK - held));
-            self.rest[held..held + now.len()].copy_from_slice(now);
-            if held + now.len() < BLOCK {
-                return;
-            }
-            self.lanes = mixed(self.lanes, &self.rest);
-            bytes = later;
-        }
-        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-        self.lanes = blocks.iter().fold(self.lanes, mixed);
-        self.rest[..rest.len()].copy_from_slice(rest);
     }
 
     pub(crate) fn content(&self) -> Content {
-        let mut last = [0; BLOCK];
-        let held = self.len as usize % BLOCK;
-        last[..held].copy_from_slice(&self.rest[..held]);
-        let lanes = mixed(self.lanes, &last);
-        // Each lane on what those before it gave, and not as their sum: what two of them have in common would cancel out.
-        let hash = lanes.into_iter().zip(MIX).fold(self.len, |hash, (lane, mix)| folded(hash ^ lane, mix));
-        Content { len: self.len, hash }
+        Content { len: self.len, hash: self.hasher.finish_128() }
     }
-}
-
-/// The lanes with another block.
-///
-/// Of a product both halves are kept. The lower one alone would hold on to the upper bits of a word: a letter that becomes a
-/// capital could be made up for by another letter in the next block, and the change would not be seen.
-fn mixed(lanes: [u64; 4], block: &[u8; BLOCK]) -> [u64; 4] {
-    let (words, _) = block.as_chunks::<8>();
-    std::array::from_fn(|at| folded(lanes[at] ^ u64::from_le_bytes(words[at]), MIX[at]))
-}
-
-fn folded(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 impl Seen {
@@ -217,10 +172,25 @@ impl Seen {
         &self.checkpoints
     }
 
-    /// The session has written all of a file, or knows all that it wrote into.
+    /// The session has seen all of a file.
+    #[cfg(any(feature = "images", feature = "notebooks"))]
     pub(crate) fn whole(&self, cx: &Context, path: &Path, metadata: &Metadata, content: Content) {
-        let sight = Sight { whole: Some(content), part: None };
+        let sight = Sight { whole: Some(content), ours: false, part: None };
         self.lock().put(Key::of(cx, path), metadata.id, sight);
+    }
+
+    /// The session has written all of a file, or knows all that it wrote into; the checkpoints were told.
+    pub(crate) fn wrote(&self, cx: &Context, path: &Path, metadata: &Metadata, content: Content) {
+        let sight = Sight { whole: Some(content), ours: true, part: None };
+        self.lock().put(Key::of(cx, path), metadata.id, sight);
+    }
+
+    /// What a file was when the session changed it last, if nothing says that it is another one by now. It may be one all
+    /// the same: whoever builds on this compares before it writes.
+    pub(crate) fn left(&self, cx: &Context, path: &Path, now: &Metadata) -> Option<Bytes> {
+        let sight = self.lock().find(&Key::of(cx, path), now.id)?;
+        let whole = sight.whole.filter(|whole| sight.ours && whole.len == now.len)?;
+        self.checkpoints.tip(cx, path).filter(|tip| tip.len() as u64 == whole.len)
     }
 
     /// The session has seen a page of a file. Pages that follow each other to the end are the whole, if the file stayed
@@ -243,8 +213,10 @@ impl Seen {
         let follows = page.first <= before + 1;
         let lines = if follows { before.max(page.next - 1) } else { before };
         sight = match page.content {
-            Some(content) if follows => Sight { whole: Some(content), part: None },
-            _ => Sight { whole: sight.whole, part: Some(Part { then: metadata.clone(), lines }) },
+            Some(content) if follows => {
+                Sight { ours: sight.ours && sight.whole == Some(content), whole: Some(content), part: None }
+            }
+            _ => Sight { part: Some(Part { then: metadata.clone(), lines }), ..sight },
         };
         memory.put(key, metadata.id, sight);
         changed
@@ -282,7 +254,7 @@ impl Record {
                 "lines": part.lines,
             })
         });
-        let whole = self.what.whole.map(|content| [content.len, content.hash]);
+        let whole = self.what.whole.map(|content| (content.len, format!("{:032x}", content.hash)));
         json!({"id": [self.id.device, self.id.inode], "whole": whole, "part": part})
     }
 
@@ -290,7 +262,10 @@ impl Record {
         let id = FileId { device: value["id"][0].as_u64()?, inode: value["id"][1].as_u64()? };
         let whole = match &value["whole"] {
             Value::Null => None,
-            whole => Some(Content { len: whole[0].as_u64()?, hash: whole[1].as_u64()? }),
+            whole => {
+                let hash = u128::from_str_radix(whole[1].as_str()?, 16).ok()?;
+                Some(Content { len: whole[0].as_u64()?, hash })
+            }
         };
         let part = match &value["part"] {
             Value::Null => None,
@@ -304,7 +279,7 @@ impl Record {
                 Some(Part { then, lines: part["lines"].as_u64()? })
             }
         };
-        Some((id, Sight { whole, part }))
+        Some((id, Sight { whole, ours: false, part }))
     }
 }
 
@@ -409,7 +384,7 @@ mod tests {
     }
 
     fn sight() -> Sight {
-        Sight { whole: Some(Content::of(b"x")), part: None }
+        Sight { whole: Some(Content::of(b"x")), ours: false, part: None }
     }
 
     #[test]
@@ -433,7 +408,7 @@ mod tests {
         let id = FileId { device: 1, inode: 7 };
         let modified = Some(UNIX_EPOCH + Duration::new(5, 7));
         let then = Metadata { kind: Kind::File, len: 3, modified, id, mode: None };
-        let part = Sight { whole: None, part: Some(Part { then, lines: 2 }) };
+        let part = Sight { part: Some(Part { then, lines: 2 }), ..Sight::default() };
         first.lock().put(key("/a"), id, sight());
         assert_eq!(first.news("s").len(), 1);
         assert!(first.news("s").is_empty() && first.news("t").is_empty());

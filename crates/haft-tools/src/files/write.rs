@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::files::{FileErrorKind, Metadata, WriteMode, Written};
+use haft::files::{Bytes, FileErrorKind, Metadata, WriteMode, Written};
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -82,6 +82,7 @@ impl Tool for Write {
 
     async fn call(&self, input: WriteInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.file_path.clone();
+        let new = Bytes::copy_from_slice(input.content.as_bytes());
         let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
         let mut again = Again::default();
         let (old, written) = loop {
@@ -102,13 +103,12 @@ impl Tool for Write {
                      be gone; read it first, or change a part of it with Edit"
                 )));
             }
-            let new = input.content.as_bytes();
             let written = match &old {
                 Some(Existing { bytes: Some(was), .. }) => {
-                    cx.files().swap(&path, was, new).await.map(|()| Written { existed: true })
+                    cx.files().swap(&path, was.clone(), new.clone()).await.map(|()| Written { existed: true })
                 }
-                Some(_) => cx.files().write(&path, new, WriteMode::Replace).await,
-                None => cx.files().write(&path, new, WriteMode::Create).await,
+                Some(_) => cx.files().write(&path, &new, WriteMode::Replace).await,
+                None => cx.files().write(&path, &new, WriteMode::Create).await,
             };
             match written {
                 Ok(written) => break (old, written),
@@ -119,9 +119,8 @@ impl Tool for Write {
         let old = old.filter(|_| written.existed);
         // What is too large to be read can't be kept either.
         if old.as_ref().is_none_or(|old| old.bytes.is_some()) {
-            let was = old.as_ref().and_then(|old| old.bytes.as_deref());
-            let is = Some(input.content.as_bytes().into());
-            self.seen.checkpoints().record(cx, "Write", &path, was, is);
+            let was = old.as_ref().and_then(|old| old.bytes.clone());
+            self.seen.checkpoints().record(cx, "Write", &path, was, Some(new));
         }
         let bytes = old.as_ref().map_or(0, |old| old.metadata.len as usize).max(input.content.len());
         let now = cx.files().metadata(&path).await;
@@ -131,7 +130,7 @@ impl Tool for Write {
         })
         .await?;
         if let Ok(now) = now {
-            self.seen.whole(cx, &path, &now, content);
+            self.seen.wrote(cx, &path, &now, content);
         }
         Ok(text.into_output()?.with_view(view))
     }
@@ -166,7 +165,7 @@ impl Tool for Write {
 struct Existing {
     metadata: Metadata,
     /// Nothing if they are too many, or can't be read.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<Bytes>,
     content: Option<Content>,
 }
 
@@ -177,8 +176,8 @@ async fn existing(cx: &Context, path: &Path) -> Result<Option<Existing>, ToolErr
         Err(error) => return Err(error.into()),
     };
     // Whatever can't be read is for the write to refuse, in its own words.
-    let bytes = cx.files().read(path).await.ok();
-    let existing = off_thread(bytes.as_ref().map_or(0, Vec::len), move || {
+    let bytes = cx.files().read(path).await.ok().map(Bytes::from);
+    let existing = off_thread(bytes.as_ref().map_or(0, Bytes::len), move || {
         let content = bytes.as_deref().map(Content::of);
         Existing { metadata, bytes, content }
     });

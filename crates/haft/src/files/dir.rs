@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::{Errno, pread};
@@ -129,11 +130,11 @@ impl Files for DirFiles {
         &'a self,
         access: &'a Access,
         path: &'a Path,
-        old: &'a [u8],
-        new: &'a [u8],
+        old: Bytes,
+        new: Bytes,
     ) -> BoxFuture<'a, Result<(), FileError>> {
         let files = *self;
-        let (access, path, old, new) = (access.clone(), path.to_owned(), old.to_vec(), new.to_vec());
+        let (access, path) = (access.clone(), path.to_owned());
         Box::pin(offload(move || {
             settle(&path, || {
                 let place = files.place(&access, Need::Write, &path)?;

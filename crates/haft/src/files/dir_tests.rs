@@ -567,7 +567,7 @@ fn a_swap_loses_no_change_of_others() {
             loop {
                 let old = now(scoped.read_to_string("count")).unwrap();
                 let new = (old.parse::<u64>().unwrap() + 1).to_string();
-                match now(scoped.swap("count", old.as_bytes(), new.as_bytes())) {
+                match now(scoped.swap("count", old.clone(), new.clone())) {
                     Ok(()) => break,
                     Err(error) => assert_eq!(error.kind(), Changed, "{error}"),
                 }
@@ -601,7 +601,7 @@ fn what_is_removed_or_moved_is_what_was_looked_at() {
         loop {
             let Ok(old) = now(files.read_to_string("count")) else { continue };
             let new = (old.parse::<u64>().unwrap() + 1).to_string();
-            if now(files.swap("count", old.as_bytes(), new.as_bytes())).is_ok() {
+            if now(files.swap("count", old.clone(), new.clone())).is_ok() {
                 return;
             }
         }
@@ -621,7 +621,7 @@ fn what_is_removed_or_moved_is_what_was_looked_at() {
             if now(files.rename("count", "away")).is_ok() {
                 let old = now(files.read_to_string("away")).unwrap();
                 let new = (old.parse::<u64>().unwrap() + 1).to_string();
-                now(files.swap("away", old.as_bytes(), new.as_bytes())).unwrap();
+                now(files.swap("away", old.clone(), new.clone())).unwrap();
                 now(files.rename("away", "count")).unwrap();
                 return;
             }
@@ -641,7 +641,7 @@ fn a_swap_changes_only_what_is_still_there_and_granted() {
     place.links();
     fs::set_permissions(place.root.join("d/f"), fs::Permissions::from_mode(0o751)).unwrap();
     place.both(|files| {
-        let swap = |path: &str, old: &str| kind(now(files.swap(path, old.as_bytes(), b"inside")));
+        let swap = |path: &str, old: &str| kind(now(files.swap(path, old.to_owned(), "inside")));
         assert_eq!(swap("d/f", "inside"), Ok(()));
         assert_eq!(swap("in_abs", "inside"), Ok(()));
         assert_eq!(swap("d/f", "insidf"), Err(Changed));

@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use super::error::{FileError, FileErrorKind, show};
 use super::hiding::Hiding;
 use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written, resolve};
@@ -117,8 +119,13 @@ impl<'a> ScopedFiles<'a> {
     }
 
     /// Replaces a file if it is still what it was when it was read; see [`Files::swap`].
-    pub async fn swap(&self, path: impl AsRef<Path>, old: &[u8], new: &[u8]) -> Result<(), FileError> {
-        self.files.swap(self.access, &self.absolute(path.as_ref())?, old, new).await
+    pub async fn swap(
+        &self,
+        path: impl AsRef<Path>,
+        old: impl Into<Bytes>,
+        new: impl Into<Bytes>,
+    ) -> Result<(), FileError> {
+        self.files.swap(self.access, &self.absolute(path.as_ref())?, old.into(), new.into()).await
     }
 
     /// Removes a file, a link or an empty directory.

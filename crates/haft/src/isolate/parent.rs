@@ -311,7 +311,7 @@ impl<'a> Server<'a> {
             Ask::Swap { path, old, new } => {
                 let path = tail.path(path)?;
                 let (old, new) = (tail.bytes(old)?.to_vec(), tail.bytes(new)?.to_vec());
-                Box::pin(async move { answer(id, cx.files().swap(&path, &old, &new).await, done) })
+                Box::pin(async move { answer(id, cx.files().swap(&path, old, new).await, done) })
             }
             Ask::Remove { path, old } => {
                 let path = tail.path(path)?;

@@ -8,6 +8,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::frames::Fault;
 use super::link::{Answer, Link, Ticket, Unanswered};
 use super::wire::{Ask, Packer, Reply, Unpacker};
@@ -138,14 +140,14 @@ impl Files for RemoteFiles {
         &'a self,
         _: &'a Access,
         path: &'a Path,
-        old: &'a [u8],
-        new: &'a [u8],
+        old: Bytes,
+        new: Bytes,
     ) -> BoxFuture<'a, Result<(), FileError>> {
         Box::pin(async move {
             let ask = |packer: &mut Packer| Ask::Swap {
                 path: packer.path(path),
-                old: packer.put(old),
-                new: packer.put(new),
+                old: packer.put(&old),
+                new: packer.put(&new),
             };
             done(path, self.ask(path, ask).await?)
         })

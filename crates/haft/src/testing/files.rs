@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+
 use crate::files::tree::must_be_a_name;
 use crate::files::{
     Access, Entry, FileError, FileId, Files, Kind, Metadata, Need, OpenDir, OpenFile, ReadFile, Root,
@@ -387,10 +389,10 @@ impl Files for MemoryFiles {
         &'a self,
         access: &'a Access,
         path: &'a Path,
-        old: &'a [u8],
-        new: &'a [u8],
+        old: Bytes,
+        new: Bytes,
     ) -> BoxFuture<'a, Result<(), FileError>> {
-        done(self.swapped(access, path, old, new))
+        done(self.swapped(access, path, &old, &new))
     }
 
     fn remove<'a>(

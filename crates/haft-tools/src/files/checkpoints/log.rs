@@ -207,7 +207,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join(FILE);
         assert_eq!(all(&file), []);
-        let texts: [Option<&[u8]>; 5] =
+        let texts: [Option<&'static [u8]>; 5] =
             [None, Some(b"one\n\0two"), Some(b"one\n\xfftwo"), None, Some(b"{\"a\":1}\n")];
         let mut expected = Vec::new();
         for (at, pair) in texts.windows(2).enumerate() {

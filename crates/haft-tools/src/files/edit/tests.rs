@@ -207,6 +207,35 @@ fn a_file_that_changed_since_it_was_read_has_to_be_read_again() {
     );
 }
 
+/// What the session itself left isn't read again for the next edit. That it is still that is found out all the same, also
+/// where nothing but the bytes tells it.
+#[test]
+fn what_an_edit_left_is_believed_only_as_long_as_it_is_there() {
+    let room = Room::with(&[("f", "one\ntwo\nkey\n")]);
+    room.text("Edit", edit("f", "one", "1"));
+    room.text("Edit", edit("f", "two", "2"));
+    assert_eq!(room.content("f"), "1\n2\nkey\n");
+    let dated = fs::metadata(room.path("f")).unwrap().modified().unwrap();
+    fs::write(room.path("f"), "1\n3\nkey\n").unwrap();
+    fs::File::options().write(true).open(room.path("f")).unwrap().set_modified(dated).unwrap();
+    let (_, words) = room.error("Edit", edit("f", "key", "door"));
+    assert!(words.contains(CHANGED), "{words}");
+    assert_eq!(room.content("f"), "1\n3\nkey\n");
+    read(&room, "f");
+    // It was seen since, so what the edit left is not what is known.
+    fs::write(room.path("f"), "1\n2\nkey\n").unwrap();
+    let (_, words) = room.error("Edit", edit("f", "key", "door"));
+    assert!(words.contains(CHANGED), "{words}");
+    // What isn't found in what was left is looked for in what is there.
+    read(&room, "f");
+    room.text("Edit", edit("f", "key", "lock"));
+    assert_eq!(room.error("Edit", edit("f", "key", "door")).0, ErrorKind::Failed);
+    fs::write(room.path("f"), "1\n2\nkey!\n").unwrap();
+    let (_, words) = room.error("Edit", edit("f", "key!", "door"));
+    assert!(words.contains(CHANGED), "{words}");
+    assert_eq!(room.content("f"), "1\n2\nkey!\n");
+}
+
 #[test]
 fn a_write_over_a_file_that_changed_is_refused() {
     let write = |text: &str| json!({"file_path": "f", "content": text});

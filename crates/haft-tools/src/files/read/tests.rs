@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::effects::table::Facts;
 use haft::files::{
-    Access, DirFiles, Entry, FileError, Files, Metadata, OpenDir, OpenFile, WriteMode, Written,
+    Access, Bytes, DirFiles, Entry, FileError, Files, Metadata, OpenDir, OpenFile, WriteMode, Written,
 };
 use haft::{
     BoxFuture, Engine, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
@@ -381,8 +381,8 @@ impl Files for Counting {
         &'a self,
         a: &'a Access,
         p: &'a Path,
-        old: &'a [u8],
-        new: &'a [u8],
+        old: Bytes,
+        new: Bytes,
     ) -> BoxFuture<'a, Result<(), FileError>> {
         self.0.swap(a, p, old, new)
     }
