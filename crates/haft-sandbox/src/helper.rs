@@ -73,7 +73,7 @@ struct Helper {
 /// A scene that is made already.
 struct Spare {
     scene: Vec<u8>,
-    sources: Vec<Option<stage::Made>>,
+    sources: stage::Sources,
     process: OwnedFd,
     socket: OwnedFd,
 }
@@ -269,15 +269,11 @@ impl Helper {
 
     /// A spare that is what is wanted, and made of what there is now. Stale ones are thrown away.
     fn take_spare(&mut self, scene: &[u8], held: &[OwnedFd]) -> Option<Spare> {
-        self.spares.iter().find(|spare| spare.scene == scene)?;
-        let held: Result<Vec<OwnedFd>, _> = held.iter().map(OwnedFd::try_clone).collect();
-        let made = self.read(scene, held.ok()?)?;
-        let now = stage::sources(&made);
-        self.spares.retain(|spare| spare.scene != scene || spare.sources == now);
         loop {
             let found = self.spares.iter().position(|spare| spare.scene == scene)?;
+            let spare = self.spares.remove(found)?;
             // One that could not be made has ended: what it was to hold was gone at that moment.
-            if let Some(spare) = self.spares.remove(found).filter(Spare::is_made) {
+            if spare.sources.are_still(held) && spare.is_made() {
                 return Some(spare);
             }
         }
@@ -289,7 +285,7 @@ impl Helper {
         let pair =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let Ok((ours, theirs)) = pair else { return self };
-        let sources = stage::sources(&made);
+        let sources = stage::Sources::of(&made);
         match sys::fork(&self.one_thread, flags(self.walls, made.network)) {
             Ok(Forked::Parent(process)) => {
                 self.spares.push_back(Spare { scene, sources, process, socket: ours });
@@ -302,6 +298,7 @@ impl Helper {
                 let prepared = init::prepare(walls, &made, session_net.as_ref().map(|net| net.as_fd()));
                 drop((made, session_net));
                 let Ok(prepared) = prepared else { sys::exit_now(1) };
+                let prepared = prepared.go_ahead();
                 let _ = wire::send(theirs.as_fd(), b"+", &[]);
                 let Ok(Some((text, mut descriptors))) = wire::receive_long(theirs.as_fd()) else {
                     sys::exit_now(0)

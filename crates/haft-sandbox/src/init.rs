@@ -16,14 +16,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{DumpableBehavior, WaitOptions};
+use rustix::process::{DumpableBehavior, Pid, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 
+use crate::ahead::Ahead;
 use crate::evidence::Listener;
 use crate::landlock::{self, Rules};
 use crate::scene::{Network, Part, Rlimit, Scene};
 use crate::seccomp::{self, Changes, Sockets};
-use crate::start::{self, DESCRIPTOR_MIN, Heard, Locks};
+use crate::start::{self, DESCRIPTOR_MIN, Heard, Locks, Step};
 use crate::wire::{Job, Report};
 use crate::{bare, limits, program, stage, sys, wire};
 
@@ -50,6 +51,8 @@ pub(crate) struct Prepared {
     locks: Locks,
     /// Whether rights are taken away.
     confines: bool,
+    /// A process that is locked in already.
+    ahead: Option<Ahead>,
 }
 
 /// Everything before the program is known, and what only it has.
@@ -70,6 +73,7 @@ pub(crate) fn prepare(
             rules: None,
             locks: Locks::default(),
             confines: false,
+            ahead: None,
         });
     }
     // Rather this and what comes of it than anything else on the machine; not worth failing for.
@@ -106,7 +110,7 @@ pub(crate) fn prepare(
         // Only an addition: without it nothing is heard of what was tried.
         locks.heard = Heard::new(seccomp::filter(sockets, Changes::Heard)).ok();
     }
-    Ok(Prepared { stage, view, rules, locks, confines: true })
+    Ok(Prepared { stage, view, rules, locks, confines: true, ahead: None })
 }
 
 /// What loses its parent from here on becomes a child of this process.
@@ -116,6 +120,14 @@ fn become_subreaper() -> Result<(), String> {
 }
 
 impl Prepared {
+    /// For one that will wait: locks a process in already.
+    pub(crate) fn go_ahead(mut self) -> Prepared {
+        if self.stage.is_some() {
+            self.ahead = Ahead::make(&self.locks, self.rules.as_ref().map(Rules::descriptor));
+        }
+        self
+    }
+
     /// For one that has waited: whatever somebody did to what it holds, it holds that again.
     ///
     /// # Errors
@@ -133,10 +145,10 @@ impl Prepared {
     /// # Errors
     /// What could not be made, in words. The process must end then.
     pub(crate) fn finish(self, more: &[Part]) -> Result<Locked, String> {
-        let Prepared { stage, view, rules, mut locks, confines } = self;
+        let Prepared { stage, view, rules, mut locks, confines, ahead } = self;
         let mut sealed = None;
         if !confines {
-            return Ok(Locked { locks, view, sealed });
+            return Ok(Locked { locks, view, sealed, ahead });
         }
         let kept = if stage.is_some() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
         if let Some((mut stage, usual)) = stage {
@@ -146,13 +158,15 @@ impl Prepared {
         if let Some(rules) = &rules {
             allow(rules, more).map_err(|errno| words("the rules for its files", errno))?;
         }
+        // What can be changed beyond the scene it has no rules for.
+        let ahead = ahead.filter(|_| only_looks(more));
         if !only_looks(more) {
             locks.heard = None;
         }
-        let rules = rules.map(|rules| high(&rules.into_descriptor())).transpose();
+        let rules = rules.map(|rules| high(rules.into_descriptor().as_fd())).transpose();
         locks.rules = rules.map_err(|errno| words("the rules for its files", errno))?;
         keep_capabilities(kept).map_err(|errno| words("taking rights away", errno))?;
-        Ok(Locked { locks, view, sealed })
+        Ok(Locked { locks, view, sealed, ahead })
     }
 }
 
@@ -162,6 +176,7 @@ pub(crate) struct Locked {
     view: Option<OwnedFd>,
     /// What it sees, where there are namespaces.
     sealed: Option<stage::Sealed>,
+    ahead: Option<Ahead>,
 }
 
 /// The bounds of a scene. That on processes counts all of the user in the session, so that one command could starve the
@@ -235,7 +250,7 @@ fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
 }
 
 /// Out of the way of 0 … 3, which are about to be overwritten.
-fn high(descriptor: &OwnedFd) -> Result<OwnedFd, Errno> {
+fn high(descriptor: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(descriptor, DESCRIPTOR_MIN)
 }
 
@@ -251,15 +266,19 @@ pub(crate) fn perform(
     if is_hung_up(&socket) {
         sys::exit_now(0);
     }
+    let Locked { locks, view, sealed, ahead } = locked;
+    let ended = match sys::ended_children() {
+        Ok(ended) => ended,
+        Err(errno) => fail(&socket, words("a process", errno)),
+    };
     let opened = if job.opened { descriptors.pop() } else { None };
-    let Locked { locks, view, sealed } = locked;
-    let started = begin(walls, locks, &mut job, opened, &descriptors);
+    let started = begin(walls, locks, ahead, &mut job, opened, &descriptors);
     drop(descriptors);
     match started {
-        Ok((child, ended, listener)) => {
+        Ok((main, listener)) => {
             // A host that is gone is noticed below.
             let _ = Report::Started(view).send(socket.as_fd());
-            follow(walls, child, &ended, &socket, listener, sealed.as_ref());
+            follow(walls, main, &ended, &socket, listener, sealed.as_ref());
         }
         Err(words) => fail(&socket, words),
     }
@@ -282,11 +301,13 @@ pub(crate) fn fail(socket: &OwnedFd, words: String) -> ! {
 fn begin(
     walls: Walls,
     locks: Locks,
+    ahead: Option<Ahead>,
     job: &mut Job,
     opened: Option<OwnedFd>,
     descriptors: &[OwnedFd],
-) -> Result<(start::Child, OwnedFd, Option<Listener>), String> {
+) -> Result<(Pid, Option<Listener>), String> {
     let failed = |errno: Errno| words("a process", errno);
+    let high = |descriptor: &OwnedFd| high(descriptor.as_fd());
     let descriptors: Result<Vec<OwnedFd>, Errno> = descriptors.iter().map(high).collect();
     let descriptors = descriptors.map_err(failed)?;
     if walls == Walls::Bare {
@@ -296,10 +317,19 @@ fn begin(
     let mut plan = program::plan(&job.argv, &job.cwd, &job.environment, opened)?;
     let listener = locks.heard.as_ref().map(|heard| high(&heard.ours)).transpose().map_err(failed)?;
     plan.locks = locks;
-    let ended = sys::ended_children().map_err(failed)?;
     let theirs: Vec<BorrowedFd<'_>> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
+    match ahead.and_then(|ahead| ahead.become_program(&plan, &theirs)) {
+        Some(Ok((main, ours))) => return Ok((main, ours.and_then(heard))),
+        // Another one can wait for that.
+        None | Some(Err((Step::Exec, Errno::TXTBSY))) => {}
+        Some(Err((step, errno))) => return Err(program::explain(&plan, step, errno)),
+    }
     match start::start_patiently(&plan, &theirs) {
-        Ok(child) => Ok((child, ended, listener.and_then(heard))),
+        Ok(mut child) => {
+            // Collected with all others.
+            child.lose();
+            Ok((child.pid(), listener.and_then(heard)))
+        }
         Err((step, errno)) => Err(program::explain(&plan, step, errno)),
     }
 }
@@ -313,16 +343,12 @@ fn heard(ours: OwnedFd) -> Option<Listener> {
 /// Until nothing is left, or nobody wants to know.
 fn follow(
     walls: Walls,
-    child: start::Child,
+    main: Pid,
     ended: &OwnedFd,
     socket: &OwnedFd,
     mut listener: Option<Listener>,
     sealed: Option<&stage::Sealed>,
 ) {
-    let main = child.pid();
-    let mut child = child;
-    // Collected here with all others.
-    child.lose();
     loop {
         let mut alone = false;
         let mut exit = None;

@@ -66,6 +66,10 @@ impl Rules {
         sys::landlock_allow(self.ruleset.as_fd(), access, beneath)
     }
 
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.ruleset.as_fd()
+    }
+
     pub(crate) fn into_descriptor(self) -> OwnedFd {
         self.ruleset
     }

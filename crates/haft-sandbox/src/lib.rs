@@ -38,6 +38,7 @@
 //! signals. A thread costs a fiftieth of the process that it watches.
 #![warn(missing_docs)]
 
+mod ahead;
 mod bare;
 mod bubblewrap;
 mod capture;

@@ -8,7 +8,7 @@
 //! Assembled here in a few lines: numbers of the x32 kind and two different answers are more than libraries for this offer.
 
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
+    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW,
     SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_USER_NOTIF, sock_filter,
 };
 
@@ -209,6 +209,11 @@ const fn jump(comparison: u32, k: u32, if_so: u8, if_not: u8) -> sock_filter {
     sock_filter { code: (BPF_JMP | BPF_K | comparison) as u16, jt: if_so, jf: if_not, k }
 }
 
+/// Skips so many instructions.
+const fn skip(count: u32) -> sock_filter {
+    sock_filter { code: (BPF_JMP | BPF_JA) as u16, jt: 0, jf: 0, k: count }
+}
+
 /// What becomes of calls that change something by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changes {
@@ -221,19 +226,48 @@ pub(crate) enum Changes {
 }
 
 /// The filter.
+///
+/// The number of a call is looked for by halves. In a plain list it would be compared with a hundred others, and not only for
+/// calls: when it is given a filter, the kernel tries it on every number that there is, to remember those that are always
+/// allowed. With a list that took longer than to start a program.
 pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
     let mut filter =
         vec![load(ARCH), jump(BPF_JEQ, ARCHITECTURE, 1, 0), answer(SECCOMP_RET_KILL_PROCESS), load(NUMBER)];
     #[cfg(target_arch = "x86_64")]
     filter.extend([jump(BPF_JGE, X32, 0, 1), NO_SUCH_CALL]);
-    let mut when = |call: libc::c_long, then: &[sock_filter]| {
-        let skip = u8::try_from(then.len()).expect("each is a few instructions");
-        filter.push(jump(BPF_JEQ, call as u32, 0, skip));
-        filter.extend_from_slice(then);
-    };
+    let mut rules = rules(sockets, changes);
+    // Of two for one call the first counts.
+    rules.sort_by_key(|(call, _)| *call);
+    rules.dedup_by_key(|(call, _)| *call);
+    filter.extend(search(&rules));
+    filter
+}
+
+/// What becomes of a call, with its number loaded: each leads to an answer.
+type Rule = (u32, Vec<sock_filter>);
+
+/// Finds the rule of a call; what has none is allowed.
+fn search(rules: &[Rule]) -> Vec<sock_filter> {
+    match rules {
+        [] => vec![ALLOW],
+        [(call, then)] => {
+            let skip = u8::try_from(then.len()).expect("each is a few instructions");
+            [&[jump(BPF_JEQ, *call, 0, skip)], &then[..], &[ALLOW]].concat()
+        }
+        _ => {
+            let (below, above) = rules.split_at(rules.len() / 2);
+            let (first, below, above) = (above[0].0, search(below), search(above));
+            let over = skip(u32::try_from(below.len()).expect("a filter is short"));
+            [&[jump(BPF_JGE, first, 0, 1), over], &below[..], &above[..]].concat()
+        }
+    }
+}
+
+fn rules(sockets: Sockets, changes: Changes) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let mut when = |call: libc::c_long, then: &[sock_filter]| rules.push((call as u32, then.to_vec()));
     let change = if changes == Changes::Heard { HEARD } else { ALLOW };
     let attribute = if changes == Changes::Refused { NOT_PERMITTED } else { change };
-    // The frequent ones first: the kernel remembers which calls are always allowed, but these depend on their arguments.
     when(libc::SYS_openat, &creating(2, 3, change));
     when(libc::SYS_ioctl, &terminals());
     when(libc::SYS_clone, &[load(argument(0)), jump(BPF_JSET, NEW_NAMESPACES, 0, 1), NOT_PERMITTED, ALLOW]);
@@ -269,8 +303,7 @@ pub(crate) fn filter(sockets: Sockets, changes: Changes) -> Vec<sock_filter> {
     }
     FORBIDDEN.iter().for_each(|call| when(*call, &[NOT_PERMITTED]));
     ABSENT.iter().for_each(|call| when(*call, &[NO_SUCH_CALL]));
-    filter.push(ALLOW);
-    filter
+    rules
 }
 
 /// The restriction of machines on which only certain programs may make user namespaces, as far as it meets us.
@@ -359,6 +392,7 @@ mod tests {
             match u32::from(step.code) & 0x07 {
                 BPF_LD => value = word(step.k),
                 BPF_RET => return step.k,
+                _ if u32::from(step.code) & 0xF0 == BPF_JA => at += step.k as usize,
                 _ => {
                     let holds = match u32::from(step.code) & 0xF0 {
                         BPF_JEQ => value == step.k,
@@ -395,6 +429,28 @@ mod tests {
             assert_eq!(verdict(&filter, arch, libc::SYS_getpid as u32, &[]), SECCOMP_RET_KILL_PROCESS);
         }
         assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_getpid as u32, &[]), SECCOMP_RET_ALLOW);
+    }
+
+    /// Looked for by halves, every call meets the rule that it would meet in the list, and what meets none is allowed.
+    #[test]
+    fn every_call_meets_its_rule() {
+        let arguments: [&[u64]; 4] = [&[0; 6], &[1; 6], &[0o4777; 6], &[u64::MAX; 6]];
+        for sockets in [Sockets::All, Sockets::NotLocal, Sockets::Pairs, Sockets::Internet] {
+            for changes in [Changes::Made, Changes::Heard, Changes::Refused] {
+                let (filter, rules) = (filter(sockets, changes), rules(sockets, changes));
+                for call in (0..1_000).chain([0x3FFF_FFFF]) {
+                    let rule = rules.iter().find(|(number, _)| *number == call);
+                    let alone = rule.map_or_else(|| vec![ALLOW], |(_, then)| then.clone());
+                    for arguments in arguments {
+                        assert_eq!(
+                            verdict(&filter, ARCHITECTURE, call, arguments),
+                            verdict(&alone, ARCHITECTURE, call, arguments),
+                            "{call} {arguments:?} {sockets:?} {changes:?}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     /// Whatever sockets and changes are asked for: each list is a part of the filter.

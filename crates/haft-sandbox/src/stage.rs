@@ -606,19 +606,40 @@ impl Made {
     }
 }
 
-/// What a scene is made of, as it is now; a scene that was made before is good as long as this stays the same.
-pub(crate) fn sources(scene: &Scene) -> Vec<Option<Made>> {
-    let of = |path: &Path| Made::of(CWD, path);
-    let one = |part: &Part| match part {
-        Part::Bind { from: Source::Path(path), .. } => of(path),
-        Part::Bind { from: Source::Held(held), .. } | Part::StandIn { from: held, .. } => {
-            Made::of(held.as_fd(), Path::new(""))
-        }
-        Part::Overlay { lower, .. } => of(lower),
-        Part::Mask { at } | Part::Protect { at } | Part::Pin { at } => of(at),
-        _ => None,
-    };
-    scene.parts.iter().map(one).collect()
+/// What a scene was made of; it is good as long as this stays the same.
+pub(crate) struct Sources(Vec<(Origin, Option<Made>)>);
+
+/// Where a part of a scene comes from.
+enum Origin {
+    Path(PathBuf),
+    /// The next of the descriptors that come with a scene.
+    Held,
+}
+
+impl Sources {
+    /// As they are now.
+    pub(crate) fn of(scene: &Scene) -> Sources {
+        let at = |path: &Path| Some((Origin::Path(path.to_owned()), Made::of(CWD, path)));
+        let one = |part: &Part| match part {
+            Part::Bind { from: Source::Path(path), .. } => at(path),
+            Part::Bind { from: Source::Held(held), .. } | Part::StandIn { from: held, .. } => {
+                Some((Origin::Held, Made::of(held.as_fd(), Path::new(""))))
+            }
+            Part::Overlay { lower, .. } => at(lower),
+            Part::Mask { at: path } | Part::Protect { at: path } | Part::Pin { at: path } => at(path),
+            _ => None,
+        };
+        Sources(scene.parts.iter().filter_map(one).collect())
+    }
+
+    /// Whether the same scene, with these descriptors, would be made of the same now.
+    pub(crate) fn are_still(&self, held: &[OwnedFd]) -> bool {
+        let mut held = held.iter();
+        self.0.iter().all(|(origin, made)| match origin {
+            Origin::Path(path) => Made::of(CWD, path) == *made,
+            Origin::Held => held.next().is_some_and(|held| Made::of(held.as_fd(), Path::new("")) == *made),
+        })
+    }
 }
 
 fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {

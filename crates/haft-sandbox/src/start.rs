@@ -12,7 +12,7 @@
     reason = "a new process has to be set up between clone and exec, and no safe API does that"
 )]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
@@ -65,6 +65,11 @@ impl Heard {
         let high = |end: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(end, DESCRIPTOR_MIN);
         Ok(Heard { filter, theirs: high(&pair.0)?, ours: high(&pair.1)? })
     }
+
+    /// The same for another child.
+    pub(crate) fn another(&self) -> Result<Heard, Errno> {
+        Heard::new(self.filter.clone())
+    }
 }
 
 /// What the child could not do.
@@ -90,7 +95,7 @@ pub(crate) struct Child {
 }
 
 /// What the child reads and where it says what went wrong. Lives on the stack of the thread that waits for it.
-struct Shared<'a> {
+pub(crate) struct Shared<'a> {
     program: &'a CStr,
     argv: *const *const c_char,
     envp: *const *const c_char,
@@ -107,6 +112,40 @@ struct Shared<'a> {
     errno: c_int,
 }
 
+impl<'a> Shared<'a> {
+    /// The lists end with a null pointer, and outlive it.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        argv: &'a [*const c_char],
+        envp: &'a [*const c_char],
+        descriptors: &'a [c_int],
+    ) -> Shared<'a> {
+        Shared {
+            program: &plan.program,
+            argv: argv.as_ptr(),
+            envp: envp.as_ptr(),
+            cwd: &plan.cwd,
+            opened: plan.opened.as_ref().map_or(-1, |opened| opened.as_raw_fd()),
+            locks: &plan.locks,
+            rules: plan.locks.rules.as_ref().map_or(-1, |rules| rules.as_raw_fd()),
+            descriptors,
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+            dies_with_us: plan.dies_with_us,
+            step: Step::SetUp,
+            errno: 0,
+        }
+    }
+
+    /// What went wrong, once the child has left our memory.
+    pub(crate) fn fault(&self) -> Option<(Step, Errno)> {
+        // SAFETY: Plain reads of values that are still alive. Volatile, because the compiler can't know that they were
+        // written.
+        let (step, errno) =
+            unsafe { (ptr::read_volatile(&raw const self.step), ptr::read_volatile(&raw const self.errno)) };
+        (errno != 0).then(|| (step, Errno::from_raw_os_error(errno)))
+    }
+}
+
 /// The least number that a descriptor may have to be moved to 0 … 4 without being overwritten on the way.
 pub(crate) const DESCRIPTOR_MIN: c_int = 10;
 
@@ -115,7 +154,7 @@ const SIGNAL_MAX: c_int = 64;
 const SIGSET_BYTES: usize = 8;
 
 /// More than the few frames between `clone` and `execve` take.
-const STACK_BYTES: usize = 64 * 1024;
+pub(crate) const STACK_BYTES: usize = 64 * 1024;
 
 /// Blocks every signal on this thread, for good: handlers of the host run on its own threads, never on ours, and a pipe
 /// that nobody reads is an error and no signal.
@@ -137,26 +176,10 @@ pub(crate) fn block_signals() {
 /// # Errors
 /// Which step failed, and why. No process is left then.
 pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child, (Step, Errno)> {
-    let pointers = |texts: &[CString]| -> Vec<*const c_char> {
-        texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
-    };
     let (argv, envp) = (pointers(&plan.argv), pointers(&plan.envp));
     let descriptors: Vec<c_int> = descriptors.iter().map(|descriptor| descriptor.as_raw_fd()).collect();
     debug_assert!(descriptors.iter().all(|descriptor| *descriptor >= DESCRIPTOR_MIN));
-    let mut shared = Shared {
-        program: &plan.program,
-        argv: argv.as_ptr(),
-        envp: envp.as_ptr(),
-        cwd: &plan.cwd,
-        opened: plan.opened.as_ref().map_or(-1, |opened| opened.as_raw_fd()),
-        locks: &plan.locks,
-        rules: plan.locks.rules.as_ref().map_or(-1, |rules| rules.as_raw_fd()),
-        descriptors: &descriptors,
-        parent: rustix::process::getpid().as_raw_nonzero().get(),
-        dies_with_us: plan.dies_with_us,
-        step: Step::SetUp,
-        errno: 0,
-    };
+    let mut shared = Shared::new(plan, &argv, &envp, &descriptors);
     // 16 bytes are the alignment that every supported machine wants of a stack.
     let mut stack: Vec<MaybeUninit<u128>> = Vec::with_capacity(STACK_BYTES / 16);
     let mut pidfd: c_int = -1;
@@ -174,16 +197,15 @@ pub(crate) fn start(plan: &Plan, descriptors: &[BorrowedFd<'_>]) -> Result<Child
     // SAFETY: `clone` succeeded, so the kernel has just made this descriptor, close-on-exec, and nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let pid = Pid::from_raw(pid).expect("a child has a number");
-    // SAFETY: A plain read of a value that is still alive. Volatile, because the compiler can't know that it was written.
-    let errno = unsafe { ptr::read_volatile(&raw const shared.errno) };
-    if errno == 0 {
-        return Ok(Child { pid, pidfd, reaped: false });
-    }
+    let Some(fault) = shared.fault() else { return Ok(Child { pid, pidfd, reaped: false }) };
     // It is gone already; this takes its number back.
     let _ = rustix::process::waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&pidfd)), WaitIdOptions::EXITED);
-    // SAFETY: As above.
-    let step = unsafe { ptr::read_volatile(&raw const shared.step) };
-    Err((step, Errno::from_raw_os_error(errno)))
+    Err(fault)
+}
+
+/// A list as the kernel wants it.
+pub(crate) fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
 /// The same, again and again for a moment if the program is just being written: another thread has forked while the file
@@ -215,30 +237,69 @@ extern "C" fn in_child(shared: *mut c_void) -> c_int {
     // directory are copies, so nothing here changes the parent's.
     unsafe {
         let shared = &mut *shared.cast::<Shared<'_>>();
-        if set_up(shared) {
-            shared.step = Step::Enter;
-            if libc::chdir(shared.cwd.as_ptr()) == 0 {
-                shared.step = Step::Lock;
-                let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-                libc::sigemptyset(none.as_mut_ptr());
-                libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
-                if lock(shared) {
-                    shared.step = Step::Exec;
-                    become_program(shared);
-                }
+        if own_session(shared.dies_with_us, shared.parent)
+            && take_descriptors(shared.descriptors, 0)
+            && enter(shared)
+        {
+            shared.step = Step::Lock;
+            if lock(shared.locks, shared.rules) {
+                become_program(shared);
             }
         }
+        fail(shared)
+    }
+}
+
+/// The same in a process that has a session of its own and is locked in, and whose descriptors are still those of its parent.
+///
+/// # Safety
+/// Only in such a process, while its parent waits.
+pub(crate) unsafe fn part_and_become(shared: &mut Shared<'_>) -> ! {
+    // SAFETY: As in `in_child`; the descriptor table becomes a copy before anything in it changes.
+    unsafe {
+        if take_descriptors(shared.descriptors, libc::CLOSE_RANGE_UNSHARE) && enter(shared) {
+            become_program(shared);
+        }
+        fail(shared)
+    }
+}
+
+/// Says what went wrong, and ends.
+///
+/// # Safety
+/// Only in the child, before it becomes another program.
+unsafe fn fail(shared: &mut Shared<'_>) -> ! {
+    // SAFETY: The parent waits, so nobody else uses this.
+    unsafe {
         // Zero would be taken for success.
-        shared.errno = (*libc::__errno_location()).max(1);
+        ptr::write_volatile(&raw mut shared.errno, (*libc::__errno_location()).max(1));
         libc::_exit(127)
     }
 }
 
-/// Whether everything worked; if not, `errno` says why.
+/// The working directory, and no signal blocked. Whether that worked; if not, `errno` says why.
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
-unsafe fn set_up(shared: &Shared<'_>) -> bool {
+unsafe fn enter(shared: &mut Shared<'_>) -> bool {
+    shared.step = Step::Enter;
+    // SAFETY: System calls on texts and sets that live long enough.
+    unsafe {
+        if libc::chdir(shared.cwd.as_ptr()) == -1 {
+            return false;
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+    true
+}
+
+/// Default signals, and a session of one's own. Whether everything worked; if not, `errno` says why.
+///
+/// # Safety
+/// Only in the child, before it becomes another program.
+pub(crate) unsafe fn own_session(dies_with_us: bool, parent: c_int) -> bool {
     // SAFETY: System calls on plain numbers, and on structures that live here; see `in_child`.
     unsafe {
         // Ignored signals stay ignored in the new program, and Rust ignores SIGPIPE. By the kernel's own call, since the C
@@ -257,22 +318,36 @@ unsafe fn set_up(shared: &Shared<'_>) -> bool {
         if libc::setsid() == -1 {
             return false;
         }
-        if shared.dies_with_us {
+        if dies_with_us {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) == -1 {
                 return false;
             }
             // A parent that ended before the line above would never be noticed.
-            if libc::getppid() != shared.parent {
+            if libc::getppid() != parent {
                 libc::_exit(127);
             }
         }
-        for (number, descriptor) in (0..).zip(shared.descriptors) {
+        true
+    }
+}
+
+/// These as 0, 1, 2 and so on, and no others. Whether everything worked; if not, `errno` says why.
+///
+/// # Safety
+/// Only in the child, before it becomes another program.
+unsafe fn take_descriptors(descriptors: &[c_int], table: c_uint) -> bool {
+    // SAFETY: System calls on plain numbers; see `in_child`.
+    unsafe {
+        // Before the first one is overwritten: the table may not be ours until then.
+        if !close_from(descriptors.len() as c_int, table) {
+            return false;
+        }
+        for (number, descriptor) in (0..).zip(descriptors) {
             // The copy stays open across exec, the original doesn't.
             if libc::dup2(*descriptor, number) == -1 {
                 return false;
             }
         }
-        close_from(shared.descriptors.len() as c_int);
         true
     }
 }
@@ -281,30 +356,30 @@ unsafe fn set_up(shared: &Shared<'_>) -> bool {
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
-unsafe fn lock(shared: &Shared<'_>) -> bool {
+pub(crate) unsafe fn lock(locks: &Locks, rules: c_int) -> bool {
     // SAFETY: System calls on plain numbers, and on structures that the parent keeps; see `in_child`.
     unsafe {
-        for limit in &shared.locks.rlimits {
+        for limit in &locks.rlimits {
             let bound = libc::rlimit64 { rlim_cur: limit.soft, rlim_max: limit.hard };
             let unwanted = ptr::null_mut::<libc::rlimit64>();
             if libc::syscall(libc::SYS_prlimit64, 0, limit.resource, &raw const bound, unwanted) == -1 {
                 return false;
             }
         }
-        let filter = &shared.locks.filter;
-        if shared.rules == -1 && filter.is_empty() {
+        let filter = &locks.filter;
+        if rules == -1 && filter.is_empty() {
             return true;
         }
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 {
             return false;
         }
-        if shared.rules != -1 && libc::syscall(libc::SYS_landlock_restrict_self, shared.rules, 0u32) == -1 {
+        if rules != -1 && libc::syscall(libc::SYS_landlock_restrict_self, rules, 0u32) == -1 {
             return false;
         }
         if filter.is_empty() {
             return true;
         }
-        if let Some(heard) = &shared.locks.heard
+        if let Some(heard) = &locks.heard
             && hand_over(heard)
         {
             return true;
@@ -362,7 +437,8 @@ unsafe fn hand_over(heard: &Heard) -> bool {
 ///
 /// # Safety
 /// Only in the child.
-unsafe fn become_program(shared: &Shared<'_>) {
+unsafe fn become_program(shared: &mut Shared<'_>) {
+    shared.step = Step::Exec;
     // SAFETY: The texts and lists of them end as the kernel expects it, and the parent keeps them.
     unsafe {
         if shared.opened == -1 {
@@ -378,15 +454,20 @@ unsafe fn become_program(shared: &Shared<'_>) {
 ///
 /// # Safety
 /// Only in the child, before it becomes another program.
-unsafe fn close_from(first: c_int) {
-    // SAFETY: System calls on plain numbers; the descriptor table is the child's own copy.
+unsafe fn close_from(first: c_int, table: c_uint) -> bool {
+    // SAFETY: System calls on plain numbers; the descriptor table is the child's own copy, or becomes it by the first.
     unsafe {
-        if libc::syscall(libc::SYS_close_range, first, c_int::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
-            return;
+        let flags = libc::CLOSE_RANGE_CLOEXEC | table;
+        if libc::syscall(libc::SYS_close_range, first, c_int::MAX, flags) == 0 {
+            return true;
+        }
+        if table != 0 {
+            return false;
         }
         for descriptor in first..limits::DESCRIPTORS_MAX {
             libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
         }
+        true
     }
 }
 

@@ -197,8 +197,15 @@ fn a_second_beginning_restarts_unless_a_call_was_ready() {
 /// The one that is there was ready and may run: it is answered, once, and the other one never was.
 #[test]
 fn a_second_block_with_an_index_that_was_used_takes_nothing_from_the_first() {
-    let events =
-        [start(), tool(1, "a"), end(1), stop("tool_use"), tool(1, "a"), end(2), json!({"type": "message_stop"})];
+    let events = [
+        start(),
+        tool(1, "a"),
+        end(1),
+        stop("tool_use"),
+        tool(1, "a"),
+        end(2),
+        json!({"type": "message_stop"}),
+    ];
     let (deltas, reply) = read(Wire::Anthropic, &events);
     assert_eq!(deltas.iter().filter(|delta| delta.starts_with("ready")).count(), 1, "{deltas:?}");
     assert_eq!(reply.calls().len(), 1);
