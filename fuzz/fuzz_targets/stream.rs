@@ -39,6 +39,10 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!((&of_reply.name, &of_reply.input), (&its.name, &its.input));
                 ready += 1;
             }
+            Delta::Restarted => {
+                assert_eq!(ready, 0, "nothing is taken back that may run already");
+                begun = 0;
+            }
             _ => {}
         }
     }
