@@ -5,8 +5,6 @@ use std::time::Duration;
 /// How many entries of the working directories are looked at, once per session, for repositories, sockets and what
 /// rules deny.
 pub(crate) const WALK_ENTRIES_MAX: usize = 100_000;
-/// How long one folder may take to answer then.
-pub(crate) const WALK_ANSWER: Duration = Duration::from_secs(10);
 /// How deep that goes.
 pub(crate) const WALK_DEPTH_MAX: usize = 48;
 /// How many denied files are masked; more slow every start down, so commands ask instead.

@@ -5,13 +5,11 @@
 //! appears later isn't known, except where a name can be foretold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, FileType};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use haft::files::Hidden;
 
@@ -80,211 +78,162 @@ impl Found {
     }
 }
 
+/// The places of file systems that another machine or a program serves, as `/proc/self/mountinfo` lists them.
+fn served_by_others(list: &[u8]) -> BTreeSet<PathBuf> {
+    let served = |line: &[u8]| {
+        let mut words = line.split(|byte| *byte == b' ');
+        let place = unescaped(words.nth(4)?);
+        let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+        let kind = str::from_utf8(kind).ok()?;
+        // Disks of other systems are served by the kernel, whatever this one is called.
+        let starts = SERVED.iter().any(|served| kind.starts_with(served)) && kind != "fuseblk";
+        starts.then(|| PathBuf::from(OsString::from_vec(place)))
+    };
+    list.split(|byte| *byte == b'\n').filter_map(served).collect()
+}
+
+/// How the kinds of such file systems begin.
+const SERVED: [&str; 9] = ["9p", "afs", "ceph", "cifs", "fuse", "lustre", "ncp", "nfs", "smb"];
+
+/// A path as it is, from the form that the list has it in: `\040` for a space.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut left = text;
+    while let [first, rest @ ..] = left {
+        let code = rest.get(..3).filter(|_| *first == b'\\').and_then(|code| str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                left = &rest[3..];
+            }
+            None => {
+                bytes.push(*first);
+                left = rest;
+            }
+        }
+    }
+    bytes
+}
+
 pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Option<&Hidden>) -> Found {
     walk_but(roots, &[], deny_read, deny_write)
 }
 
 /// The same without folders that are looked at otherwise.
-///
-/// Folders are read on a thread of their own: one of a file system whose server is gone never answers. What it holds stays
-/// unseen then, and the session begins all the same.
 pub(super) fn walk_but(
     roots: &[PathBuf],
     but: &[PathBuf],
     deny_read: Option<&Hidden>,
     deny_write: Option<&Hidden>,
 ) -> Found {
-    walk_within(limits::WALK_ANSWER, roots, but, deny_read, deny_write)
-}
-
-fn walk_within(
-    patience: Duration,
-    roots: &[PathBuf],
-    but: &[PathBuf],
-    deny_read: Option<&Hidden>,
-    deny_write: Option<&Hidden>,
-) -> Found {
-    let walk = Walk {
-        found: Found::default(),
-        left: roots.iter().map(|root| (root.clone(), 0)).collect(),
-        now: None,
-        seen: BTreeMap::new(),
-        entries: 0,
-        roots: roots.to_vec(),
-        but: but.to_vec(),
-        deny_read: deny_read.cloned(),
-        deny_write: deny_write.cloned(),
-    };
-    let walk = Arc::new(Mutex::new(walk));
-    let (tell, told) = mpsc::channel();
-    let theirs = walk.clone();
-    let look = move || {
-        // Nothing is locked while a folder is read.
-        let next = || lock(&theirs).next();
-        while let Some(folder) = next() {
-            let listed = Listed::of(&folder, limits::WALK_ENTRIES_MAX);
-            lock(&theirs).add(&folder, listed);
-            // Nobody may be there any more to hear it; then there is nothing next either.
-            let _ = tell.send(());
-        }
-    };
-    if std::thread::Builder::new().name("haft-look".to_owned()).spawn(look).is_err() {
-        return lock(&walk).end(Some("no thread can be had to look at them".to_owned()));
-    }
-    loop {
-        match told.recv_timeout(patience) {
-            Ok(()) => {}
-            Err(RecvTimeoutError::Disconnected) => return lock(&walk).end(None),
-            Err(RecvTimeoutError::Timeout) => {
-                let mut walk = lock(&walk);
-                let at = walk.now.as_deref().map(shown).unwrap_or_default();
-                return walk.end(Some(format!("`{at}` does not answer; is a file system there gone?")));
+    let mut found = Found::default();
+    let covers = |rule: Option<&Hidden>, path: &PathBuf| rule.is_some_and(|rule| rule.covers(path));
+    let mut folders: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
+    let mut folders_seen = BTreeMap::new();
+    let served = served_by_others(&fs::read("/proc/self/mountinfo").unwrap_or_default());
+    let mut entries = 0;
+    while let Some((folder, depth)) = folders.pop_front() {
+        let mut seen = Folder::of(&folder);
+        let Ok(reader) = fs::read_dir(&folder) else {
+            found.closed.push(folder.clone());
+            folders_seen.extend(seen.map(|seen| (folder, seen)));
+            continue;
+        };
+        for entry in reader.flatten() {
+            entries += 1;
+            if entries > limits::WALK_ENTRIES_MAX {
+                let count = limits::WALK_ENTRIES_MAX;
+                found.missed = Some(format!("they hold more than {count} files, and no more are looked at"));
+                return found;
             }
-        }
-    }
-}
-
-fn lock(walk: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
-    walk.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A look that goes on.
-struct Walk {
-    found: Found,
-    /// Folders to look into, and how deep they are.
-    left: VecDeque<(PathBuf, usize)>,
-    /// The one that is being looked into.
-    now: Option<PathBuf>,
-    seen: BTreeMap<PathBuf, Folder>,
-    entries: usize,
-    roots: Vec<PathBuf>,
-    but: Vec<PathBuf>,
-    deny_read: Option<Hidden>,
-    deny_write: Option<Hidden>,
-}
-
-/// What a folder holds.
-struct Listed {
-    itself: Option<Folder>,
-    /// Nothing if it can't be read.
-    inside: Option<Vec<(OsString, FileType)>>,
-}
-
-impl Listed {
-    /// Of one more than `most` nobody needs to know.
-    fn of(folder: &Path, most: usize) -> Listed {
-        // To be taken before it is read.
-        let itself = Folder::of(folder);
-        let entry = |entry: fs::DirEntry| entry.file_type().ok().map(|kind| (entry.file_name(), kind));
-        let inside = fs::read_dir(folder).ok();
-        let inside = inside.map(|entries| entries.flatten().take(most + 1).filter_map(entry).collect());
-        Listed { itself, inside }
-    }
-}
-
-impl Walk {
-    /// The next folder to look into.
-    fn next(&mut self) -> Option<PathBuf> {
-        self.now = self.left.front().map(|(folder, _)| folder.clone());
-        self.now.clone()
-    }
-
-    /// What came of it. It is not looked any further from here on.
-    fn end(&mut self, missed: Option<String>) -> Found {
-        let all = missed.is_none() && self.left.is_empty();
-        self.left.clear();
-        let mut found = std::mem::take(&mut self.found);
-        found.missed = found.missed.or(missed);
-        if all && self.entries <= limits::WALK_ENTRIES_MAX {
-            found.folders = Some(std::mem::take(&mut self.seen));
-        }
-        found
-    }
-
-    fn add(&mut self, folder: &Path, listed: Listed) {
-        // Whoever waited has given up.
-        let Some((_, depth)) = self.left.pop_front() else { return };
-        let Listed { itself: mut seen, inside } = listed;
-        match inside {
-            None => self.found.closed.push(folder.to_owned()),
-            Some(inside) => {
-                for (name, kind) in inside {
-                    self.entries += 1;
-                    if self.entries > limits::WALK_ENTRIES_MAX {
-                        let count = limits::WALK_ENTRIES_MAX;
-                        let words = format!("they hold more than {count} files, and no more are looked at");
-                        self.found.missed = Some(words);
-                        self.left.clear();
-                        return;
-                    }
-                    if let Some(seen) = &mut seen {
-                        let is_git = name == ".git";
-                        seen.has_git |= is_git;
-                        seen.inside.extend((kind.is_dir() && !is_git).then(|| name.clone()));
-                    }
-                    self.entry(folder, &name, kind, depth);
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_git = entry.file_name() == ".git";
+            if let Some(seen) = &mut seen {
+                seen.has_git |= is_git;
+                seen.inside.extend((kind.is_dir() && !is_git).then(|| entry.file_name()));
+            }
+            if is_git && found.repositories.len() < limits::REPOSITORIES_MAX {
+                found.repositories.push(folder.clone());
+            } else if is_git && found.more_repositories.len() < limits::REPOSITORIES_WHOLE_MAX {
+                found.more_repositories.push(folder.clone());
+            } else if is_git {
+                let count = limits::REPOSITORIES_MAX + limits::REPOSITORIES_WHOLE_MAX;
+                found.missed = Some(format!("they hold more than {count} repositories"));
+            }
+            let unwritable = covers(deny_write, &path);
+            // Also what is hidden: nobody is to be told later that a command has made it.
+            if unwritable {
+                found.denied.insert(path.clone());
+            }
+            if covers(deny_read, &path) {
+                let count = limits::MASKS_MAX;
+                if found.unreadable.len() >= count {
+                    found.missed = Some(format!("rules deny reading more than {count} files in them"));
+                    continue;
+                }
+                found.keep_in_place(&path, roots);
+                found.unreadable.push(path);
+                continue;
+            }
+            if kind.is_socket() {
+                let count = limits::MASKS_MAX;
+                if found.sockets.len() >= count {
+                    found.missed = Some(format!("they hold more than {count} sockets"));
+                    continue;
+                }
+                found.keep_in_place(&path, roots);
+                found.sockets.push(path);
+                continue;
+            }
+            let whole = kind.is_dir() && !is_git && deny_write.is_some_and(|rule| is_whole(rule, &path));
+            // One in a folder that is held is held.
+            if (unwritable || whole) && !found.unwritable.iter().any(|held| path.starts_with(held)) {
+                let count = limits::MASKS_MAX;
+                if found.unwritable.len() < count {
+                    found.unwritable.push(path.clone());
+                } else {
+                    found.missed = Some(format!("rules deny writing more than {count} files in them"));
+                }
+            }
+            // Whoever asks one whose server is gone waits for ever, and nothing can end that.
+            if kind.is_dir() && served.contains(&path) {
+                found.missed = Some(format!(
+                    "`{}` is a file system of a network or of a program, which may never answer, and is not looked at",
+                    shown(&path)
+                ));
+                continue;
+            }
+            // A folder that is a root itself is looked at as such.
+            if kind.is_dir() && !is_git && !roots.contains(&path) && !but.contains(&path) {
+                if depth < limits::WALK_DEPTH_MAX {
+                    folders.push_back((path, depth + 1));
+                } else {
+                    // What lies further down is seen before the first command, where nothing has to be held.
+                    found.missed = Some(format!("they are more than {depth} folders deep"));
+                    found.too_deep = true;
                 }
             }
         }
-        self.seen.extend(seen.map(|seen| (folder.to_owned(), seen)));
+        folders_seen.extend(seen.map(|seen| (folder, seen)));
     }
+    found.folders = Some(folders_seen);
+    found
+}
 
-    fn entry(&mut self, folder: &Path, name: &OsStr, kind: FileType, depth: usize) {
-        let Walk { found, left, roots, but, deny_read, deny_write, .. } = self;
-        let covers = |rule: &Option<Hidden>, path: &Path| rule.as_ref().is_some_and(|rule| rule.covers(path));
-        let (path, is_git) = (folder.join(name), name == ".git");
-        if is_git && found.repositories.len() < limits::REPOSITORIES_MAX {
-            found.repositories.push(folder.to_owned());
-        } else if is_git && found.more_repositories.len() < limits::REPOSITORIES_WHOLE_MAX {
-            found.more_repositories.push(folder.to_owned());
-        } else if is_git {
-            let count = limits::REPOSITORIES_MAX + limits::REPOSITORIES_WHOLE_MAX;
-            found.missed = Some(format!("they hold more than {count} repositories"));
-        }
-        let unwritable = covers(deny_write, &path);
-        // Also what is hidden: nobody is to be told later that a command has made it.
-        if unwritable {
-            found.denied.insert(path.clone());
-        }
-        if covers(deny_read, &path) {
-            let count = limits::MASKS_MAX;
-            if found.unreadable.len() >= count {
-                found.missed = Some(format!("rules deny reading more than {count} files in them"));
-                return;
-            }
-            found.keep_in_place(&path, roots);
-            found.unreadable.push(path);
-            return;
-        }
-        if kind.is_socket() {
-            let count = limits::MASKS_MAX;
-            if found.sockets.len() >= count {
-                found.missed = Some(format!("they hold more than {count} sockets"));
-                return;
-            }
-            found.keep_in_place(&path, roots);
-            found.sockets.push(path);
-            return;
-        }
-        let whole = kind.is_dir() && !is_git && deny_write.as_ref().is_some_and(|rule| is_whole(rule, &path));
-        // One in a folder that is held is held.
-        if (unwritable || whole) && !found.unwritable.iter().any(|held| path.starts_with(held)) {
-            let count = limits::MASKS_MAX;
-            if found.unwritable.len() < count {
-                found.unwritable.push(path.clone());
-            } else {
-                found.missed = Some(format!("rules deny writing more than {count} files in them"));
-            }
-        }
-        // A folder that is a root itself is looked at as such.
-        if kind.is_dir() && !is_git && !roots.contains(&path) && !but.contains(&path) {
-            if depth < limits::WALK_DEPTH_MAX {
-                left.push_back((path, depth + 1));
-            } else {
-                // What lies further down is seen before the first command, where nothing has to be held.
-                found.missed = Some(format!("they are more than {depth} folders deep"));
-                found.too_deep = true;
-            }
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_others_are_known_by_their_kind() {
+        let list = b"22 1 8:1 / / rw shared:1 - ext4 /dev/a rw\n\
+            30 22 0:40 / /work/my\\040dead rw,nosuid shared:7 master:1 - fuse.sshfs me@far: rw\n\
+            31 22 0:41 / /work/share rw - nfs4 far:/x rw\n\
+            32 22 0:42 / /work/disk rw - fuseblk /dev/b rw\n\
+            33 22 0:43 / /work/fuse rw - tmpfs fuse rw\nbroken\n";
+        let found: Vec<PathBuf> = served_by_others(list).into_iter().collect();
+        assert_eq!(found, [PathBuf::from("/work/my dead"), PathBuf::from("/work/share")]);
+        assert_eq!(unescaped(br"a\040b\134\9"), br"a b\\9");
     }
 }
