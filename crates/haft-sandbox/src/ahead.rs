@@ -14,13 +14,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, futex};
 
 use crate::start::{self, Heard, Locks, Plan, STACK_BYTES, Shared, Step};
@@ -105,12 +105,17 @@ impl Ahead {
                 there,
             )
         };
-        let pid = Pid::from_raw(pid).filter(|_| pid > 0)?;
+        let pid = if pid > 0 { Pid::from_raw(pid)? } else { return None };
         // SAFETY: `clone` succeeded, so the kernel has just made this descriptor, and nobody else owns it.
         let process = unsafe { OwnedFd::from_raw_fd(process) };
         let ahead = Ahead { pid, process, memory, _stack: stack, locks, used: false };
         ahead.await_turn();
         Some(ahead)
+    }
+
+    /// Takes its number back, once it has ended.
+    fn reap(&self) {
+        let _ = rustix::process::waitid(WaitId::PidFd(self.process.as_fd()), WaitIdOptions::EXITED);
     }
 
     /// Waits until it is locked in, or gone.
@@ -158,7 +163,10 @@ impl Ahead {
         self.used = true;
         Some(match shared.fault() {
             None => Ok((self.pid, self.locks.heard.take().map(|heard| heard.ours))),
-            Some(fault) => Err(fault),
+            Some(fault) => {
+                self.reap();
+                Err(fault)
+            }
         })
     }
 }
@@ -166,9 +174,13 @@ impl Ahead {
 impl Drop for Ahead {
     fn drop(&mut self) {
         if !self.used {
-            let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+            // Its number is its own until it is reaped, so it may be used where the other way is closed.
+            if rustix::process::pidfd_send_signal(&self.process, Signal::KILL).is_err() {
+                let _ = rustix::process::kill_process(self.pid, Signal::KILL);
+            }
             // What it stands on is about to go.
             self.await_leaving();
+            self.reap();
         }
     }
 }

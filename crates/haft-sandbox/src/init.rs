@@ -159,7 +159,7 @@ impl Prepared {
             allow(rules, more).map_err(|errno| words("the rules for its files", errno))?;
         }
         // What can be changed beyond the scene it has no rules for.
-        let ahead = ahead.filter(|_| only_looks(more));
+        let ahead = ahead.filter(|_| only_looks(more) && stage::writable(more).next().is_none());
         if !only_looks(more) {
             locks.heard = None;
         }
@@ -320,8 +320,8 @@ fn begin(
     let theirs: Vec<BorrowedFd<'_>> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
     match ahead.and_then(|ahead| ahead.become_program(&plan, &theirs)) {
         Some(Ok((main, ours))) => return Ok((main, ours.and_then(heard))),
-        // Another one can wait for that.
-        None | Some(Err((Step::Exec, Errno::TXTBSY))) => {}
+        // Nothing has happened, and another one may do better; or it can wait for the file.
+        None | Some(Err((Step::SetUp, _) | (Step::Exec, Errno::TXTBSY))) => {}
         Some(Err((step, errno))) => return Err(program::explain(&plan, step, errno)),
     }
     match start::start_patiently(&plan, &theirs) {

@@ -426,6 +426,8 @@ unsafe fn hand_over(heard: &Heard) -> bool {
         (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
         ptr::write_unaligned(libc::CMSG_DATA(head).cast::<c_int>(), listener);
         if libc::sendmsg(heard.theirs.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) == 1 {
+            // It is on its way. Who listens is alone with it: when that one is gone, nobody waits for an answer.
+            libc::close(listener);
             return true;
         }
         // With nobody to listen such calls would fail: better none at all.

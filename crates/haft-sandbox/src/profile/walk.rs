@@ -5,9 +5,7 @@
 //! appears later isn't known, except where a name can be foretold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +13,6 @@ use haft::files::Hidden;
 
 use super::limits;
 use super::nested::Folder;
-use super::shown;
 
 #[derive(Default, Debug)]
 pub(super) struct Found {
@@ -78,43 +75,6 @@ impl Found {
     }
 }
 
-/// The places of file systems that another machine or a program serves, as `/proc/self/mountinfo` lists them.
-fn served_by_others(list: &[u8]) -> BTreeSet<PathBuf> {
-    let served = |line: &[u8]| {
-        let mut words = line.split(|byte| *byte == b' ');
-        let place = unescaped(words.nth(4)?);
-        let kind = words.skip_while(|word| *word != b"-").nth(1)?;
-        let kind = str::from_utf8(kind).ok()?;
-        // Disks of other systems are served by the kernel, whatever this one is called.
-        let starts = SERVED.iter().any(|served| kind.starts_with(served)) && kind != "fuseblk";
-        starts.then(|| PathBuf::from(OsString::from_vec(place)))
-    };
-    list.split(|byte| *byte == b'\n').filter_map(served).collect()
-}
-
-/// How the kinds of such file systems begin.
-const SERVED: [&str; 9] = ["9p", "afs", "ceph", "cifs", "fuse", "lustre", "ncp", "nfs", "smb"];
-
-/// A path as it is, from the form that the list has it in: `\040` for a space.
-fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut left = text;
-    while let [first, rest @ ..] = left {
-        let code = rest.get(..3).filter(|_| *first == b'\\').and_then(|code| str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                left = &rest[3..];
-            }
-            None => {
-                bytes.push(*first);
-                left = rest;
-            }
-        }
-    }
-    bytes
-}
-
 pub(super) fn walk(roots: &[PathBuf], deny_read: Option<&Hidden>, deny_write: Option<&Hidden>) -> Found {
     walk_but(roots, &[], deny_read, deny_write)
 }
@@ -130,7 +90,6 @@ pub(super) fn walk_but(
     let covers = |rule: Option<&Hidden>, path: &PathBuf| rule.is_some_and(|rule| rule.covers(path));
     let mut folders: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 0)).collect();
     let mut folders_seen = BTreeMap::new();
-    let served = served_by_others(&fs::read("/proc/self/mountinfo").unwrap_or_default());
     let mut entries = 0;
     while let Some((folder, depth)) = folders.pop_front() {
         let mut seen = Folder::of(&folder);
@@ -196,14 +155,6 @@ pub(super) fn walk_but(
                     found.missed = Some(format!("rules deny writing more than {count} files in them"));
                 }
             }
-            // Whoever asks one whose server is gone waits for ever, and nothing can end that.
-            if kind.is_dir() && served.contains(&path) {
-                found.missed = Some(format!(
-                    "`{}` is a file system of a network or of a program, which may never answer, and is not looked at",
-                    shown(&path)
-                ));
-                continue;
-            }
             // A folder that is a root itself is looked at as such.
             if kind.is_dir() && !is_git && !roots.contains(&path) && !but.contains(&path) {
                 if depth < limits::WALK_DEPTH_MAX {
@@ -219,21 +170,4 @@ pub(super) fn walk_but(
     }
     found.folders = Some(folders_seen);
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_systems_of_others_are_known_by_their_kind() {
-        let list = b"22 1 8:1 / / rw shared:1 - ext4 /dev/a rw\n\
-            30 22 0:40 / /work/my\\040dead rw,nosuid shared:7 master:1 - fuse.sshfs me@far: rw\n\
-            31 22 0:41 / /work/share rw - nfs4 far:/x rw\n\
-            32 22 0:42 / /work/disk rw - fuseblk /dev/b rw\n\
-            33 22 0:43 / /work/fuse rw - tmpfs fuse rw\nbroken\n";
-        let found: Vec<PathBuf> = served_by_others(list).into_iter().collect();
-        assert_eq!(found, [PathBuf::from("/work/my dead"), PathBuf::from("/work/share")]);
-        assert_eq!(unescaped(br"a\040b\134\9"), br"a b\\9");
-    }
 }

@@ -173,7 +173,6 @@ impl Seen {
     }
 
     /// The session has seen all of a file.
-    #[cfg(any(feature = "images", feature = "notebooks"))]
     pub(crate) fn whole(&self, cx: &Context, path: &Path, metadata: &Metadata, content: Content) {
         let sight = Sight { whole: Some(content), ours: false, part: None };
         self.lock().put(Key::of(cx, path), metadata.id, sight);
@@ -188,7 +187,8 @@ impl Seen {
     /// What a file was when the session changed it last, if nothing says that it is another one by now. It may be one all
     /// the same: whoever builds on this compares before it writes.
     pub(crate) fn left(&self, cx: &Context, path: &Path, now: &Metadata) -> Option<Bytes> {
-        let sight = self.lock().find(&Key::of(cx, path), now.id)?;
+        // By its name: under another one it has other checkpoints.
+        let sight = self.lock().files.get(&Key::of(cx, path))?.what.clone();
         let whole = sight.whole.filter(|whole| sight.ours && whole.len == now.len)?;
         self.checkpoints.tip(cx, path).filter(|tip| tip.len() as u64 == whole.len)
     }
@@ -263,8 +263,9 @@ impl Record {
         let whole = match &value["whole"] {
             Value::Null => None,
             whole => {
-                let hash = u128::from_str_radix(whole[1].as_str()?, 16).ok()?;
-                Some(Content { len: whole[0].as_u64()?, hash })
+                // One in another form is that of no content: the file has to be read again.
+                let hash = whole[1].as_str().and_then(|hash| u128::from_str_radix(hash, 16).ok());
+                Some(Content { len: whole[0].as_u64()?, hash: hash.unwrap_or_default() })
             }
         };
         let part = match &value["part"] {

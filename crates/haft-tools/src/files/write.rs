@@ -118,7 +118,8 @@ impl Tool for Write {
         };
         let old = old.filter(|_| written.existed);
         // What is too large to be read can't be kept either.
-        if old.as_ref().is_none_or(|old| old.bytes.is_some()) {
+        let kept = old.as_ref().is_none_or(|old| old.bytes.is_some());
+        if kept {
             let was = old.as_ref().and_then(|old| old.bytes.clone());
             self.seen.checkpoints().record(cx, "Write", &path, was, Some(new));
         }
@@ -130,7 +131,10 @@ impl Tool for Write {
         })
         .await?;
         if let Ok(now) = now {
-            self.seen.wrote(cx, &path, &now, content);
+            match kept {
+                true => self.seen.wrote(cx, &path, &now, content),
+                false => self.seen.whole(cx, &path, &now, content),
+            }
         }
         Ok(text.into_output()?.with_view(view))
     }
