@@ -1,7 +1,7 @@
 //! Reading a file that somebody else may have put there: regular files only, bounded, never waiting.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened: OwnedFd = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(opened) => opened,
-        Err(Errno::NOENT) if path.symlink_metadata().is_ok() => {
+        Err(Errno::NOENT) if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) => {
             return Err(Unreadable::new("it is a link that leads nowhere"));
         }
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
@@ -109,6 +109,8 @@ pub(crate) fn folder_fault(path: &Path) -> Option<Unreadable> {
         Ok(real) if real.is_dir() => return None,
         Ok(_) => "is not a folder",
         Err(_) if found.is_symlink() => "is a link that leads nowhere",
+        // Gone since it was seen: a running session takes back an empty folder that held the name.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => "can't be looked into",
     };
     Some(Unreadable::new(format!("`{name}`, where it would be, {words}")))
