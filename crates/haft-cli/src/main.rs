@@ -7,6 +7,7 @@
 //! Start-up is kept short: no runtime and no thread before a call needs one.
 
 mod agents;
+mod allocator;
 mod args;
 mod call;
 mod check;

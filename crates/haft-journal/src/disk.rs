@@ -1,14 +1,15 @@
 //! The few things that a journal asks of a disk, behind a trait so that tests can break them one by one.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::HASHED_BYTES_MAX;
+use crate::line;
 use crate::record::Before;
 
 /// How often a lock is tried that a writer has, and how often one that others have who only look; with a pause between.
@@ -17,6 +18,11 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A session's folder, the folder of all sessions, and the state folder may all be new.
 const NEW_FOLDERS: usize = 3;
+
+/// How much room for lines a sync makes where there is none left, in bytes.
+const ROOM_BYTES: u64 = 64 * 1024;
+/// Room ends where a block of the disk does, in bytes.
+const BLOCK_BYTES: u64 = 4096;
 
 /// A file that is appended to. One writer has it.
 pub trait Disk: Send + 'static {
@@ -37,27 +43,41 @@ pub trait Disk: Send + 'static {
     /// # Errors
     /// It has another length now.
     fn cut(&mut self, length: u64) -> io::Result<()>;
+
+    /// Nothing more will be appended.
+    fn end(&mut self) {}
 }
 
 /// A real file, locked as long as it is open.
+///
+/// A file system that syncs a file which has grown has to write its own books too, with whatever other programs changed in
+/// its folders meanwhile. So a sync that meets a grown file makes it longer than it has to be, by zeros, and lines are written
+/// into them: the syncs that follow write those lines and nothing else.
 #[derive(Debug)]
 pub struct RealDisk {
+    /// Its place is the end of the lines.
     file: File,
+    /// Up to here there are lines, and zeros behind them.
+    end: u64,
+    /// How long the file is.
+    length: u64,
+    /// Whether room is made. Not where files may not be longer than somebody said.
+    makes_room: bool,
     /// Folders whose entries are new: they are synced with the file, once.
     folders: Vec<PathBuf>,
 }
 
 impl RealDisk {
-    /// Opens or makes the file and locks it for this process; returns its length too.
+    /// Opens or makes the file and locks it for this process; returns where its lines end too.
     ///
     /// # Errors
     /// It can't be made; another process has it: `WouldBlock`; one looks at it and doesn't end: `ResourceBusy`; or it was
     /// removed meanwhile: `NotFound`.
     pub fn open(path: &Path) -> io::Result<(RealDisk, u64)> {
         let mut options = OpenOptions::new();
-        options.append(true).read(true).create(true).mode(0o600);
+        options.write(true).read(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-        let file = options.open(path)?;
+        let mut file = options.open(path)?;
         lock(&file, Patience::Some)?;
         let meta = file.metadata()?;
         // What is written to a file that was removed before the lock was had would be lost.
@@ -70,7 +90,24 @@ impl RealDisk {
             (0, Some(folder)) => folder.ancestors().take(NEW_FOLDERS).map(Path::to_owned).collect(),
             _ => Vec::new(),
         };
-        Ok((RealDisk { file, folders }, length))
+        let end = end_of(&file, length)?;
+        file.seek(SeekFrom::Start(end))?;
+        let makes_room = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_none();
+        Ok((RealDisk { file, end, length, makes_room, folders }, end))
+    }
+
+    /// Makes room behind the lines. Where there is none to be had, lines go on without.
+    fn make_room(&mut self) {
+        let until = (self.end + ROOM_BYTES).next_multiple_of(BLOCK_BYTES);
+        let zeros = vec![0; usize::try_from(until - self.end).unwrap_or(0)];
+        match self.file.write_all_at(&zeros, self.end) {
+            Ok(()) => self.length = until,
+            Err(_) => {
+                self.makes_room = false;
+                // A part of them may be there; they are nothing to a reader.
+                let _ = self.file.set_len(self.end);
+            }
+        }
     }
 
     /// The lock on a file that nobody writes now, for who removes it: as long as it is held, nobody goes on with it.
@@ -144,7 +181,10 @@ fn lock_within(file: &File, (mut written, mut looked_at): (u32, u32)) -> io::Res
 
 impl Disk for RealDisk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+        self.file.write_all(bytes)?;
+        self.end += bytes.len() as u64;
+        self.length = self.length.max(self.end);
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -152,12 +192,38 @@ impl Disk for RealDisk {
             File::open(folder)?.sync_all()?;
         }
         self.folders.clear();
+        if self.makes_room && self.end == self.length {
+            self.make_room();
+        }
         self.file.sync_data()
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
+        self.file.set_len(length)?;
+        (self.end, self.length) = (length, length);
+        self.file.seek(SeekFrom::Start(length)).map(drop)
     }
+
+    fn end(&mut self) {
+        if self.length > self.end && self.file.set_len(self.end).is_ok() {
+            self.length = self.end;
+        }
+    }
+}
+
+/// Where the lines of a file end: without the room behind them.
+fn end_of(file: &File, mut length: u64) -> io::Result<u64> {
+    let mut part = Vec::new();
+    while length > 0 {
+        let at = length.saturating_sub(ROOM_BYTES);
+        part.resize(usize::try_from(length - at).unwrap_or(0), 0);
+        file.read_exact_at(&mut part, at)?;
+        length = at + line::without_room(&part).len() as u64;
+        if length > at {
+            break;
+        }
+    }
+    Ok(length)
 }
 
 /// How a file looks now.
@@ -194,6 +260,38 @@ pub fn sha256(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_go_into_room_that_a_sync_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.log");
+        let size = || path.metadata().unwrap().len();
+        let (mut disk, end) = RealDisk::open(&path).unwrap();
+        assert_eq!(end, 0);
+        disk.append(b"one\n").unwrap();
+        assert_eq!(size(), 4, "nobody needs room before a sync");
+        disk.sync().unwrap();
+        let long = size();
+        assert!(long > ROOM_BYTES && long % BLOCK_BYTES == 0, "{long}");
+        disk.append(b"two\n").unwrap();
+        disk.sync().unwrap();
+        assert_eq!(size(), long);
+        // One that was killed: who is next goes on where lines end, in the same room.
+        drop(disk);
+        let (mut disk, end) = RealDisk::open(&path).unwrap();
+        assert_eq!((end, size()), (8, long));
+        disk.append(b"three\n").unwrap();
+        disk.cut(8).unwrap();
+        assert_eq!(size(), 8);
+        disk.append(&vec![b'x'; 3 * ROOM_BYTES as usize]).unwrap();
+        disk.sync().unwrap();
+        disk.append(&vec![b'y'; ROOM_BYTES as usize]).unwrap();
+        disk.sync().unwrap();
+        disk.end();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len() as u64, 8 + 4 * ROOM_BYTES);
+        assert!(bytes.starts_with(b"one\ntwo\nxxx") && bytes.ends_with(b"yyy") && !bytes.contains(&0));
+    }
 
     #[test]
     fn who_writes_is_told_apart_from_who_looks() {

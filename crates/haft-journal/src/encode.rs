@@ -4,7 +4,6 @@
 //! reader can pass over a line by its beginning. Whatever is hashed is made JSON once, and hashed where it stands.
 
 use std::borrow::Cow;
-use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -52,7 +51,7 @@ pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
     let input = field(&mut json, "input", intent.input);
     let digest = sha256(&json[input..]);
     field(&mut json, "digest", &digest);
-    field(&mut json, "effects", &intent.effects.declared.to_string());
+    field(&mut json, "effects", &Shown(&intent.effects.declared));
     field(&mut json, "changes", &intent.side_effects);
     field(&mut json, "again", &intent.rerunnable);
     field(&mut json, "by", intent.allowed_by);
@@ -120,13 +119,13 @@ pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
 
 fn begin(kind: &str) -> Vec<u8> {
     let mut json = Vec::with_capacity(512);
-    write!(json, "\"is\":\"{kind}\"").expect("memory takes it");
+    [b"\"is\":\"", kind.as_bytes(), b"\""].iter().for_each(|part| json.extend_from_slice(part));
     json
 }
 
 /// Appends a field; its value begins where this says.
 fn field<T: Serialize + ?Sized>(json: &mut Vec<u8>, name: &str, value: &T) -> usize {
-    write!(json, ",\"{name}\":").expect("memory takes it");
+    [b",\"", name.as_bytes(), b"\":"].iter().for_each(|part| json.extend_from_slice(part));
     let at = json.len();
     if serde_json::to_writer(&mut *json, value).is_err() {
         // A path that is no text, for example.
@@ -139,6 +138,15 @@ fn field<T: Serialize + ?Sized>(json: &mut Vec<u8>, name: &str, value: &T) -> us
 fn moved(json: &mut Vec<u8>, moved: &Moved) {
     if !moved.is_nowhere() {
         field(json, "moved", moved);
+    }
+}
+
+/// Something as the text that it is shown as.
+struct Shown<T>(T);
+
+impl<T: std::fmt::Display> Serialize for Shown<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

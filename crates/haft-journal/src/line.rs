@@ -31,6 +31,11 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What was written of a file's bytes: not the zeros behind the lines, which are room for the next ones.
+pub(crate) fn without_room(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)]
+}
+
 /// Appends the beginning of a line: its checksum, number and time. What follows is the JSON of the record without its first
 /// brace, and a line end.
 pub(crate) fn begin(out: &mut Vec<u8>, (n, at): (u64, u64), rest: &[u8]) {

@@ -104,6 +104,11 @@ impl Pen {
         written
     }
 
+    /// Nothing more will be written.
+    pub(crate) fn end(&mut self) {
+        self.disk.end();
+    }
+
     fn append(&mut self, entries: &[Entry]) -> Result<(), String> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());

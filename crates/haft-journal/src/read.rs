@@ -51,6 +51,7 @@ pub fn read(path: &Path) -> io::Result<Kept> {
 
 /// The same of bytes that are there already.
 pub fn parse(bytes: &[u8]) -> Kept {
+    let bytes = line::without_room(bytes);
     let mut kept = Kept::default();
     let mut lines = Lines::of(bytes);
     for (at, line) in &mut lines {

@@ -13,6 +13,7 @@ use crate::disk::{Disk as _, Patience, RealDisk};
 use crate::head::Head;
 use crate::journal::{Journal, Options};
 use crate::limits::{LINE_BYTES_MAX, SESSIONS_MAX};
+use crate::line;
 use crate::past::{self, Ran};
 use crate::read::{self, Kept, read};
 use crate::record::{Began, Record};
@@ -54,7 +55,7 @@ pub struct Mark {
     whole: u64,
     /// The number of the next one.
     next: u64,
-    /// How long the file was.
+    /// How much was written; a last line that was cut off counts.
     length: u64,
 }
 
@@ -198,7 +199,9 @@ impl Store {
 
     fn bytes(&self, id: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
-        std::fs::read(&path).map_err(|error| not_read(id, &path, error))
+        let mut bytes = std::fs::read(&path).map_err(|error| not_read(id, &path, error))?;
+        bytes.truncate(line::without_room(&bytes).len());
+        Ok(bytes)
     }
 
     /// The file of a session, made if there is none.

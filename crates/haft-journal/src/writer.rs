@@ -200,6 +200,7 @@ impl Shared {
                 }
             }
             if last {
+                pen.end();
                 return;
             }
         }

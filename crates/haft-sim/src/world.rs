@@ -245,7 +245,9 @@ impl World {
             state.process.to_string()
         };
         let part = Dice::of(self.0.seed, &["death", &process]).roll(1_001);
-        let kept = self.0.disk.die(death, part);
+        let mut dice = Dice::of(self.0.seed, &["hole", &process]);
+        let hole = if dice.chance(30) { dice.roll(1_001) } else { 0 };
+        let kept = self.0.disk.die(death, part, hole);
         self.tell(format!("dies: {death:?}"));
         self.state().noted.retain(|_, length| *length <= kept);
         self.0.died.notify_one();
