@@ -250,10 +250,13 @@ fn hash(path: &Path) -> Option<String> {
 
 /// The SHA-256 of these bytes, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let digits = b"0123456789abcdef";
-    let digest = Sha256::digest(bytes);
     let pairs =
-        digest.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
+        bytes.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
     pairs.map(char::from).collect()
 }
 

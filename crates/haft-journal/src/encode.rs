@@ -1,7 +1,7 @@
 //! Records as JSON, made from what the core has without a copy in between.
 //!
 //! What is made here has no first brace: number and time go before it when it is written. The kind comes first, so that a
-//! reader can pass over a line by its beginning. Whatever is hashed is made JSON once, and hashed where it stands.
+//! reader can pass over a line by its beginning. An input that is hashed is made JSON once, and hashed where it stands.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,9 @@ use haft::ports::Intent;
 use haft::{Content, Moved, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
-use crate::disk::sha256;
+use crate::disk::{hexadecimal, sha256};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::record::{Before, Record, word};
 
@@ -90,14 +91,12 @@ pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
     if let Some(kind) = result.error_kind() {
         field(&mut json, "error", &word(kind));
     }
-    let (before, content) = (json.len(), result.for_model());
-    let blocks: Vec<Seen<'_>> = content.iter().map(Seen::of).collect();
-    let at = field(&mut json, "result", &blocks);
-    let digest = sha256(&json[at..]);
-    if !ended.with_result {
-        json.truncate(before);
+    let content = result.for_model();
+    if ended.with_result {
+        let blocks: Vec<Seen<'_>> = content.iter().map(Seen::of).collect();
+        field(&mut json, "result", &blocks);
     }
-    field(&mut json, "digest", &digest);
+    field(&mut json, "digest", &digest(&content));
     field(&mut json, "micros", &u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX));
     if result.was_concurrent() {
         field(&mut json, "beside", &true);
@@ -115,6 +114,21 @@ pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
     moved(&mut json, &ended.moved);
     json.push(b'}');
     json
+}
+
+/// The SHA-256 of what a model gets: its texts and bytes, one after another.
+fn digest(content: &[Content]) -> String {
+    let mut hasher = Sha256::new();
+    for block in content {
+        match block {
+            Content::Text(text) => hasher.update(text.as_bytes()),
+            Content::Image(blob) | Content::Document(blob) => hasher.update(&blob.bytes),
+            Content::Structured(value) => hasher.update(value.to_string()),
+            Content::Link(link) => hasher.update(link.uri.as_bytes()),
+            other => hasher.update(format!("{other:?}")),
+        }
+    }
+    hexadecimal(&hasher.finalize())
 }
 
 fn begin(kind: &str) -> Vec<u8> {
@@ -181,4 +195,21 @@ fn cut(text: &str) -> Cow<'_, str> {
     }
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     Cow::Owned(format!("{}\n[… {} bytes more were not recorded]", &text[..end], text.len() - end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Anybody can check it with what they have.
+    #[test]
+    fn a_digest_is_that_of_the_text() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest(&[Content::text("abc")]), abc);
+        assert_eq!(
+            digest(&[Content::text("a"), Content::image("image/png", b"b".to_vec()), Content::text("c")]),
+            abc
+        );
+        assert_eq!(digest(&[Content::Structured(serde_json::json!({"a": 1}))]), sha256(br#"{"a":1}"#));
+    }
 }

@@ -236,7 +236,7 @@ pub struct OutcomeRecord {
     /// What the model got. Left out of calls that change nothing: they can be run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Vec<Block>>,
-    /// SHA-256 of what the model got.
+    /// SHA-256 of what the model got: its texts and bytes, one after another.
     pub digest: String,
     /// How long it ran, in microseconds.
     pub micros: u64,
