@@ -1,7 +1,7 @@
 //! Who gives the program its memory: `mimalloc` what is small, the system what is large.
 //!
 //! In nearly every call one thread drops what another made, which the system's allocator is slow at: a turn of one write takes
-//! three quarters of the time without it. Large blocks are few, and what counts for them is that they go back when they are
+//! a third longer by it. Large blocks are few, and what counts for them is that they go back when they are
 //! dropped, and grow in their place: the system does both, and `mimalloc` keeps them for a while and copies. A block's size is
 //! told when it is given back, so that both sides always agree on whose it is.
 #![expect(unsafe_code, reason = "an allocator is unsafe to be one; it only passes on what it is asked for")]
