@@ -17,16 +17,29 @@ fuzz_target!(|bytes: &[u8]| {
     let [signed, cut, lines @ ..] = bytes else { return };
     let bytes = if signed % 4 == 0 { lines.to_vec() } else { sum(lines) };
     let kept = kept(&bytes);
-    let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let written = &bytes[..bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)];
+    // A power failure: zeros in a line, and lines behind it that nobody counted on.
+    let whole = usize::try_from(kept.whole).expect("a file of a few bytes");
+    let is_cut = written[whole..].contains(&b'\n');
+    assert!(!is_cut || written[whole..].split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&0)));
+    let ends = written[..whole].iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(kept.records.len() + kept.damage.len(), ends, "each line is a record or damage");
-    assert_eq!(kept.torn, bytes.last().is_some_and(|byte| *byte != b'\n'));
-    assert!(kept.whole <= bytes.len() as u64);
+    assert!(whole == 0 || written[whole - 1] == b'\n');
+    assert_eq!(kept.torn, whole < written.len());
     let _ = Recovered::of(&kept);
+
+    // Room behind the lines changes nothing.
+    let roomy = [&bytes[..], &[0; 100]].concat();
+    assert_eq!(self::kept(&roomy), kept);
 
     // A crash: the file ends somewhere.
     let end = bytes.len() * usize::from(*cut) / 255;
     let before = self::kept(&bytes[..end]);
-    assert!(kept.records.starts_with(&before.records), "what was whole before the end stays what it was");
+    // What is behind zeros counts or not by what else is there.
+    assert!(
+        bytes.contains(&0) || kept.records.starts_with(&before.records),
+        "what was whole before the end stays what it was"
+    );
     let _ = Recovered::of(&before);
 });
 

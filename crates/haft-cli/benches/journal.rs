@@ -2,13 +2,14 @@
 //! session takes to go on, and to be listed.
 //!
 //! A run of many turns and one of few are measured, and the difference counts: what a program does once is in neither.
-//! One `fdatasync` is measured beside the writes, on the same disk and in the same rhythm: behind as much work as a turn is. One
-//! that follows another at once is quicker, since neither processor nor disk has come to rest; it is shown too. `cargo xtask bench` runs this and keeps what it prints.
+//! One `fdatasync` is measured beside the writes, on the same disk and in the same rhythm: of a line that was appended, behind as
+//! much work as a turn is. One that follows another at once is quicker, since neither processor nor disk has come to rest, and
+//! so is one of a line in room that was there before, as the journal makes it; both are shown too. `cargo xtask bench` runs this and keeps what it prints.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -18,6 +19,8 @@ use serde_json::{Value, json};
 const RUNS: usize = 25;
 const TURNS: usize = 40;
 const READS: usize = 50;
+/// About what a turn of one write notes, in bytes.
+const NOTED_BYTES: usize = 1800;
 const OFF: &str = r#"{"journal":{"enabled":false},"run":{"maxTurns":1000}}"#;
 const ON: &str = r#"{"run":{"maxTurns":1000}}"#;
 
@@ -60,10 +63,13 @@ fn main() {
     println!();
     println!("| what | one `fdatasync` | a turn of one write has more | ratio | to reach |");
     println!("|---|---|---|---|---|");
-    for (what, work, goal) in
-        [("behind as much work as the turn's", off, "≤ 1.3"), ("one right after another", 0.0, "")]
-    {
-        let sync = synced(room, work);
+    for (what, work, grows, goal) in [
+        ("of what was appended, behind as much work as the turn's", off, true, "≤ 1.3"),
+        ("of what was appended, one right after another", 0.0, true, ""),
+        ("of what was written into room, behind as much work", off, false, ""),
+        ("of what was written into room, one right after another", 0.0, false, ""),
+    ] {
+        let sync = synced(room, work, grows);
         println!("| {what} | {sync:.3} ms | {more:.3} ms | {:.2} | {goal} |", more / sync);
     }
 
@@ -120,8 +126,13 @@ fn measured(room: &Path, name: &str) -> Vec<(Turn, Turn)> {
 }
 
 /// What one `fdatasync` of as many bytes as a turn notes adds to so many milliseconds of work.
-fn synced(room: &Path, work: f64) -> f64 {
-    let mut file = OpenOptions::new().create(true).append(true).open(room.join("synced")).unwrap();
+fn synced(room: &Path, work: f64, grows: bool) -> f64 {
+    let mut file = File::create(room.join("synced")).unwrap();
+    if !grows {
+        file.write_all(&vec![0; NOTED_BYTES * TURNS * 2 * RUNS]).unwrap();
+        file.rewind().unwrap();
+    }
+    file.sync_all().unwrap();
     let mut taken = [Vec::new(), Vec::new()];
     let started = Instant::now();
     (0..1_000).for_each(|_| looks(room));
@@ -131,12 +142,14 @@ fn synced(room: &Path, work: f64) -> f64 {
         let started = Instant::now();
         for _ in 0..TURNS {
             (0..count).for_each(|_| looks(room));
-            file.write_all(&[b'x'; 1800]).unwrap();
+            file.write_all(&[b'x'; NOTED_BYTES]).unwrap();
             if at % 2 == 1 {
                 file.sync_data().unwrap();
             }
         }
         taken[at % 2].push(started.elapsed().as_secs_f64() * 1000.0 / TURNS as f64);
+        // What one round left is not the next one's.
+        file.sync_data().unwrap();
     }
     let [without, with] = taken;
     median(with.iter().zip(&without).map(|(with, without)| with - without).collect())

@@ -44,7 +44,7 @@ pub trait Disk: Send + 'static {
     /// It has another length now.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 
-    /// Nothing more will be appended.
+    /// What is appended now is the last.
     fn end(&mut self) {}
 }
 
@@ -96,11 +96,12 @@ impl RealDisk {
         Ok((RealDisk { file, end, length, makes_room, folders }, end))
     }
 
-    /// Makes room behind the lines. Where there is none to be had, lines go on without.
+    /// Makes room behind the lines, which are safe by now. Where there is none to be had, lines go on without.
     fn make_room(&mut self) {
         let until = (self.end + ROOM_BYTES).next_multiple_of(BLOCK_BYTES);
         let zeros = vec![0; usize::try_from(until - self.end).unwrap_or(0)];
-        match self.file.write_all_at(&zeros, self.end) {
+        // Some file systems say only when they sync that there is no room.
+        match self.file.write_all_at(&zeros, self.end).and_then(|()| self.file.sync_data()) {
             Ok(()) => self.length = until,
             Err(_) => {
                 self.makes_room = false;
@@ -108,6 +109,14 @@ impl RealDisk {
                 let _ = self.file.set_len(self.end);
             }
         }
+    }
+
+    /// The last bytes of the lines, so many at most.
+    pub(crate) fn last(&self, most: usize) -> io::Result<Vec<u8>> {
+        let count = usize::try_from(self.end).unwrap_or(most).min(most);
+        let mut bytes = vec![0; count];
+        self.file.read_exact_at(&mut bytes, self.end - count as u64)?;
+        Ok(bytes)
     }
 
     /// The lock on a file that nobody writes now, for who removes it: as long as it is held, nobody goes on with it.
@@ -192,10 +201,11 @@ impl Disk for RealDisk {
             File::open(folder)?.sync_all()?;
         }
         self.folders.clear();
+        self.file.sync_data()?;
         if self.makes_room && self.end == self.length {
             self.make_room();
         }
-        self.file.sync_data()
+        Ok(())
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
@@ -205,6 +215,7 @@ impl Disk for RealDisk {
     }
 
     fn end(&mut self) {
+        self.makes_room = false;
         if self.length > self.end && self.file.set_len(self.end).is_ok() {
             self.length = self.end;
         }
@@ -283,14 +294,15 @@ mod tests {
         drop(disk);
         let (mut disk, end) = RealDisk::open(&path).unwrap();
         assert_eq!((end, size()), (8, long));
-        disk.append(b"three\n").unwrap();
+        assert_eq!(disk.last(5).unwrap(), b"\ntwo\n"[..5].to_vec());
+        disk.append(b"thr").unwrap();
         disk.cut(8).unwrap();
         assert_eq!(size(), 8);
         disk.append(&vec![b'x'; 3 * ROOM_BYTES as usize]).unwrap();
         disk.sync().unwrap();
+        disk.end();
         disk.append(&vec![b'y'; ROOM_BYTES as usize]).unwrap();
         disk.sync().unwrap();
-        disk.end();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len() as u64, 8 + 4 * ROOM_BYTES);
         assert!(bytes.starts_with(b"one\ntwo\nxxx") && bytes.ends_with(b"yyy") && !bytes.contains(&0));

@@ -201,7 +201,7 @@ fn cut(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// Anybody can check it with what they have.
+    /// Anybody who has the text can check it.
     #[test]
     fn a_digest_is_that_of_the_text() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use crate::disk::Disk;
 use crate::encode::{self, Ended};
+use crate::limits::COPIED_BYTES_MAX;
 use crate::record::{Record, RefusedRecord, word};
 use crate::redact::Redactor;
-use crate::writer::{Job, Until, Writer};
+use crate::writer::{self, Job, Until, Writer};
 
 /// When records are on the disk for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -91,7 +92,7 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn note(&self, record: Record) -> Result<(), RecordError> {
-        self.queue(encode::record(&record))
+        self.queue(Job::Json(encode::record(&record)))
     }
 
     /// Notes what the conversation has from the place `from` on; returns at once.
@@ -99,7 +100,12 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn items(&self, from: usize, items: &[Value]) -> Result<(), RecordError> {
-        self.queue(encode::items(from, items))
+        // A copy is made sooner than JSON, which whoever writes can make; but of much there is no third copy.
+        let job = match items.iter().map(writer::weight).sum::<usize>() <= COPIED_BYTES_MAX {
+            true => Job::Items(from, items.to_vec()),
+            false => Job::Json(encode::items(from, items)),
+        };
+        self.queue(job)
     }
 
     /// Notes that the model's message is whole; returns at once.
@@ -107,11 +113,11 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn reply(&self, turn: u64, items: &[Value]) -> Result<(), RecordError> {
-        self.queue(encode::reply(turn, items))
+        self.queue(Job::Json(encode::reply(turn, items)))
     }
 
-    fn queue(&self, json: Vec<u8>) -> Result<(), RecordError> {
-        self.0.writer.put(Job::Json(json), Until::Queued).map(drop).map_err(failed)
+    fn queue(&self, job: Job) -> Result<(), RecordError> {
+        self.0.writer.put(job, Until::Queued).map(drop).map_err(failed)
     }
 
     /// Notes that a turn is over: what was noted is written and synced with the next intent, or by itself in a moment.

@@ -5,11 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::line;
-use crate::read::{Lines, whole};
+use crate::read::{Call, Lines, whole};
 use crate::record::{Block, OutcomeRecord, Record};
 
 /// A call that ran.
@@ -26,20 +25,12 @@ pub struct Ran {
     pub error: Option<String>,
 }
 
-/// What a call and its outcome have in common.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    agent: String,
-    turn: u64,
-    call: String,
-}
-
 /// The lines of a call: that it is about to run, and what came of it.
 type Lined<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// How many calls ran, and the newest of them, oldest first.
 pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
-    let mut running: BTreeMap<Key, &[u8]> = BTreeMap::new();
+    let mut running: BTreeMap<Call, &[u8]> = BTreeMap::new();
     let mut ended: VecDeque<Lined<'_>> = VecDeque::new();
     let mut count = 0;
     let mut end = |call| {
@@ -59,7 +50,7 @@ pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
                 }
             }
             b"outcome" => {
-                let key = serde_json::from_slice::<Key>(json).ok();
+                let key = serde_json::from_slice::<Call>(json).ok();
                 if let Some(intent) = key.and_then(|key| running.remove(&key)) {
                     end((intent, Some(json)));
                 }

@@ -104,7 +104,7 @@ impl Pen {
         written
     }
 
-    /// Nothing more will be written.
+    /// What is written now is the last.
     pub(crate) fn end(&mut self) {
         self.disk.end();
     }

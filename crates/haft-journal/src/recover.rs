@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::disk;
 use crate::line;
-use crate::read::{Kept, Lines, parse, whole};
+use crate::read::{Kept, Lines, parse, whole, without_hole};
 use crate::record::{Began, Block, IntentRecord, OutcomeRecord, Record};
 
 /// A session as it can go on.
@@ -168,6 +168,7 @@ impl Recovered {
     /// The same from the bytes of a journal, without reading what doesn't count any more: calls of turns that are over, and
     /// conversations that were begun again. Says too up to where there are whole lines, and the number of the next one.
     pub fn read(bytes: &[u8]) -> (Recovered, u64, u64) {
+        let bytes = without_hole(bytes);
         let mut lines = Lines::of(bytes);
         let mut found: Vec<Found<'_>> = Vec::new();
         let (mut next, mut is_damaged) = (0, false);

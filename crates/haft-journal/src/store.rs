@@ -13,7 +13,6 @@ use crate::disk::{Disk as _, Patience, RealDisk};
 use crate::head::Head;
 use crate::journal::{Journal, Options};
 use crate::limits::{LINE_BYTES_MAX, SESSIONS_MAX};
-use crate::line;
 use crate::past::{self, Ran};
 use crate::read::{self, Kept, read};
 use crate::record::{Began, Record};
@@ -23,6 +22,8 @@ use crate::recover::Recovered;
 const FILE: &str = "journal.log";
 /// How long an empty file counts as one whose session just begins.
 const BEGINS: Duration = Duration::from_secs(60);
+/// How many bytes at the end of a file tell that it is the one that was looked at.
+const LAST_BYTES: usize = 64 * 1024;
 /// How often a file is made again that others remove.
 const OPEN_TRIES: u32 = 3;
 
@@ -57,6 +58,8 @@ pub struct Mark {
     next: u64,
     /// How much was written; a last line that was cut off counts.
     length: u64,
+    /// The checksum of the last bytes of that.
+    last: u32,
 }
 
 /// Why a session can't be had.
@@ -144,7 +147,7 @@ impl Store {
     pub fn recover(&self, id: &str) -> Result<(Recovered, Mark), StoreError> {
         let bytes = self.bytes(id)?;
         let (recovered, whole, next) = Recovered::read(&bytes);
-        Ok((recovered, Mark { whole, next, length: bytes.len() as u64 }))
+        Ok((recovered, Mark { whole, next, length: bytes.len() as u64, last: last(&bytes) }))
     }
 
     /// How many calls of a session ran up to a mark, and the newest `most` of them, oldest first.
@@ -163,7 +166,7 @@ impl Store {
     pub fn go_on(&self, id: &str, mark: Mark, began: Began, options: Options) -> Result<Journal, StoreError> {
         let (mut disk, length, path) = self.disk(id)?;
         let failed = |error| StoreError::Io(path.clone(), error);
-        if length != mark.length {
+        if length != mark.length || last(&disk.last(LAST_BYTES).map_err(failed)?) != mark.last {
             return Err(StoreError::GoneOn(id.to_owned()));
         }
         if mark.whole < length {
@@ -199,9 +202,7 @@ impl Store {
 
     fn bytes(&self, id: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
-        let mut bytes = std::fs::read(&path).map_err(|error| not_read(id, &path, error))?;
-        bytes.truncate(line::without_room(&bytes).len());
-        Ok(bytes)
+        read::bytes(&path).map_err(|error| not_read(id, &path, error))
     }
 
     /// The file of a session, made if there is none.
@@ -345,6 +346,10 @@ fn not_read(id: &str, path: &Path, error: io::Error) -> StoreError {
         io::ErrorKind::NotFound => StoreError::Unknown(id.to_owned()),
         _ => StoreError::Io(path.to_owned(), error),
     }
+}
+
+fn last(bytes: &[u8]) -> u32 {
+    crc32fast::hash(&bytes[bytes.len().saturating_sub(LAST_BYTES)..])
 }
 
 /// A journal on this file, with how it begins or goes on.

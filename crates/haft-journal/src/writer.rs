@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::disk::{self, Disk};
@@ -24,6 +25,8 @@ use crate::redact::Redactor;
 /// How long records that may be lost with the process wait for company, and how long what was settled waits for the next
 /// sync before it gets one of its own.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The same while the journal can't be written: what is kept until it can be is tried again so often.
+const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
 /// How much is written in the place, without another thread, in bytes.
 const LIGHT_BYTES_MAX: usize = 128 * 1024;
 /// How many files are looked at in the place, and how long the longest of them is.
@@ -34,6 +37,8 @@ const LIGHT_FILE_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) enum Job {
     /// A record as JSON, as [`encode`] makes it.
     Json(Vec<u8>),
+    /// What the conversation has from a place on.
+    Items(usize, Vec<Value>),
     /// An intent without its end, and the files that are looked at first.
     Intent(Vec<u8>, Vec<PathBuf>),
     Outcome(Ended),
@@ -156,7 +161,8 @@ impl Shared {
             }
             let count = queue.count;
             let calm = |queue: &mut Queue| !queue.urgent && !queue.closed;
-            let waited = self.wake.wait_timeout_while(queue, PAUSE, calm);
+            let pause = if queue.trouble.is_some() { PAUSE_IN_TROUBLE } else { PAUSE };
+            let waited = self.wake.wait_timeout_while(queue, pause, calm);
             let passed;
             (queue, passed) = waited.unwrap_or_else(PoisonError::into_inner);
             let quiet = passed.timed_out() && queue.count == count;
@@ -188,6 +194,9 @@ impl Shared {
         loop {
             let last = self.next();
             let mut pen = self.pen();
+            if last {
+                pen.end();
+            }
             // What can't be written the last time is tried once more, and that is all.
             for _ in 0..1 + usize::from(last) {
                 let (empty, unsynced) = {
@@ -200,7 +209,6 @@ impl Shared {
                 }
             }
             if last {
-                pen.end();
                 return;
             }
         }
@@ -307,6 +315,7 @@ impl Drop for Writer {
 fn json(job: Job) -> Vec<u8> {
     match job {
         Job::Json(json) => json,
+        Job::Items(from, items) => encode::items(from, &items),
         Job::Intent(mut json, paths) => {
             let files: Vec<_> = paths.iter().take(LOOKED_FILES_MAX).map(|path| disk::look(path)).collect();
             encode::files(&mut json, &files);
@@ -333,6 +342,7 @@ fn size(job: &Job) -> usize {
     const REST: usize = 512;
     REST + match job {
         Job::Json(json) | Job::Intent(json, _) => json.len(),
+        Job::Items(_, items) => items.iter().map(weight).sum(),
         Job::Outcome(ended) => ended.result.for_model().iter().map(size_of_block).sum(),
     }
 }
@@ -346,8 +356,8 @@ fn size_of_block(block: &haft::Content) -> usize {
     }
 }
 
-fn weight(value: &serde_json::Value) -> usize {
-    use serde_json::Value;
+/// About how long a value is as JSON, in bytes.
+pub(crate) fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(weight).sum::<usize>() + items.len() * 16,

@@ -137,8 +137,7 @@ pub(crate) fn kept(world: &World, recovered: &Recovered, items: &[Value]) {
         let (kept, had) = (recovered.items.len(), items.len());
         world.broken("I1", format!("the journal gives {kept} items back of {had}, the first {same} right"));
     }
-    let is_damaged = recovered.is_damaged && !world.0.disk.has_hole();
-    if recovered.reply.is_some() || !recovered.stray.is_empty() || is_damaged {
+    if recovered.reply.is_some() || !recovered.stray.is_empty() || recovered.is_damaged {
         world.broken("I1", "the journal of a whole session says that it was cut off");
     }
 }

@@ -26,7 +26,7 @@ pub(crate) enum Trouble {
 pub(crate) enum Death {
     /// The process is killed: what the system has, stays.
     Killed,
-    /// The power fails: what was not synced may be gone, or a part of it, at its end or before it.
+    /// The power fails: what was not synced may be gone, or a part of it: its end, or what is before that.
     PowerCut,
 }
 
@@ -44,8 +44,6 @@ struct Book {
     dead: bool,
     /// It says that it synced, and didn't. (A planted bug.)
     lies: bool,
-    /// Zeros are before something that stayed: room that was written, and the disk had what came behind it first.
-    has_hole: bool,
     /// Whether what is synced now counts: the rest is for the simulation's own order, or comes when the machine likes.
     pretends: bool,
 }
@@ -87,9 +85,9 @@ impl FaultyDisk {
         text.lines().any(|line| line.contains("\"is\":\"intent\"") && line.contains(mark))
     }
 
-    /// Ends the process that writes; `part` of a thousand of what may be lost stays, and of that not what is before `hole` of a
-    /// thousand. Returns how many bytes are left for sure.
-    pub(crate) fn die(&self, death: Death, part: u64, hole: u64) -> usize {
+    /// Ends the process that writes; `part` of a thousand of what may be lost stays, and of that not what is between these
+    /// two parts of a thousand. Returns how many bytes are left for sure.
+    pub(crate) fn die(&self, death: Death, part: u64, hole: (u64, u64)) -> usize {
         let mut book = self.book();
         book.dead = true;
         if death == Death::PowerCut {
@@ -97,21 +95,15 @@ impl FaultyDisk {
                 usize::try_from(bytes as u64 * part.min(1_000) / 1_000).unwrap_or_default()
             };
             let synced = book.synced;
-            let kept = synced + of(book.bytes.len() - synced, part);
-            book.bytes.truncate(kept);
-            let gone = of(kept - synced, hole);
-            book.bytes[synced..synced + gone].fill(0);
-            book.has_hole |= gone > 0;
-            if gone > 0 {
-                return synced;
+            let kept = of(book.bytes.len() - synced, part);
+            book.bytes.truncate(synced + kept);
+            let (from, to) = (of(kept, hole.0.min(hole.1)), of(kept, hole.0.max(hole.1)));
+            if from < to {
+                book.bytes[synced + from..synced + to].fill(0);
+                return synced + from;
             }
         }
         book.bytes.len()
-    }
-
-    /// Whether something is missing before its end.
-    pub(crate) fn has_hole(&self) -> bool {
-        self.book().has_hole
     }
 
     /// Another process opens it, and cuts it to its whole lines.

@@ -246,7 +246,7 @@ impl World {
         };
         let part = Dice::of(self.0.seed, &["death", &process]).roll(1_001);
         let mut dice = Dice::of(self.0.seed, &["hole", &process]);
-        let hole = if dice.chance(30) { dice.roll(1_001) } else { 0 };
+        let hole = if dice.chance(30) { (dice.roll(1_001), dice.roll(1_001)) } else { (0, 0) };
         let kept = self.0.disk.die(death, part, hole);
         self.tell(format!("dies: {death:?}"));
         self.state().noted.retain(|_, length| *length <= kept);

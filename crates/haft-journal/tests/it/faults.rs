@@ -23,13 +23,23 @@ fn a_file_cut_at_every_byte_goes_on() {
     drop(journal);
     let path = store.find("a").unwrap().folder.join("journal.log");
     let whole = std::fs::read(&path).unwrap();
-    for end in 0..=whole.len() {
-        std::fs::write(&path, &whole[..end]).unwrap();
+    // As it is after a kill: with room behind what was written, and without.
+    for (end, room) in (0..=whole.len()).flat_map(|end| [(end, 0), (end, 5_000), (end, 70_000)]) {
+        let mut bytes = whole[..end].to_vec();
+        bytes.resize(end + room, 0);
+        std::fs::write(&path, bytes).unwrap();
         let before = read(&path).unwrap();
         assert!(before.damage.is_empty(), "cut at {end}: {:?}", before.damage);
         assert_eq!(before.torn, end > 0 && whole[end - 1] != b'\n', "cut at {end}");
-        let (journal, kept) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
-        assert_eq!(kept.records, before.records);
+        let began = Began::in_folder("/w");
+        let journal = match end % 2 {
+            0 => store.open("a", began, Options::default()).map(|(journal, kept)| {
+                assert_eq!(kept.records, before.records);
+                journal
+            }),
+            _ => store.go_on("a", store.recover("a").unwrap().1, began, Options::default()),
+        };
+        let journal = journal.unwrap();
         journal.note(note("after")).unwrap();
         drop(journal);
         let after = read(&path).unwrap();
