@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: runs the benchmarks and keeps what they printed in `docs/proof/bench.md`.
+//! `cargo xtask bench`: runs the benchmarks, or one, and keeps what they printed in `docs/proof/bench.md`.
 //!
 //! What is measured, and against what, is each benchmark's own business; this file only records it.
 
@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{Call, cargo, metadata, root};
+use crate::sections::{self, Sections};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
@@ -30,10 +31,23 @@ const BENCHES: [(&str, &str); 17] = [
 ];
 const PAGE: &str = "docs/proof/bench.md";
 
-pub(crate) fn run() -> Done {
-    let metadata = metadata()?;
-    let mut printed = String::new();
-    for (package, bench) in BENCHES {
+pub(crate) fn run(only: Option<&str>) -> Done {
+    let names: Vec<String> = BENCHES.iter().map(|(package, bench)| format!("{package}/{bench}")).collect();
+    if let Some(only) = only
+        && !names.iter().any(|name| name == only)
+    {
+        return Err(format!("no benchmark `{only}`; there are:\n  {}", names.join("\n  ")));
+    }
+    let (root, metadata) = (root()?, metadata()?);
+    // A full run forgets what is gone; a partial run keeps what it did not try.
+    let mut printed = match only {
+        Some(_) => sections::of(&std::fs::read_to_string(root.join(PAGE)).unwrap_or_default()),
+        None => Sections::new(),
+    };
+    for ((package, bench), name) in BENCHES.into_iter().zip(&names) {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
         if !exists(&metadata, package, bench) {
             return Err(format!("there is no benchmark `{bench}` in the crate `{package}`"));
         }
@@ -41,14 +55,17 @@ pub(crate) fn run() -> Done {
         if (package, bench) == ("haft-tools", "files") {
             call = call.with_env("RG", &ripgrep(&metadata)?);
         }
+        let mut lines = String::new();
         call.run_lines(|line| {
             println!("{line}");
-            printed.push_str(line);
-            printed.push('\n');
+            lines.push_str(line);
+            lines.push('\n');
         })?;
-        printed.push('\n');
+        printed.insert(name.clone(), format!("{}\n", lines.trim_matches('\n')));
+        // Each as soon as it is there: all of them take long.
+        write(&root, PAGE, &page(&names, &printed))?;
     }
-    write(&root()?, PAGE, &page(&printed))
+    Ok(())
 }
 
 /// The ripgrep that searches are measured against: the one on the path, or one of our own, installed once.
@@ -75,13 +92,11 @@ fn exists(metadata: &Value, package: &str, bench: &str) -> bool {
     targets.into_iter().any(|target| target["name"] == bench && target["kind"][0] == "bench")
 }
 
-fn page(printed: &str) -> String {
-    format!(
-        "# Benchmarks\n\n\
-         What `cargo xtask bench` printed last. Times belong to the machine that ran it; read the ratios.\n\n\
-         {}\n",
-        printed.trim_matches('\n'),
-    )
+/// What was printed, in the order in which it is measured.
+fn page(names: &[String], printed: &Sections) -> String {
+    let beginning = "# Benchmarks\n\n\
+        What `cargo xtask bench` printed last. Times belong to the machine that ran it; read the ratios.\n";
+    sections::page(beginning, names.iter().filter_map(|name| printed.get_key_value(name)))
 }
 
 #[cfg(test)]
@@ -98,7 +113,15 @@ mod tests {
     }
 
     #[test]
-    fn the_page_holds_what_was_printed() {
-        assert!(page("\na 1.0\nb 2.0\n\n").ends_with("\n\na 1.0\nb 2.0\n"));
+    fn the_page_holds_what_was_printed_in_the_order_of_benchmarks() {
+        let names = ["b/x", "a/y", "a/z"].map(str::to_owned);
+        let printed = [("a/y", "1\n"), ("b/x", "2\n")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+        assert!(page(&names, &printed.into()).ends_with("\n## `b/x`\n\n2\n\n## `a/y`\n\n1\n"));
+    }
+
+    #[test]
+    fn who_names_one_that_is_not_there_is_told_which_are() {
+        let error = run(Some("haft/cor")).unwrap_err();
+        assert!(error.contains("no benchmark `haft/cor`") && error.contains("\n  haft/core\n"), "{error}");
     }
 }

@@ -28,6 +28,7 @@ mod node;
 mod picture;
 mod python;
 mod repository;
+mod sections;
 mod soak;
 mod source;
 mod steps;
@@ -47,7 +48,7 @@ usage: cargo xtask <command>
                         a NAME with its package, like haft-sim/it::prove_x, builds only that; with `--debug` behind the
                         NAME it is not optimised, for proofs in which processes are started and nothing is measured
   simulate --seed N     the story of one seed of the simulator, event by event
-  bench                 the benchmark of the core, recorded in docs/proof/bench.md
+  bench [--only NAME]   the benchmarks, or one like haft/core, recorded in docs/proof/bench.md
   help                  this text
 
 exit code: 0 passed, 1 failed, 2 not understood
@@ -82,7 +83,7 @@ enum Command {
     Docs(docs::Action),
     Prove { only: Option<String>, build: prove::Build },
     Simulate { seed: u64 },
-    Bench,
+    Bench { only: Option<String> },
     Fuzz { minutes: u32, only: Option<String> },
     Soak { minutes: u32 },
     Help,
@@ -107,7 +108,10 @@ fn parse(args: &[&str]) -> Result<Command, String> {
             Ok(seed) => Command::Simulate { seed },
             Err(_) => return Err(format!("`{seed}` is no seed; a number is accepted")),
         },
-        ["bench"] => Command::Bench,
+        ["bench"] => Command::Bench { only: None },
+        ["bench", "--only", name] if !name.starts_with('-') => {
+            Command::Bench { only: Some((*name).to_string()) }
+        }
         ["fuzz"] => Command::Fuzz { minutes: fuzz::MINUTES, only: None },
         ["fuzz", "--minutes", minutes] => Command::Fuzz { minutes: number(minutes)?, only: None },
         ["fuzz", "--minutes", minutes, name] if !name.starts_with('-') => {
@@ -119,7 +123,10 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["soak", "--minutes", minutes] => Command::Soak { minutes: number(minutes)? },
         ["help" | "--help" | "-h"] => Command::Help,
         [] => return Err("no command given".to_string()),
-        [name @ ("test" | "lint" | "bench" | "help"), rest @ ..] => {
+        ["bench", rest @ ..] => {
+            return Err(format!("`bench` accepts `--only NAME`, got `{}`", rest.join(" ")));
+        }
+        [name @ ("test" | "lint" | "help"), rest @ ..] => {
             return Err(format!("`{name}` takes no arguments, got `{}`", rest.join(" ")));
         }
         ["deny", rest @ ..] => {
@@ -160,7 +167,7 @@ fn run(command: Command) -> Done {
         Command::Docs(action) => docs::run(action),
         Command::Prove { only, build } => prove::run(only.as_deref(), build),
         Command::Simulate { seed } => simulate::run(seed),
-        Command::Bench => bench::run(),
+        Command::Bench { only } => bench::run(only.as_deref()),
         Command::Fuzz { minutes, only } => fuzz::run(minutes, only.as_deref()),
         Command::Soak { minutes } => soak::run(minutes),
         Command::Help => {

@@ -4,7 +4,6 @@
 //! runs in a process of its own, one after another: numbers are not disturbed by a neighbour, and a crash is one
 //! failed proof. The fuzz targets run after them, as proofs of their own. The page has no date and no machine in it, so that it changes only when a finding does.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,6 +12,7 @@ use serde_json::Value;
 use crate::Done;
 use crate::cargo::{Call, cargo, metadata, root};
 use crate::fuzz;
+use crate::sections::{self, Sections};
 use crate::source::write;
 
 const PAGE: &str = "docs/proof/latest.md";
@@ -46,8 +46,8 @@ pub(crate) fn run(only: Option<&str>, build: Build) -> Done {
     let root = root()?;
     // A full run forgets what is gone; a partial run keeps what it did not try.
     let mut sections = match only {
-        Some(_) => sections(&std::fs::read_to_string(root.join(PAGE)).unwrap_or_default()),
-        None => BTreeMap::new(),
+        Some(_) => sections::of(&std::fs::read_to_string(root.join(PAGE)).unwrap_or_default()),
+        None => Sections::new(),
     };
     let mut failed = Vec::new();
     for proof in &wanted {
@@ -204,23 +204,13 @@ fn section(passed: bool, found: &[String]) -> String {
     text
 }
 
-fn page(sections: &BTreeMap<String, String>) -> String {
-    let mut page = format!(
-        "# Proofs\n\nWhat `cargo xtask prove` found last. {} proofs, {} failed.\n",
-        sections.len(),
-        sections.values().filter(|text| text.starts_with("**failed**")).count(),
+fn page(found: &Sections) -> String {
+    let failed = found.values().filter(|text| text.starts_with("**failed**")).count();
+    let beginning = format!(
+        "# Proofs\n\nWhat `cargo xtask prove` found last. {} proofs, {failed} failed.\n",
+        found.len()
     );
-    for (name, text) in sections {
-        page.push_str(&format!("\n## `{name}`\n\n{text}"));
-    }
-    page
-}
-
-/// The sections of an earlier page.
-fn sections(page: &str) -> BTreeMap<String, String> {
-    let sections = page.split("\n## `").skip(1);
-    let named = sections.filter_map(|section| section.split_once("`\n\n"));
-    named.map(|(name, text)| (name.to_string(), format!("{}\n", text.trim_end()))).collect()
+    sections::page(&beginning, found)
 }
 
 #[cfg(test)]
@@ -252,21 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_can_be_read_back() {
-        let mut all = BTreeMap::new();
-        all.insert(
-            "haft/it::a::prove_x".to_string(),
-            section(true, &["10 calls".to_string(), "2 bytes".to_string()]),
-        );
-        all.insert("haft/lib::prove_y".to_string(), section(false, &[]));
-        assert_eq!(sections(&page(&all)), all);
-        assert_eq!(sections(""), BTreeMap::new());
-    }
-
-    #[test]
     fn a_page_reads_as_a_list() {
         let all =
-            BTreeMap::from([("haft/it::prove_x".to_string(), section(true, &["10 calls".to_string()]))]);
+            Sections::from([("haft/it::prove_x".to_string(), section(true, &["10 calls".to_string()]))]);
         assert_eq!(
             page(&all),
             "# Proofs\n\nWhat `cargo xtask prove` found last. 1 proofs, 0 failed.\n\n\

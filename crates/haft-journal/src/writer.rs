@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -23,8 +23,10 @@ use crate::pen::{Entry, Pen};
 use crate::redact::Redactor;
 
 /// How long records that may be lost with the process wait for company, and how long what was settled waits for the next
-/// sync before it gets one of its own.
+/// sync before it gets one of its own, if nothing else is noted.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How long what was settled waits for a sync at most, whatever is noted meanwhile.
+const UNSYNCED_MAX: Duration = Duration::from_millis(50);
 /// The same while the journal can't be written: what is kept until it can be is tried again so often.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
 /// How much is written in the place, without another thread, in bytes.
@@ -82,13 +84,20 @@ struct Queue {
     count: u64,
     /// Whether something among the jobs doesn't wait for what follows.
     urgent: bool,
-    /// Something that was settled is not on the disk yet.
-    unsynced: bool,
+    /// Since when something that was settled is not on the disk.
+    unsynced: Option<Instant>,
     /// The thread sleeps until it is woken.
     asleep: bool,
     closed: bool,
     /// What is wrong, if the last write failed.
     trouble: Option<String>,
+}
+
+impl Queue {
+    /// Whether something that was settled has waited long enough for a sync.
+    fn is_late(&self) -> bool {
+        self.unsynced.is_some_and(|since| since.elapsed() >= UNSYNCED_MAX)
+    }
 }
 
 struct Shared {
@@ -138,7 +147,10 @@ impl Shared {
             let mut queue = self.queue();
             queue.bytes -= waited;
             let is_over = (syncs && written.is_ok()) || pen.is_lost();
-            queue.unsynced = (queue.unsynced || settles) && !is_over;
+            if settles {
+                queue.unsynced.get_or_insert_with(Instant::now);
+            }
+            queue.unsynced.take_if(|_| is_over);
             queue.trouble = written.clone().err();
         }
         for done in done {
@@ -166,8 +178,8 @@ impl Shared {
             let passed;
             (queue, passed) = waited.unwrap_or_else(PoisonError::into_inner);
             let quiet = passed.timed_out() && queue.count == count;
-            let is_time = passed.timed_out() && !queue.jobs.is_empty();
-            if is_time || (quiet && queue.unsynced) {
+            let is_time = passed.timed_out() && (!queue.jobs.is_empty() || queue.is_late());
+            if is_time || (quiet && queue.unsynced.is_some()) {
                 return queue.closed;
             }
             queue.asleep = quiet;
@@ -199,13 +211,14 @@ impl Shared {
             }
             // What can't be written the last time is tried once more, and that is all.
             for _ in 0..1 + usize::from(last) {
-                let (empty, unsynced) = {
+                let (empty, unsynced, is_late) = {
                     let queue = self.queue();
-                    (queue.jobs.is_empty() && !(last && pen.has_unwritten()), queue.unsynced)
+                    let empty = queue.jobs.is_empty() && !(last && pen.has_unwritten());
+                    (empty, queue.unsynced.is_some(), queue.is_late())
                 };
                 if !empty || unsynced {
                     // Who waits is told, and all others by the trouble that is noted.
-                    let _ = self.write(&mut pen, None, last || empty);
+                    let _ = self.write(&mut pen, None, last || empty || is_late);
                 }
             }
             if last {
@@ -237,7 +250,7 @@ impl Writer {
         redactor: Redactor,
         safe: bool,
     ) -> std::io::Result<Writer> {
-        let queue = Queue { unsynced: safe, ..Queue::default() };
+        let queue = Queue { unsynced: safe.then(Instant::now), ..Queue::default() };
         let pen = Pen::at(disk, at, redactor);
         let shared =
             Arc::new(Shared { queue: Mutex::new(queue), pen: Mutex::new(pen), wake: Condvar::new() });

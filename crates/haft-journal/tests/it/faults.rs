@@ -242,3 +242,28 @@ async fn a_slow_disk_is_waited_for_by_another_thread() {
         disk.1.store(false, Ordering::Relaxed);
     }
 }
+
+/// Who never stops noting things has what a turn left on the disk all the same.
+#[tokio::test]
+async fn what_a_turn_left_is_synced_although_more_is_noted() {
+    let disk = Watched::default();
+    let journal =
+        Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), Options::default()).unwrap();
+    // By the thread, which is what nobody waits for.
+    let synced = || disk.0.lock().unwrap().len();
+    let began = Instant::now();
+    for syncs in 1..=3 {
+        let said = |what| assert!(began.elapsed() < Duration::from_secs(60), "{what}: it is never synced");
+        journal.turn_over().await.unwrap();
+        // What waits for company, and what is written in the place.
+        while synced() < 2 * syncs - 1 {
+            journal.note(note("more")).unwrap();
+            said("notes");
+            std::thread::yield_now();
+        }
+        while synced() < 2 * syncs {
+            journal.settle().await.unwrap();
+            said("settled");
+        }
+    }
+}
