@@ -124,9 +124,11 @@ fn measured(room: &Path, name: &str) -> Vec<(Turn, Turn)> {
     };
     let round = |at: usize| {
         // Neither is always the one that follows the other.
-        let first = if at % 2 == 0 { beyond(OFF) } else { beyond(ON) };
-        let second = if at % 2 == 0 { beyond(ON) } else { beyond(OFF) };
-        if at % 2 == 0 { (first, second) } else { (second, first) }
+        let (swapped, [first, second]) = match at % 2 {
+            0 => (false, [OFF, ON].map(beyond)),
+            _ => (true, [ON, OFF].map(beyond)),
+        };
+        if swapped { (second, first) } else { (first, second) }
     };
     (0..RUNS).map(round).collect()
 }
