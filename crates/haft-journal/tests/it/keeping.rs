@@ -177,3 +177,21 @@ fn a_long_conversation_comes_back() {
     assert_eq!(kept.records[2].record, Record::Items { from: 3, items: vec![clean] });
     assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
+
+/// As many bytes, and others: somebody else had it between the look and the lock.
+#[test]
+fn a_mark_knows_the_bytes_that_it_was_made_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::at(folder.path());
+    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    journal.note(note("one")).unwrap();
+    drop(journal);
+    let path = store.find("a").unwrap().folder.join("journal.log");
+    let mark = store.recover("a").unwrap().1;
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("one", "two")).unwrap();
+    let gone = store.go_on("a", mark, Began::in_folder("/w"), Options::default());
+    assert!(matches!(gone, Err(StoreError::GoneOn(_))), "{gone:?}");
+    std::fs::write(&path, text).unwrap();
+    assert!(store.go_on("a", mark, Began::in_folder("/w"), Options::default()).is_ok());
+}
