@@ -236,6 +236,7 @@ mod tests {
                 behind.iter().enumerate().for_each(|(n, rest)| put(&mut bytes, before.len() + 1 + n, rest));
                 let kept = parse(&bytes);
                 let said = format!("{before:?} {behind:?} {from} {to}: {kept:?}");
+                assert_eq!(parse(&[&bytes[..], &[0; 99]].concat()), kept, "with room, {said}");
                 let (recovered, whole, next) = crate::Recovered::read(&bytes);
                 assert_eq!((whole, next), (kept.whole, kept.next()), "{said}");
                 assert_eq!((recovered.is_damaged, kept.torn), (is_damage, !is_damage), "{said}");
