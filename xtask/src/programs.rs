@@ -1,12 +1,23 @@
 //! Programs of the system that tests use and a fresh machine may lack.
 //!
 //! Where Debian's `apt-get` is there and may be used (by root, or by `sudo` without a question), what is missing is
-//! installed. Elsewhere it is named, and the run goes on: tests say themselves what they leave out without it.
+//! installed: in CI at once, elsewhere after the developer agreed. Without it the run goes on, and tests say themselves
+//! what they leave out.
 
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::Done;
 use crate::cargo::Call;
+
+/// Whether packages of the system may be installed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Consent {
+    /// Ask at the terminal; in CI the answer is yes, without a terminal it is no.
+    Ask,
+    /// `--yes` was given.
+    Given,
+}
 
 struct Program {
     /// Any of these will do.
@@ -31,26 +42,48 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Installs what is missing, or says it.
-pub(crate) fn install() -> Done {
+/// Installs what is missing if the developer agrees, and says what is left out otherwise.
+pub(crate) fn install(consent: Consent) -> Done {
     let missing: Vec<&Program> = PROGRAMS.iter().filter(|program| !program.is_there()).collect();
     if missing.is_empty() {
         println!("all there: {}", list(&PROGRAMS.iter().collect::<Vec<_>>()));
         return Ok(());
     }
-    let Some(apt) = Apt::usable() else {
-        for program in &missing {
-            println!("`{}` is missing: tests of {} are left out", program.names[0], program.used_for);
-        }
-        println!("hint: install {}", list(&missing));
+    for program in &missing {
+        println!("`{}` is missing; tests of {} need it", program.names[0], program.used_for);
+    }
+    let apt = Apt::usable().filter(|_| consent.is_given(&missing));
+    let Some(apt) = apt else {
+        println!("these tests are left out\nhint: install {}", list(&missing));
         return Ok(());
     };
     // The lists of a fresh machine may be empty or old; what can't be brought up to date may still be enough.
-    let _ = apt.call(&["update", "-q"]).run();
+    let _ = apt.call(&["update", "-q"]).quiet().run();
     let packages = missing.iter().map(|program| program.package);
     let args: Vec<&str> =
         ["install", "-y", "-q", "--no-install-recommends"].into_iter().chain(packages).collect();
-    apt.call(&args).run()
+    apt.call(&args).quiet().run()
+}
+
+impl Consent {
+    fn is_given(self, missing: &[&Program]) -> bool {
+        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+        if self == Consent::Given || in_ci {
+            return true;
+        }
+        if !std::io::stdin().is_terminal() {
+            println!("not installed without a question; `cargo xtask test --yes` installs them");
+            return false;
+        }
+        print!("install the system packages {} with apt-get? [y/N] ", list(missing));
+        let _ = std::io::stdout().flush();
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).is_ok() && is_yes(&answer)
+    }
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 impl Program {
@@ -86,4 +119,19 @@ fn on_path(name: &str) -> Option<PathBuf> {
 
 fn list(programs: &[&Program]) -> String {
     programs.iter().map(|program| program.package).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_installs_packages() {
+        for (answer, expected) in
+            [("y\n", true), ("Yes\n", true), ("\n", false), ("", false), ("yep\n", false)]
+        {
+            assert_eq!(is_yes(answer), expected, "{answer:?}");
+        }
+        assert!(Consent::Given.is_given(&[]));
+    }
 }

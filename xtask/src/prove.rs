@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{Call, cargo, metadata, root};
-use crate::fuzz;
 use crate::sections::{self, Sections};
 use crate::source::write;
+use crate::{features, fuzz};
 
 const PAGE: &str = "docs/proof/latest.md";
 const MARK: &str = "proof: ";
@@ -25,7 +25,17 @@ pub(crate) enum Build {
     Debug,
 }
 
+/// The name under which the lints of single features run.
+const FEATURES: &str = "features";
+
 pub(crate) fn run(only: Option<&str>, build: Build) -> Done {
+    if only.is_none_or(|only| only == FEATURES) {
+        println!("\n=== {FEATURES}");
+        features::lint_each()?;
+        if only.is_some() {
+            return Ok(());
+        }
+    }
     // Who asks for a fuzz target need not wait until all tests are built, nor who asks for one of a package.
     let fuzzed = only.is_some_and(|only| only.starts_with(fuzz::FOLDER));
     let mut proofs: Vec<Proof> = if fuzzed { Vec::new() } else { find(&binaries(only, build)?)? };

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::{Call, metadata, root};
+use crate::cargo::{Call, root, target_dir};
 
 /// Names the interpreter for tests.
 pub(crate) const VARIABLE: &str = "HAFT_TEST_PYTHON";
@@ -15,8 +15,7 @@ const REQUIREMENTS: &str = "examples/requirements.txt";
 
 /// The interpreter of the environment, which is made or brought up to date first.
 pub(crate) fn interpreter() -> Result<PathBuf, String> {
-    let target = metadata()?["target_directory"].as_str().map(PathBuf::from);
-    let place = target.ok_or("`cargo metadata` names no target directory")?.join("python");
+    let place = target_dir()?.join("python");
     let wanted = root()?.join(REQUIREMENTS);
     let pinned = fs::read_to_string(&wanted).map_err(|error| format!("`{REQUIREMENTS}`: {error}"))?;
     let interpreter = place.join("bin/python");
@@ -37,15 +36,16 @@ fn is_current(place: &Path, pinned: &str) -> bool {
 }
 
 fn make(place: &Path, interpreter: &Path, wanted: &Path) -> Result<(), String> {
-    let made =
-        Call::new("python3".into(), "python3", ["-m", "venv", "--clear", &place.to_string_lossy()]).run();
+    let made = Call::new("python3".into(), "python3", ["-m", "venv", "--clear", &place.to_string_lossy()])
+        .quiet()
+        .run();
     made.map_err(|error| {
         format!("{error}\ntests that use the SDKs need Python 3.10 or newer with `venv` (Debian: python3 python3-venv)")
     })?;
     let wanted = wanted.to_string_lossy();
     let install =
         ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", &*wanted];
-    Call::new(interpreter.to_path_buf(), "target/python/bin/python", install).run()
+    Call::new(interpreter.to_path_buf(), "target/python/bin/python", install).quiet().run()
 }
 
 #[cfg(test)]

@@ -1,66 +1,82 @@
 //! `cargo xtask test`: what every commit passes.
 //!
-//! Cheap steps come first, so that a forgotten `cargo fmt` costs a second. Nothing here takes long; long proofs
-//! are `cargo xtask prove`.
+//! Cheap steps come first, so that a forgotten `cargo fmt` costs a second. What waits for the network or needs one core
+//! runs in the background. What takes longer, or is only worth checking before a release, is `cargo xtask prove`.
 
-use std::path::PathBuf;
+use crate::cargo::cargo;
+use crate::programs::Consent;
+use crate::runner::{self, Selection};
+use crate::steps::{BackgroundStep, Steps};
+use crate::{Done, deny, docs, features, lint, node, programs, python, quick, repository};
 
-use crate::cargo::{cargo, metadata};
-use crate::steps::Steps;
-use crate::{Done, deny, docs, features, lint, node, programs, python, repository};
+/// How much is tested.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Scope {
+    Everything,
+    /// What changed since the last commit, and what depends on it.
+    Quick,
+    /// Tests whose name contains this.
+    Only(String),
+}
 
-pub(crate) fn run() -> Done {
+pub(crate) fn run(scope: Scope, consent: Consent) -> Done {
+    match scope {
+        Scope::Everything => run_everything(consent),
+        Scope::Quick => quick::run(|steps| Peers::start(steps).join(steps)),
+        Scope::Only(name) => {
+            let mut steps = Steps::new();
+            let variables = Peers::start(&mut steps).join(&mut steps)?;
+            runner::run(&Selection { name: Some(name), ..Selection::default() }, &variables)
+        }
+    }
+}
+
+fn run_everything(consent: Consent) -> Done {
     let mut steps = Steps::new();
     steps.run("fetch", deny::fetch)?;
     steps.run("fmt", lint::fmt)?;
     steps.run("repository", repository::run)?;
     steps.run("docs", || docs::run(docs::Action::Check))?;
+    steps.run("programs", || programs::install(consent))?;
+    let peers = Peers::start(&mut steps);
     steps.run("clippy", lint::clippy)?;
-    steps.run("programs", programs::install)?;
-    let mut python = PathBuf::new();
-    steps.run("python", || python::interpreter().map(|made| python = made))?;
-    let mut modules = PathBuf::new();
-    steps.run("node", || node::modules().map(|made| modules = made))?;
-    steps.run("test", || {
-        let tests = cargo(["test", "--workspace", "--all-features"]);
-        let tests = tests.with_env(python::VARIABLE, &python.to_string_lossy());
-        tests.with_env(node::VARIABLE, &modules.to_string_lossy()).run()
-    })?;
-    steps.run("map order", map_order)?;
-    steps.run("model", model_check)?;
-    steps.run("features", features::run)?;
+    steps.run("build", build_tests)?;
+    let variables = peers.join(&mut steps)?;
+    let deny = steps.start("deny", || deny::run_quietly());
+    steps.run("test", || runner::run(&Selection::default(), &variables))?;
+    steps.run("doc tests", runner::run_doc_tests)?;
+    steps.join(deny)?;
+    steps.run("features", features::check)?;
     steps.run("rustdoc", rustdoc)?;
-    steps.run("deny", || deny::run(deny::Advisories::Skip))?;
     steps.finish();
     Ok(())
 }
 
-/// Explores the interleavings of the dispatcher: its own tests, compiled with the locks of shuttle.
-///
-/// In a target folder of its own, because the flag is one of every crate: sharing a folder would build everything
-/// twice, each time.
-fn model_check() -> Done {
-    let target = metadata()?["target_directory"].as_str().map(|dir| format!("{dir}/shuttle"));
-    let target = target.ok_or("`cargo metadata` names no target directory")?;
-    cargo([
-        "test",
-        "--package",
-        "haft",
-        "--lib",
-        "--target-dir",
-        &target,
-        "shuttle_tests",
-        "--",
-        "--show-output",
-    ])
-    .with_env("RUSTFLAGS", "--cfg shuttle")
-    .run()
+/// Installs the packages of Python and Node that tests talk to, in the background.
+struct Peers {
+    python: BackgroundStep<String>,
+    node: BackgroundStep<String>,
 }
 
-/// Definitions again, with maps that keep the order of their keys: what is sent must not depend on it, and a dependency
-/// may turn that on for the whole program.
-fn map_order() -> Done {
-    cargo(["test", "--package", "haft-provider", "--features", "serde_json/preserve_order"]).run()
+impl Peers {
+    fn start(steps: &mut Steps) -> Peers {
+        Peers {
+            python: steps.start("python", || Ok(python::interpreter()?.to_string_lossy().into_owned())),
+            node: steps.start("node", || Ok(node::modules()?.to_string_lossy().into_owned())),
+        }
+    }
+
+    /// Waits for the installations. Returns the variables by which tests find them.
+    fn join(self, steps: &mut Steps) -> Result<Vec<(&'static str, String)>, String> {
+        let python = steps.join(self.python)?;
+        let node = steps.join(self.node)?;
+        Ok(vec![(python::VARIABLE, python), (node::VARIABLE, node)])
+    }
+}
+
+/// Builds every test, so that the time of the step `test` is that of running them.
+fn build_tests() -> Done {
+    cargo(["test", "--workspace", "--all-features", "--no-run", "--quiet"]).run()
 }
 
 fn rustdoc() -> Done {

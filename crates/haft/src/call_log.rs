@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use haft_scheduler::sync::lock;
 use serde_json::Value;
 
 use crate::effects::Effects;
@@ -18,7 +19,6 @@ use crate::limits;
 use crate::ports::{History, PastCall};
 use crate::registry::{Entry, Registry};
 use crate::result::ToolResult;
-use crate::sync::lock;
 use crate::tool::erased::AnyTool;
 use crate::view::Stage;
 

@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::cancel::{Cancel, Cause};
+use haft_scheduler::sync::lock;
+use haft_scheduler::{Cancel, Cause};
+
 use crate::content::Output;
 use crate::dispatch::background::{self, Background};
 use crate::effects::resolved::Workspace;
@@ -21,7 +23,6 @@ use crate::ports::{
 };
 use crate::registry::Entry;
 use crate::results::OffloadStore;
-use crate::sync::lock;
 use crate::view::Progress;
 
 /// The surroundings of one call.

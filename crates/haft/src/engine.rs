@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use haft_scheduler::sync::lock;
+use haft_scheduler::{Cancel, Cause};
 use tokio::runtime::Handle;
 
 use crate::call::CallInput;
-use crate::cancel::{Cancel, Cause};
 use crate::context::{Context, Host, Moved};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
@@ -27,7 +28,6 @@ use crate::registry::{Assembly, Gates, Loaded, Origin, Registry, Snapshot};
 use crate::results::{OffloadStore, Readers};
 use crate::search::ToolFinder;
 use crate::supervise::{Supervisor, Threads};
-use crate::sync::lock;
 use crate::tool::{AnyTool, SiblingPolicy};
 
 /// Runs the calls of one agent.

@@ -7,9 +7,9 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use haft_scheduler::Cause;
 use serde::Serialize;
 
-use crate::cancel::Cause;
 use crate::limits;
 
 /// What went wrong, by the step of the pipeline that found it.

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_scheduler::Cancel;
 use serde_json::Value;
 
-use crate::cancel::Cancel;
 use crate::content::Output;
 use crate::context::Context;
 use crate::future::BoxFuture;

@@ -62,7 +62,6 @@ pub mod view;
 
 mod call;
 mod call_log;
-mod cancel;
 mod content;
 mod context;
 mod engine;
@@ -75,12 +74,10 @@ mod readme;
 mod registry;
 mod result;
 mod supervise;
-mod sync;
 mod tool;
 
 pub use call::{CallInput, ToolCall};
 pub use call_log::{CallLog, EarlierCall};
-pub use cancel::{Cancel, Cancelled, Cause};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
 pub use context::{Context, Moved};
 pub use dispatch::{ConflictRule, Detached, TaskTable, Turn, TurnHandle};
@@ -91,6 +88,7 @@ pub use engine::{Engine, MAIN_AGENT};
 pub use error::{ErrorKind, ToolError};
 pub use event::{Event, EventSink};
 pub use future::BoxFuture;
+pub use haft_scheduler::{Cancel, CancelledFuture, Cause, Interrupt};
 pub use hooks::Hooks;
 pub use isolate::isolated;
 pub use permission::{BadRule, Permissions};
@@ -102,7 +100,7 @@ pub use result::{ErrorJson, ResultJson, ToolResult};
 pub use results::OffloadStore;
 pub use results::ResultLimit::{self, Chars, Unlimited};
 pub use tool::{
-    AnyTool, BadTool, Breaker, DynamicTool, Exposure, FnTool, Guard, GuardDenied, Interrupt, IntoTools,
-    ListedClass, NoInput, Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
+    AnyTool, BadTool, Breaker, DynamicTool, Exposure, FnTool, Guard, GuardDenied, IntoTools, ListedClass,
+    NoInput, Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
 };
 pub use view::{Stage, View};

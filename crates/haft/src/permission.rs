@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
+
 use crate::effects::Access;
 use crate::effects::resolved::Resolved;
 use crate::ports::{Answer, Authorizer, Because, Mode, PermissionMode, Request, Ruling};
-use crate::sync::lock;
 use crate::tool::AnyTool;
 
 /// Rules by tool name, and a mode. Clones share mode and remembered answers.

@@ -30,6 +30,7 @@ mod words;
 
 use std::sync::{Arc, OnceLock};
 
+use haft_scheduler::sync::{Mutex, lock};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,7 +42,6 @@ use crate::error::{ToolError, bound};
 use crate::limits::{SEARCH_RESULTS, SEARCH_RESULTS_MAX};
 use crate::ports::{Found, Port, ToolIndex};
 use crate::registry::{Offer, Snapshot};
-use crate::sync::{Mutex, lock};
 use crate::tool::{Exposure, Tool, ToolSpec};
 
 pub use index::{SearchIndex, Searchable};

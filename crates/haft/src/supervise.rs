@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use haft_scheduler::sync::lock;
+use haft_scheduler::{Cancel, Cause};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::cancel::{Cancel, Cause};
 use crate::error::{ErrorKind, ToolError};
 use crate::future::BoxFuture;
 use crate::limits;
-use crate::sync::lock;
 
 /// Shows whether a call is being polled right now: odd while it is, and different for each poll.
 #[derive(Default)]

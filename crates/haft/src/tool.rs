@@ -28,9 +28,7 @@ use crate::view::{Stage, View};
 pub use breaker::Breaker;
 pub use closure::{DynamicTool, FnTool, dynamic_tool, tool};
 pub use erased::{AnyTool, BadTool, IntoTools};
-pub use spec::{
-    Exposure, Guard, GuardDenied, Interrupt, ListedClass, Retry, SiblingPolicy, Timeout, ToolSpec,
-};
+pub use spec::{Exposure, Guard, GuardDenied, ListedClass, Retry, SiblingPolicy, Timeout, ToolSpec};
 
 /// A tool: a typed function with a contract.
 ///

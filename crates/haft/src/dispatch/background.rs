@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_scheduler::sync::lock;
+use haft_scheduler::{Cancel, Cause, ConflictKeys};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::{Context, Host};
-use crate::effects::conflict::Touch;
+use crate::effects::conflict::conflict_keys;
 use crate::effects::resolved::Resolved;
 use crate::error::ToolError;
 use crate::event::What;
@@ -22,7 +23,6 @@ use crate::limits;
 use crate::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use crate::registry::Entry;
 use crate::result::ToolResult;
-use crate::sync::lock;
 
 /// What runs in the background of a session, and what it touches.
 #[derive(Default)]
@@ -36,15 +36,15 @@ pub(crate) struct Background {
 struct Behind {
     task: TaskId,
     tool: Arc<str>,
-    touch: Touch,
+    keys: ConflictKeys,
     /// Agents that know of it; only for one that may touch anything.
     told: Vec<Arc<str>>,
 }
 
 impl Background {
-    pub(crate) fn add(&self, task: TaskId, tool: Arc<str>, touch: Touch) {
+    pub(crate) fn add(&self, task: TaskId, tool: Arc<str>, keys: ConflictKeys) {
         let mut running = lock(&self.running);
-        running.push(Behind { task, tool, touch, told: Vec::new() });
+        running.push(Behind { task, tool, keys, told: Vec::new() });
         self.count.store(running.len(), Ordering::Release);
     }
 
@@ -67,7 +67,7 @@ impl Background {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let touch = Touch::of(resolved, u64::from(entry.number()), host.confined);
+        let keys = conflict_keys(resolved, u64::from(entry.number()), host.confined);
         // What only looks at the session, as who lists tasks does, has nothing to fear from a program on the disk.
         let declared = &resolved.declared;
         let inward = !declared.unknown
@@ -76,10 +76,10 @@ impl Background {
             && declared.reaches.is_empty()
             && !declared.state.is_empty();
         for behind in lock(&self.running).iter_mut() {
-            let anything = behind.touch == Touch::everything();
+            let anything = behind.keys == ConflictKeys::exclusive();
             let known = met.iter().any(|(known, _)| *known == behind.task)
                 || (anything && (inward || behind.told.contains(&host.agent)));
-            if Some(behind.task) != own && !known && behind.touch.conflicts(&touch) {
+            if Some(behind.task) != own && !known && behind.keys.conflicts_with(&keys) {
                 met.push((behind.task, behind.tool.clone()));
                 if anything && behind.told.len() < limits::BACKGROUND_AGENTS_TOLD_MAX {
                     behind.told.push(host.agent.clone());
@@ -118,8 +118,8 @@ where
         Err(full) => return Err((work, full.to_string())),
     };
     running.leaves(task);
-    let touch = running.touch(entry, cx.cwd(), host.confined);
-    host.background.add(task, tool, touch);
+    let keys = running.conflict_keys(entry, cx.cwd(), host.confined);
+    host.background.add(task, tool, keys);
     // Made before the task: one that is dropped before it ran has ended too.
     let mut ends = Ends { cx: cx.clone(), task, started: Instant::now(), over: false };
     runtime.spawn(async move {

@@ -6,12 +6,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::ConflictKeys;
+use haft_scheduler::sync::lock;
 use tokio::sync::Notify;
 
-use crate::effects::conflict::Touch;
+use crate::effects::conflict::conflict_keys;
 use crate::effects::resolved::Resolved;
 use crate::registry::Entry;
-use crate::sync::lock;
 
 /// The locks of a session.
 #[derive(Default)]
@@ -23,7 +24,7 @@ pub(crate) struct Locks {
 #[derive(Default)]
 struct Queue {
     /// Held and wanted, oldest first.
-    claims: Vec<(u64, Touch)>,
+    claims: Vec<(u64, ConflictKeys)>,
     next: u64,
 }
 
@@ -41,12 +42,12 @@ impl Locks {
         if resolved.writes.is_empty() && resolved.deletes.is_empty() {
             return None;
         }
-        let touch = Touch::of(resolved, u64::from(entry.number()), true).only_changes();
+        let keys = conflict_keys(resolved, u64::from(entry.number()), true).into_changed_paths();
         let held = {
             let mut queue = lock(&self.queue);
             queue.next += 1;
             let ticket = queue.next;
-            queue.claims.push((ticket, touch));
+            queue.claims.push((ticket, keys));
             // From here on the claim is taken back when the future is dropped.
             Held { locks: self.clone(), ticket }
         };
@@ -65,16 +66,16 @@ impl Locks {
         let mine = &queue.claims[at].1;
         let is_ancestor = |claim: u64| ancestors.iter().any(|ancestor| ancestor.ticket == Some(claim));
         if ancestors.is_empty() {
-            return queue.claims[..at].iter().all(|(_, earlier)| !earlier.conflicts(mine));
+            return queue.claims[..at].iter().all(|(_, earlier)| !earlier.conflicts_with(mine));
         }
         // Claims that an ancestor has, and all that wait for one of these.
-        let mut held_up: Vec<&Touch> = Vec::new();
+        let mut held_up: Vec<&ConflictKeys> = Vec::new();
         queue.claims[..at].iter().all(|(claim, earlier)| {
-            if is_ancestor(*claim) || held_up.iter().any(|held| held.conflicts(earlier)) {
+            if is_ancestor(*claim) || held_up.iter().any(|held| held.conflicts_with(earlier)) {
                 held_up.push(earlier);
                 return true;
             }
-            !earlier.conflicts(mine)
+            !earlier.conflicts_with(mine)
         })
     }
 }
@@ -125,8 +126,8 @@ mod tests {
             let path = |name: &&str| Effects::writes(format!("/no-such-folder-of-haft/{name}"));
             let effects = names.iter().map(path).fold(Effects::none(), Effects::and);
             let resolved = Resolved::resolve(Arc::new(effects), "/".as_ref());
-            let touch = Touch::of(&resolved, u64::from(entry.number()), true).only_changes();
-            lock(&locks.queue).claims.push((ticket as u64, touch));
+            let keys = conflict_keys(&resolved, u64::from(entry.number()), true).into_changed_paths();
+            lock(&locks.queue).claims.push((ticket as u64, keys));
         }
         let ancestor = Ancestor { ticket: Some(0), tool: None };
         let ancestors: &[Ancestor] = if with_ancestor { &[ancestor] } else { &[] };

@@ -5,31 +5,33 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use haft_scheduler::{
+    CallBoard, Cancel, Cause, ConflictKeys, ConflictRule, Footprint, Interrupt, NewCall, SchedulerLimits,
+    StartedCall, until_cancelled,
+};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::board::{Begin, Board};
-use super::scheduler::{ConflictRule, Footprint};
 use crate::call::ToolCall;
-use crate::cancel::{Cancel, Cause};
 use crate::content::{Content, Output};
 use crate::context::Context;
 use crate::effects::Effects;
-use crate::effects::conflict::Touch;
+use crate::effects::conflict::conflict_keys;
 use crate::effects::resolved::Resolved;
 use crate::effects::table::Facts;
 use crate::engine::{Session, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
 use crate::future::guarded;
-use crate::pipeline::execute::{execute, left_behind, not_run, timed_out, until_cancelled};
+use crate::limits;
+use crate::pipeline::execute::{execute, left_behind, not_run, timed_out};
 use crate::pipeline::{self, Opened};
 use crate::ports::{NewTask, RefusedCall, TaskId};
 use crate::registry::{Entry, Offer, Snapshot};
 use crate::result::{ToolResult, within_budget};
 use crate::supervise::{Mark, Watched};
-use crate::tool::{Interrupt, SiblingPolicy};
+use crate::tool::SiblingPolicy;
 
 /// The calls of one message.
 ///
@@ -50,7 +52,7 @@ pub(crate) struct TurnShared {
     engine: Arc<Shared>,
     snapshot: Snapshot,
     number: u64,
-    board: Board<Job, ToolResult>,
+    board: CallBoard<Job, ToolResult>,
 }
 
 /// What a call needs to begin.
@@ -64,7 +66,7 @@ struct Start {
     opened: Opened,
     /// What the scheduler was told.
     safe: bool,
-    touch: Option<Box<Touch>>,
+    keys: Option<Box<ConflictKeys>>,
 }
 
 /// A call that runs, as others see it.
@@ -76,7 +78,8 @@ pub(crate) struct Live {
 
 impl Turn {
     pub(crate) fn new(session: Arc<Session>, engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
-        let board = Board::new(engine.rule, engine.cap);
+        let limits = SchedulerLimits { running: engine.cap, preparing: limits::PREPARING_MAX };
+        let board = CallBoard::new(engine.rule, limits);
         let shared = Arc::new(TurnShared { engine, snapshot, number, board });
         Turn { shared, _session: session, finished: false }
     }
@@ -206,17 +209,22 @@ impl TurnShared {
                 let spec = opened.entry.tool().spec();
                 let (tool, limit, interrupt) = (opened.entry.number(), spec.concurrency, spec.interrupt);
                 let footprint = self.footprint(&opened.attempt.effects, &opened.entry, None);
-                let (safe, touch) = (footprint.safe, footprint.touch.clone());
-                let job = Job::Opened(Box::new(Start { opened, safe, touch }));
-                self.board.push(job, footprint, tool, limit, interrupt)
+                let (safe, keys) = (footprint.safe, footprint.keys.clone());
+                let job = Job::Opened(Box::new(Start { opened, safe, keys }));
+                self.board.push(NewCall { job, footprint, tool, limit, interrupt })
             }
             // What can't be read is not safe, as the order of the calls has it.
             Err(result) => {
                 if let Some(input) = asked {
                     self.note_refusal(&result, &input.into_value());
                 }
-                let footprint = Footprint { safe: false, touch: None };
-                self.board.push(Job::Refused(result), footprint, 0, None, Interrupt::Cancel)
+                self.board.push(NewCall {
+                    job: Job::Refused(result),
+                    footprint: Footprint { safe: false, keys: None },
+                    tool: 0,
+                    limit: None,
+                    interrupt: Interrupt::Cancel,
+                })
             }
         }
     }
@@ -225,25 +233,26 @@ impl TurnShared {
     fn footprint(&self, effects: &Arc<Effects>, entry: &Entry, resolved: Option<&Resolved>) -> Footprint {
         let confined = self.engine.surroundings.confined;
         let safe = effects.judge(&Facts { confined, ..Facts::unresolved() }).concurrency_safe;
-        let touch =
-            |resolved: &Resolved| Some(Box::new(Touch::of(resolved, u64::from(entry.number()), confined)));
-        let cwd: &Path = self.engine.host.workspace.cwd();
-        let touch = match (self.engine.rule, resolved) {
-            (ConflictRule::Classes, _) => None,
-            (ConflictRule::Effects, Some(resolved)) => touch(resolved),
-            (ConflictRule::Effects, None) => touch(&Resolved::resolve(effects.clone(), cwd)),
+        let keys = |resolved: &Resolved| {
+            Some(Box::new(conflict_keys(resolved, u64::from(entry.number()), confined)))
         };
-        Footprint { safe, touch }
+        let cwd: &Path = self.engine.host.workspace.cwd();
+        let keys = match (self.engine.rule, resolved) {
+            (ConflictRule::Classes, _) => None,
+            (ConflictRule::Effects, Some(resolved)) => keys(resolved),
+            (ConflictRule::Effects, None) => keys(&Resolved::resolve(effects.clone(), cwd)),
+        };
+        Footprint { safe, keys }
     }
 
     /// Lets everybody go who may.
     fn go(self: &Arc<TurnShared>) {
-        self.go_on(self.board.next(|| self.engine.cancel.child()));
+        self.go_on(self.board.next_call(|| self.engine.cancel.child()));
     }
 
     /// Lets this one go, and everybody else who may.
-    fn go_on(self: &Arc<TurnShared>, mut begin: Option<Begin<Job>>) {
-        while let Some(Begin { call, job, cancel, more }) = begin {
+    fn go_on(self: &Arc<TurnShared>, mut begin: Option<StartedCall<Job>>) {
+        while let Some(StartedCall { call, job, cancel, more }) = begin {
             match job {
                 Job::Opened(start) => {
                     let opened = &start.opened;
@@ -265,7 +274,7 @@ impl TurnShared {
                     let _ = self.end(call, result);
                 }
             }
-            begin = self.board.next(|| self.engine.cancel.child());
+            begin = self.board.next_call(|| self.engine.cancel.child());
         }
     }
 
@@ -294,7 +303,7 @@ impl TurnShared {
         let Some(was_concurrent) = self.board.claim(call) else { return Err(result) };
         let result = with(result, was_concurrent);
         self.tell_end(call, result.clone());
-        Ok(self.board.give(call, result))
+        Ok(self.board.deliver(call, result))
     }
 
     /// Tells the recorder of a call that was not run.
@@ -351,7 +360,7 @@ impl TurnShared {
         asking: &(dyn Fn() + Sync),
     ) -> Result<(), ToolResult> {
         while let Some(now) = self.changed(start) {
-            (start.safe, start.touch) = (now.safe, now.touch.clone());
+            (start.safe, start.keys) = (now.safe, now.keys.clone());
             let goes_on = self.board.reconsider(cx.call_index(), now);
             // Also if it goes on: it may touch less than before, and no longer be in the way of others.
             self.go();
@@ -367,13 +376,13 @@ impl TurnShared {
     /// Lets a call that runs go on when no other does, and no other before it has ended: as if it had said from the start
     /// that it touches anything. At once if somebody has ended it meanwhile.
     pub(crate) async fn alone(self: &Arc<TurnShared>, call: usize) {
-        let everything = Footprint { safe: false, touch: None };
-        let goes_on = self.board.reconsider(call, everything);
+        let exclusive = Footprint { safe: false, keys: None };
+        let goes_on = self.board.reconsider(call, exclusive);
         self.go();
         if !goes_on && !self.board.wait_unless_done(call).await {
             return;
         }
-        if !self.board.authorized(call) {
+        if !self.board.authorize(call) {
             self.go();
             self.board.wait_unless_done(call).await;
         }
@@ -384,7 +393,7 @@ impl TurnShared {
         let opened = &start.opened;
         let resolved = opened.prepared.as_ref().map(|prepared| &prepared.resolved);
         let now = self.footprint(&opened.attempt.effects, &opened.entry, resolved);
-        now.differs(start.safe, start.touch.as_deref()).then_some(now)
+        now.differs_from(start.safe, start.keys.as_deref()).then_some(now)
     }
 }
 
@@ -393,7 +402,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
     let (turn, cx) = (&owed.turn, &owed.cx);
     let call = cx.call_index();
     let asking = || {
-        turn.board.asking(call);
+        turn.board.begin_asking(call);
         turn.go();
     };
     let mut began = false;
@@ -416,7 +425,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
                 Err(cause) => break 'result owed.cancelled(&start.opened, cause),
             }
         }
-        if !turn.board.authorized(call) {
+        if !turn.board.authorize(call) {
             turn.go();
             if let Err(cause) = until_cancelled(cx.cancel(), turn.board.wait(call)).await {
                 break 'result owed.cancelled(&start.opened, cause);
@@ -429,7 +438,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
         let watch = |started: Instant| {
             // In this order: what an interrupt spares, it finds here.
             let watching = turn.engine.supervisor.watch(started, limit, live);
-            if let Some(cause) = turn.board.runs(call) {
+            if let Some(cause) = turn.board.mark_running(call) {
                 cx.cancel().cancel(cause);
             }
             watching
@@ -552,8 +561,8 @@ impl Live {
             return Err(words);
         }
         // Later calls are told of the overlap from before the answer on, and no longer than the task runs.
-        let touch = running.touch(entry, self.cx.cwd(), engine.surroundings.confined);
-        engine.background.add(task, call.tool.clone(), touch);
+        let keys = running.conflict_keys(entry, self.cx.cwd(), engine.surroundings.confined);
+        engine.background.add(task, call.tool.clone(), keys);
         let goes_on = answer(format!("{tool} goes on in the background as {task}; its result is kept there"));
         if self.turn.end(call.index, goes_on).is_err() {
             engine.background.remove(task);

@@ -12,13 +12,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use haft_scheduler::sync::lock;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, seek, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use super::dir::{kind, metadata, must_be_regular};
 use super::error::{FileError, FileErrorKind, show};
 use super::{Kind, Metadata, OpenDir, ReadFile};
-use crate::sync::lock;
 
 /// How many bytes of entries the kernel gives at once.
 const ENTRY_BYTES: usize = 32 * 1024;

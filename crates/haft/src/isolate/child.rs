@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
+use haft_scheduler::{Cancel, Cause};
 use serde_json::Value;
 
 use super::frames::{Fault, Frame, TooLarge, Wire, encode};
@@ -17,7 +18,6 @@ use super::link::{Answer, Events, Link};
 use super::proxy::{RemoteAsker, RemoteFiles};
 use super::wire::{Call, Packer, ToChild, ToParent, Unpacker};
 use super::{Isolated, Pipe};
-use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::{Context, Host};
 use crate::effects::resolved::Workspace;

@@ -12,13 +12,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use haft_scheduler::sync::lock;
 use tokio::sync::oneshot;
 
 use super::frames::{TooLarge, encode};
 use super::wire::{Ask, Packer, Reply, ToParent};
 use crate::event::{Event, EventSink, What};
 use crate::limits;
-use crate::sync::lock;
 
 /// What the ports of the child share with the owner of its pipe.
 #[derive(Default)]

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
+use haft_scheduler::{CancelledFuture, Cause};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::{Sleep, sleep};
@@ -22,7 +23,6 @@ use tokio::time::{Sleep, sleep};
 use super::Pipe;
 use super::frames::{Fault, Frame, TooLarge, VERSION, Wire, encode};
 use super::wire::{Ask, Call, Packer, Reply, ToChild, ToParent, Unpacker};
-use crate::cancel::{Cancelled, Cause};
 use crate::content::Output;
 use crate::context::Context;
 use crate::error::{ErrorKind, ToolError, bound};
@@ -118,7 +118,7 @@ enum Ending {
 struct Server<'a> {
     cx: &'a Context,
     wire: Wire,
-    cancelled: Cancelled,
+    cancelled: CancelledFuture,
     serving: Vec<Serving>,
     /// Files that the child has opened, by the id of the request that did.
     files: HashMap<u64, SharedFile>,

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_scheduler::sync::lock;
+use haft_scheduler::{Cancel, Cause};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
@@ -14,7 +16,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::cancel::{Cancel, Cause};
 use crate::content::{Blob, Content, Output};
 use crate::context::Host;
 use crate::error::ErrorKind;
@@ -22,7 +23,6 @@ use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, Root, WriteMode};
 use crate::future::BoxFuture;
 use crate::ports::{self, Approval, Asker, Choice, Ports, UserQuestion};
-use crate::sync::lock;
 use crate::{Effects, ToolSpec, Workspace};
 
 /// Does what it is told.

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_scheduler::Cause;
+use haft_scheduler::sync::lock;
 use serde_json::json;
 
 use super::scene::*;
 use super::*;
-use crate::cancel::Cause;
 use crate::content::Output;
 use crate::error::ErrorKind;
 use crate::future::BoxFuture;
 use crate::ports::Ports;
-use crate::sync::lock;
 use crate::{Engine, Registry, ToolCall, ToolSpec};
 
 /// Runs one call and sees that the other side ends too.

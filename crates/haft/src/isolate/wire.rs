@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use haft_scheduler::Cause;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::frames::{Fault, TooLarge};
-use crate::cancel::Cause;
 use crate::content::{Blob, Content, Output, ResourceLink};
 use crate::error::{ErrorKind, ToolError};
 use crate::files::{

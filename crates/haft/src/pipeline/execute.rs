@@ -4,17 +4,14 @@
 //! the tool's own limit and the locks on the files it changes. The supervisor watches its time from outside, so that a
 //! tool which never yields is still answered.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use haft_scheduler::{Cause, until_cancelled};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell, tidy};
-use crate::cancel::{Cancel, Cause};
 use crate::content::Output;
 use crate::context::{Context, Moved};
 use crate::dispatch::background::Background;
@@ -259,24 +256,6 @@ async fn attempt(
         Ok(Err(_)) => Err(panicked(entry.name())),
         Err(cause) => Err(ended(entry, cause)),
     }
-}
-
-/// Runs `work` until it is done or the call is cancelled. The wait for the cancellation costs nothing while `work` is
-/// ready at once.
-pub(crate) async fn until_cancelled<T>(cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, Cause> {
-    if let Some(cause) = cancel.cause() {
-        return Err(cause);
-    }
-    let mut work = pin!(work);
-    let mut cancelled = None;
-    poll_fn(|cx| {
-        if let Poll::Ready(value) = work.as_mut().poll(cx) {
-            return Poll::Ready(Ok(value));
-        }
-        let cancelled = cancelled.get_or_insert_with(|| cancel.cancelled());
-        std::pin::Pin::new(cancelled).poll(cx).map(Err)
-    })
-    .await
 }
 
 /// The error of a call that was cancelled before its tool was called: nothing happened.

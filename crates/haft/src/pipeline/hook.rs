@@ -2,10 +2,10 @@
 //!
 //! Before: fail closed, in order. After: whatever happens, the result stays.
 
+use haft_scheduler::Cancel;
 use serde_json::Value;
 
 use super::{Opened, Outcome, tell};
-use crate::cancel::Cancel;
 use crate::context::Context;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError, bound};

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use haft_scheduler::ConflictKeys;
+use haft_scheduler::sync::lock;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -15,12 +17,11 @@ use tokio::time::Instant;
 use crate::dispatch::locks::{Ancestor, Held};
 use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
-use crate::effects::conflict::Touch;
+use crate::effects::conflict::conflict_keys;
 use crate::effects::resolved::Resolved;
 use crate::ports::{Background, TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
-use crate::sync::lock;
 
 /// What a running call holds and shows to those who watch it.
 #[derive(Default)]
@@ -154,11 +155,11 @@ impl Running {
     }
 
     /// What the call touches, as it is now.
-    pub(crate) fn touch(&self, entry: &Entry, cwd: &Path, confined: bool) -> Touch {
+    pub(crate) fn conflict_keys(&self, entry: &Entry, cwd: &Path, confined: bool) -> ConflictKeys {
         if self.wider.load(Ordering::Acquire) {
-            return Touch::everything();
+            return ConflictKeys::exclusive();
         }
-        let Some((_, effects, _)) = self.call.get() else { return Touch::everything() };
-        Touch::of(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
+        let Some((_, effects, _)) = self.call.get() else { return ConflictKeys::exclusive() };
+        conflict_keys(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
     }
 }

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::cancel::Cancel;
+use haft_scheduler::Cancel;
+
 use crate::files::Access;
 use crate::future::BoxFuture;
 use crate::limits;

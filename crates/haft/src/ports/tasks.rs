@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_scheduler::Cancel;
 use serde::Serialize;
 
-use crate::cancel::Cancel;
 use crate::future::BoxFuture;
 use crate::result::ToolResult;
 

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
 use tokio::sync::oneshot;
 
 use super::queue::Queue;
 use crate::future::BoxFuture;
 use crate::ports::{Answer, Approval, Asker, UserQuestion};
-use crate::sync::lock;
 
 /// An [`Asker`] that answers from a list and keeps what it was asked.
 ///

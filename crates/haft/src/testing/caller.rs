@@ -8,10 +8,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
+use haft_scheduler::Cancel;
 use tokio::task::JoinHandle;
 
 use crate::call::{CallInput, ToolCall};
-use crate::cancel::Cancel;
 use crate::context::{Context, Host};
 use crate::dispatch::{Turn, TurnHandle};
 use crate::effects::resolved::Workspace;

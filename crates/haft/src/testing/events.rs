@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
 use tokio::sync::Notify;
 
 use crate::event::{Event, EventSink, What};
-use crate::sync::lock;
 
 /// An [`EventSink`] that keeps everything, in order.
 ///

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use haft_scheduler::sync::lock;
 
 use crate::files::tree::must_be_a_name;
 use crate::files::{
@@ -15,7 +16,6 @@ use crate::files::{
     WriteMode, Written,
 };
 use crate::future::BoxFuture;
-use crate::sync::lock;
 
 /// A file system in a map: it honours what a call was granted and says what the real one says.
 ///

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_scheduler::sync::lock;
 use serde_json::Value;
 
 use crate::future::BoxFuture;
@@ -12,7 +13,6 @@ use crate::hooks::{
 };
 use crate::limits;
 use crate::result::ToolResult;
-use crate::sync::lock;
 
 /// A hook of all kinds. It keeps what it saw; unless told otherwise it changes nothing.
 ///

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
+
 use crate::ports::{Found, ToolIndex};
 use crate::registry::Snapshot;
-use crate::sync::lock;
 
 /// A [`ToolIndex`] over a list: exact names first, then names and descriptions that hold the query, in the order of
 /// the list. It keeps what was searched and loaded.

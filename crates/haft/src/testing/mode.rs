@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
+
 use crate::ports::{Mode, PermissionMode};
-use crate::sync::lock;
 
 /// A [`Mode`] that keeps how it was changed.
 ///

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
+
 use crate::future::BoxFuture;
 use crate::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use crate::sync::lock;
 
 /// A [`Processes`] that answers from a list and keeps what it was asked. At the end of the list nothing can be
 /// started.

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use haft_scheduler::sync::lock;
 use tokio::sync::Notify;
-
-use crate::sync::lock;
 
 /// What happened and was not looked at yet.
 pub(super) struct Queue<T> {

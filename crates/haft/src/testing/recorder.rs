@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
 use serde_json::Value;
 
 use crate::future::BoxFuture;
 use crate::ports::{Intent, RecordError, Recorder};
 use crate::result::ToolResult;
-use crate::sync::lock;
 
 /// A [`Recorder`] that keeps intents and results in order, and refuses when it is told to.
 ///

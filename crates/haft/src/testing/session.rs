@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
+
 use crate::ports::{CronState, Crons, Grants, NewCron, Setting, SettingsView};
-use crate::sync::lock;
 
 /// Planned prompts that never fire: each is due at its own expression.
 ///

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
+
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
 use crate::ports::{AgentRequest, SubAgents};
-use crate::sync::lock;
 
 /// A [`SubAgents`] that answers from a list and keeps what it was asked. At the end of the list every request fails.
 ///

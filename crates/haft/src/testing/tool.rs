@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haft_scheduler::sync::lock;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
@@ -13,7 +14,6 @@ use crate::context::Context;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
-use crate::sync::lock;
 use crate::tool::{AnyTool, DynamicTool, IntoTools, dynamic_tool};
 
 /// The body of a [`ScriptedTool`].

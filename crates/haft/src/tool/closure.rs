@@ -8,12 +8,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_scheduler::Interrupt;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::erased::{AnyTool, BadTool, Body, IntoTools, Invocation};
-use super::{Breaker, Exposure, GuardDenied, Interrupt, Opinion, Retry, SiblingPolicy, Timeout, ToolSpec};
+use super::{Breaker, Exposure, GuardDenied, Opinion, Retry, SiblingPolicy, Timeout, ToolSpec};
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
 use crate::effects::Effects;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft_scheduler::Interrupt;
 use serde_json::Value;
 
 use super::breaker::Breaker;
@@ -315,16 +316,6 @@ impl Retry {
     pub fn up_to(attempts: u32) -> Retry {
         Retry { attempts: attempts.clamp(1, limits::ATTEMPTS_MAX), pause: Duration::from_millis(200) }
     }
-}
-
-/// What an interrupt by the user does to a running call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Interrupt {
-    /// The call goes on to its end, and the user's message waits.
-    #[default]
-    Block,
-    /// The call is stopped and its result dropped.
-    Cancel,
 }
 
 /// What a failing call does to the calls that run beside it.

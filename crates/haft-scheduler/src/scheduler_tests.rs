@@ -4,11 +4,15 @@
 //! every call with every other, what the step must be; the scheduler, which never compares that much, has to agree.
 //! So each test here checks the whole machine after every event, whatever else it looks at.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use super::*;
-use crate::effects::Effects;
-use crate::effects::resolved::Resolved;
+use crate::{ConflictKeys, ConflictRule, Footprint, PathKey, Scheduler, SchedulerLimits, SchedulerStep};
+
+const PREPARING_MAX: usize = 32;
+
+fn limits(running: usize) -> SchedulerLimits {
+    SchedulerLimits { running, preparing: PREPARING_MAX }
+}
 
 #[path = "scheduler_model_tests.rs"]
 mod model;
@@ -71,23 +75,20 @@ impl Foot {
             || clash(&self.state, &other.state, &|a, b| a == b)
     }
 
-    /// The same as the scheduler gets it: through a declaration, as everywhere else.
+    /// The same as the scheduler gets it.
     fn footprint(&self, rule: ConflictRule) -> Footprint {
         if rule == ConflictRule::Classes {
-            return Footprint { safe: self.is_safe(), touch: None };
+            return Footprint { safe: self.is_safe(), keys: None };
         }
-        let mut effects = if self.everything { Effects::unknown() } else { Effects::none() };
+        let mut keys = ConflictKeys { exclusive: self.everything, ..ConflictKeys::default() };
         for (place, changed) in &self.places {
-            let path = format!("/no-such-folder-of-haft/{place}");
-            effects = effects.and(if *changed { Effects::writes(path) } else { Effects::reads(path) });
+            let path = PathKey { names: vec![format!("/{place}").into()], file: None };
+            (if *changed { &mut keys.changes } else { &mut keys.reads }).paths.push(path);
         }
         for (name, changed) in &self.state {
-            let name = name.clone();
-            let state = if *changed { Effects::writes_state(name) } else { Effects::reads_state(name) };
-            effects = effects.and(state);
+            (if *changed { &mut keys.changes } else { &mut keys.reads }).resources.push(name.clone());
         }
-        let resolved = Resolved::resolve(Arc::new(effects), "/".as_ref());
-        Footprint { safe: self.is_safe(), touch: Some(Box::new(Touch::of(&resolved, 1, false))) }
+        Footprint { safe: self.is_safe(), keys: Some(Box::new(keys)) }
     }
 }
 
@@ -129,7 +130,7 @@ struct Machine {
 
 impl Machine {
     fn new(rule: ConflictRule, cap: usize) -> Machine {
-        let scheduler = Scheduler::new(rule, cap);
+        let scheduler = Scheduler::new(rule, limits(cap));
         Machine { scheduler, rule, cap, complete: false, calls: Vec::new(), limits: BTreeMap::new() }
     }
 
@@ -203,16 +204,16 @@ impl Machine {
     }
 
     /// What the next step has to be.
-    fn expected(&self) -> Option<Step> {
+    fn expected(&self) -> Option<SchedulerStep> {
         if self.all(At::Running).len() < self.cap
             && let Some(call) = self.all(At::Ready).into_iter().find(|call| self.has_room(*call))
         {
-            return Some(Step::Run(call));
+            return Some(SchedulerStep::Run(call));
         }
-        if self.all(At::Preparing).len() >= limits::PREPARING_MAX {
+        if self.all(At::Preparing).len() >= PREPARING_MAX {
             return None;
         }
-        self.all(At::Pushed).into_iter().find(|call| self.may_begin(*call)).map(Step::Prepare)
+        self.all(At::Pushed).into_iter().find(|call| self.may_begin(*call)).map(SchedulerStep::Prepare)
     }
 
     fn start(&mut self, call: usize) {
@@ -234,8 +235,8 @@ impl Machine {
             let (expected, step) = (self.expected(), self.scheduler.step());
             assert_eq!(step, expected, "{}", self.shows());
             match step {
-                Some(Step::Run(call)) => self.start(call),
-                Some(Step::Prepare(call)) => self.calls[call].at = At::Preparing,
+                Some(SchedulerStep::Run(call)) => self.start(call),
+                Some(SchedulerStep::Prepare(call)) => self.calls[call].at = At::Preparing,
                 None => break,
             }
             self.audit();
@@ -246,7 +247,7 @@ impl Machine {
         self.calls[call].doubtful = false;
         let earlier = self.all(At::Ready).into_iter().any(|ready| ready < call && self.has_room(ready));
         let at_once = !earlier && self.all(At::Running).len() < self.cap && self.has_room(call);
-        assert_eq!(self.scheduler.authorized(call), at_once, "{call} in {}", self.shows());
+        assert_eq!(self.scheduler.authorize(call), at_once, "{call} in {}", self.shows());
         if at_once {
             self.start(call);
         } else {
@@ -256,7 +257,7 @@ impl Machine {
     }
 
     fn ask(&mut self, call: usize) {
-        self.scheduler.asking(call);
+        self.scheduler.begin_asking(call);
         self.calls[call].at = At::Asking;
         self.calls[call].doubtful = false;
         self.audit();
@@ -278,7 +279,7 @@ impl Machine {
 
     fn finish(&mut self, call: usize) {
         assert_eq!(self.scheduler.was_concurrent(call), self.calls[call].was_concurrent, "{call}");
-        self.scheduler.finished(call);
+        self.scheduler.finish(call);
         let alone = self.rule == ConflictRule::Effects && self.calls[call].foot.everything;
         if alone && self.calls[call].at == At::Running {
             self.calls.iter_mut().for_each(|call| call.doubtful = true);
@@ -492,8 +493,8 @@ fn a_tool_with_a_limit_holds_back_only_itself() {
     // A limit of nothing would never finish.
     let mut machine = Machine::new(ConflictRule::Classes, 4);
     machine.scheduler.push(Foot::default().footprint(ConflictRule::Classes), 3, Some(0));
-    assert_eq!(machine.scheduler.step(), Some(Step::Prepare(0)));
-    assert!(machine.scheduler.authorized(0));
+    assert_eq!(machine.scheduler.step(), Some(SchedulerStep::Prepare(0)));
+    assert!(machine.scheduler.authorize(0));
 }
 
 #[test]
@@ -572,30 +573,30 @@ fn a_call_that_asks_holds_nothing_but_its_conflicts() {
 #[test]
 fn thousands_that_ask_starve_nobody() {
     for rule in [ConflictRule::Classes, ConflictRule::Effects] {
-        let mut scheduler = Scheduler::new(rule, 1);
+        let mut scheduler = Scheduler::new(rule, limits(1));
         let safe = || Foot::parse("rs(a)").footprint(rule);
         for _ in 0..5_000 {
             scheduler.push(safe(), 1, None);
         }
         let mut asked = 0;
         while let Some(step) = scheduler.step() {
-            let Step::Prepare(call) = step else { panic!("{step:?}") };
-            scheduler.asking(call);
+            let SchedulerStep::Prepare(call) = step else { panic!("{step:?}") };
+            scheduler.begin_asking(call);
             asked += 1;
         }
         assert_eq!(asked, 5_000, "none of them is held back by the others");
         let last = scheduler.push(safe(), 1, None);
-        assert_eq!(scheduler.step(), Some(Step::Prepare(last)));
-        assert!(scheduler.authorized(last), "the only slot is free");
-        scheduler.finished(last);
+        assert_eq!(scheduler.step(), Some(SchedulerStep::Prepare(last)));
+        assert!(scheduler.authorize(last), "the only slot is free");
+        scheduler.finish(last);
         // They all say yes at once: one slot, so in order.
         for call in (0..5_000).rev() {
-            scheduler.authorized(call);
+            scheduler.authorize(call);
         }
-        scheduler.finished(4_999);
+        scheduler.finish(4_999);
         for call in 0..4_999 {
-            assert_eq!(scheduler.step(), Some(Step::Run(call)));
-            scheduler.finished(call);
+            assert_eq!(scheduler.step(), Some(SchedulerStep::Run(call)));
+            scheduler.finish(call);
         }
         assert_eq!(scheduler.step(), None);
         assert_eq!((scheduler.asking, scheduler.preparing, scheduler.running.len()), (0, 0, 0));
@@ -604,13 +605,13 @@ fn thousands_that_ask_starve_nobody() {
 
 #[test]
 fn not_too_many_are_prepared_at_once() {
-    let mut machine = Machine::with(ConflictRule::Classes, 2, &"R ".repeat(limits::PREPARING_MAX + 5));
+    let mut machine = Machine::with(ConflictRule::Classes, 2, &"R ".repeat(PREPARING_MAX + 5));
     machine.pump();
-    assert_eq!(machine.all(At::Preparing).len(), limits::PREPARING_MAX);
+    assert_eq!(machine.all(At::Preparing).len(), PREPARING_MAX);
     machine.ask(3);
     machine.authorize(4);
     machine.pump();
-    assert_eq!(machine.all(At::Preparing).len(), limits::PREPARING_MAX, "two more in their places");
+    assert_eq!(machine.all(At::Preparing).len(), PREPARING_MAX, "two more in their places");
     assert_eq!(machine.all(At::Pushed).len(), 3);
 }
 
@@ -816,9 +817,9 @@ fn what_comes_after_the_end_changes_nothing() {
         let mut machine = Machine::with(rule, 1, "r(a) r(b)");
         machine.pump();
         machine.finish(0);
-        assert!(!machine.scheduler.authorized(0), "no slot for the dead");
+        assert!(!machine.scheduler.authorize(0), "no slot for the dead");
         assert!(machine.scheduler.reconsider(0, Foot::parse("w(a)").footprint(rule)));
-        machine.scheduler.asking(0);
+        machine.scheduler.begin_asking(0);
         machine.audit();
         machine.settle();
         assert_eq!(machine.shows(), "dr");

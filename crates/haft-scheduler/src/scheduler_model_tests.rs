@@ -252,9 +252,9 @@ fn survives((rule, cap, events): (ConflictRule, usize, Vec<Event>)) {
             Event::Late(index, what) => {
                 if let Some(call) = pick(machine.all(At::Done), index) {
                     match what {
-                        0 => assert!(!machine.scheduler.authorized(call)),
-                        1 => machine.scheduler.asking(call),
-                        2 => machine.scheduler.finished(call),
+                        0 => assert!(!machine.scheduler.authorize(call)),
+                        1 => machine.scheduler.begin_asking(call),
+                        2 => machine.scheduler.finish(call),
                         _ => assert!(machine.scheduler.reconsider(call, Foot::default().footprint(rule))),
                     }
                     machine.audit();
@@ -293,23 +293,23 @@ struct Drive {
 
 impl Drive {
     fn new(rule: ConflictRule) -> Drive {
-        Drive { scheduler: Scheduler::new(rule, 10), running: Default::default(), asking: Vec::new() }
+        Drive { scheduler: Scheduler::new(rule, limits(10)), running: Default::default(), asking: Vec::new() }
     }
 
     /// Takes all steps; `asks` says which calls ask before they run.
     fn go(&mut self, asks: &dyn Fn(usize) -> bool) {
         while let Some(step) = self.scheduler.step() {
             match step {
-                Step::Prepare(call) if asks(call) => {
-                    self.scheduler.asking(call);
+                SchedulerStep::Prepare(call) if asks(call) => {
+                    self.scheduler.begin_asking(call);
                     self.asking.push(call);
                 }
-                Step::Prepare(call) => {
-                    if self.scheduler.authorized(call) {
+                SchedulerStep::Prepare(call) => {
+                    if self.scheduler.authorize(call) {
                         self.running.push_back(call);
                     }
                 }
-                Step::Run(call) => self.running.push_back(call),
+                SchedulerStep::Run(call) => self.running.push_back(call),
             }
         }
     }
@@ -320,10 +320,10 @@ impl Drive {
         loop {
             self.go(asks);
             if let Some(call) = self.running.pop_front() {
-                self.scheduler.finished(call);
+                self.scheduler.finish(call);
                 ended += 1;
             } else if let Some(call) = self.asking.pop() {
-                if self.scheduler.authorized(call) {
+                if self.scheduler.authorize(call) {
                     self.running.push_back(call);
                 }
             } else {

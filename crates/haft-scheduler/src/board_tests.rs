@@ -1,16 +1,18 @@
-//! What the board promises, one thread at a time; the races are in `board_shuttle_tests.rs`.
+//! What the board promises, one thread at a time; the races are in `tests/model`.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Context, Poll, Wake, Waker};
 
-use super::*;
+use crate::{CallBoard, Cancel, Cause, ConflictRule, Footprint, Interrupt, NewCall, SchedulerLimits};
 
 type Said = (usize, &'static str);
 
 /// A board whose jobs are their own numbers.
-fn board(cap: usize, calls: &str) -> Board<usize, Said> {
-    let board = Board::new(ConflictRule::Classes, cap);
+fn board(cap: usize, calls: &str) -> CallBoard<usize, Said> {
+    let board = CallBoard::new(ConflictRule::Classes, SchedulerLimits { running: cap, preparing: 32 });
     for (call, word) in calls.split_whitespace().enumerate() {
         push(&board, call, word);
     }
@@ -18,17 +20,17 @@ fn board(cap: usize, calls: &str) -> Board<usize, Said> {
 }
 
 /// `R` is safe, `W` isn't; `!` after it lets an interrupt cancel it.
-fn push(board: &Board<usize, Said>, job: usize, word: &str) {
+fn push(board: &CallBoard<usize, Said>, job: usize, word: &str) {
     let interrupt = if word.ends_with('!') { Interrupt::Cancel } else { Interrupt::Block };
-    let footprint = Footprint { safe: word.starts_with('R'), touch: None };
-    assert_eq!(board.push(job, footprint, 1, None, interrupt), job);
+    let footprint = Footprint { safe: word.starts_with('R'), keys: None };
+    assert_eq!(board.push(NewCall { job, footprint, tool: 1, limit: None, interrupt }), job);
 }
 
-fn begun(board: &Board<usize, Said>, root: &Cancel) -> Vec<(usize, Cancel)> {
-    board.pump(|| root.child()).into_iter().map(|(begin, cancel)| (begin.job, cancel)).collect()
+fn begun(board: &CallBoard<usize, Said>, root: &Cancel) -> Vec<(usize, Cancel)> {
+    board.start_all(|| root.child()).into_iter().map(|(begin, cancel)| (begin.job, cancel)).collect()
 }
 
-fn finish(board: &Board<usize, Said>, call: usize, words: &'static str) -> Result<(), Said> {
+fn finish(board: &CallBoard<usize, Said>, call: usize, words: &'static str) -> Result<(), Said> {
     board.finish(call, (call, words), |done, _| done).map(drop)
 }
 
@@ -94,12 +96,12 @@ fn stopping_refuses_what_has_not_begun_and_cancels_what_may_be() {
         let cancels: Vec<Cancel> = begun(&board, &root).into_iter().map(|(_, cancel)| cancel).collect();
         assert_eq!(cancels.len(), 4);
         // 0 and 1 run, 2 has a slot and waits for something else, 3 has to wait for a slot.
-        assert!(board.authorized(0) && board.authorized(1));
-        assert!(board.authorized(2));
-        assert!(!board.authorized(3));
-        assert_eq!((board.runs(0), board.runs(1)), (None, None));
+        assert!(board.authorize(0) && board.authorize(1));
+        assert!(board.authorize(2));
+        assert!(!board.authorize(3));
+        assert_eq!((board.mark_running(0), board.mark_running(1)), (None, None));
         board.stop(Cause::User, force, |_, job| (job, "refused"));
-        assert_eq!(board.runs(2), Some(Cause::User), "it comes too late");
+        assert_eq!(board.mark_running(2), Some(Cause::User), "it comes too late");
         let expected =
             [force.then_some(Cause::User), Some(Cause::User), Some(Cause::User), Some(Cause::User)];
         assert_eq!(cancels.iter().map(Cancel::cause).collect::<Vec<_>>(), expected);
@@ -117,7 +119,7 @@ fn stopping_refuses_what_has_not_begun_and_cancels_what_may_be() {
 fn what_arrives_after_the_stop_is_cancelled_as_it_begins() {
     let (board, root) = (board(10, "R"), Cancel::new());
     begun(&board, &root);
-    assert!(board.authorized(0));
+    assert!(board.authorize(0));
     board.stop(Cause::User, false, |_, job| (job, "refused"));
     board.stop(Cause::Shutdown, false, |_, job| (job, "refused"));
     push(&board, 1, "R");
@@ -149,8 +151,8 @@ fn siblings_are_those_that_have_begun() {
 fn a_call_waits_for_its_slot_and_is_woken_for_it() {
     let (board, root, woken) = (board(1, "R R"), Cancel::new(), count());
     begun(&board, &root);
-    assert!(board.authorized(0));
-    assert!(!board.authorized(1));
+    assert!(board.authorize(0));
+    assert!(!board.authorize(1));
     {
         let mut wait = Box::pin(board.wait(1));
         assert_eq!(poll(&mut wait, &woken), None);
@@ -160,7 +162,8 @@ fn a_call_waits_for_its_slot_and_is_woken_for_it() {
         begun(&board, &root);
         assert_eq!((poll(&mut wait, &woken), woken.0.load(Ordering::Relaxed)), (Some(()), 1));
     }
-    let interrupted = |board: &Board<usize, Said>| board.stop(Cause::User, false, |_, job| (job, "refused"));
+    let interrupted =
+        |board: &CallBoard<usize, Said>| board.stop(Cause::User, false, |_, job| (job, "refused"));
     interrupted(&board);
     finish(&board, 1, "own").unwrap();
 }
@@ -170,7 +173,7 @@ fn what_ran_beside_others_is_told_so() {
     let (board, root) = (board(10, "R R W"), Cancel::new());
     board.complete();
     begun(&board, &root);
-    assert!(board.authorized(0) && board.authorized(1));
+    assert!(board.authorize(0) && board.authorize(1));
     let mut seen = Vec::new();
     for call in [0, 1] {
         board
@@ -181,7 +184,7 @@ fn what_ran_beside_others_is_told_so() {
             .unwrap();
     }
     begun(&board, &root);
-    assert!(board.authorized(2));
+    assert!(board.authorize(2));
     board
         .finish(2, (2, ""), |done, beside| {
             seen.push(beside);
@@ -196,8 +199,8 @@ fn what_ran_beside_others_is_told_so() {
 fn ended_calls_leave_nothing_in_the_tree() {
     let (board, root) = (board(10, "R R W"), Cancel::new());
     drop(begun(&board, &root));
-    assert_eq!(root.children(), 2, "the board keeps them while they are not done");
+    assert_eq!(root.child_count(), 2, "the board keeps them while they are not done");
     finish(&board, 0, "own").unwrap();
     finish(&board, 1, "own").unwrap();
-    assert_eq!(root.children(), 0);
+    assert_eq!(root.child_count(), 0);
 }

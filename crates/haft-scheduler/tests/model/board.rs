@@ -1,6 +1,6 @@
 //! The races of a turn on the real board, the real cancellation and the real scheduler.
 //!
-//! A small turn is played by threads that do what `turn.rs` does, in its order: calls arrive while others run, each
+//! A small turn is played by threads that do what `dispatch/turn.rs` of `haft` does, in its order: calls arrive while others run, each
 //! call is driven by a thread of its own, and at the same time somebody interrupts, a call is answered by a third
 //! party, siblings are stopped, the session ends. Shuttle chooses who goes next at every lock, wake-up and atomic; it
 //! says so if everybody waits. What has to hold:
@@ -12,15 +12,17 @@
 //! - everything that was begun is reached by the stop, and nothing is left in the tree of cancellations;
 //! - no foreign code under the lock: jobs and wakers look at the board when they are dropped or called.
 
+use std::pin::Pin;
 use std::sync::Mutex as Plain;
-use std::task::Wake;
+use std::task::{Context, Wake, Waker};
 
 use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::{check_pct, check_random, thread};
 
-use super::*;
-use crate::pipeline::execute::until_cancelled;
+use crate::board::{CallBoard, NewCall, StartedCall};
+use crate::cancel::{Cancel, Cause, until_cancelled};
+use crate::scheduler::{ConflictRule, Footprint, Interrupt, SchedulerLimits};
 use crate::sync::{Arc, Weak, explore};
 
 /// Who said what about a call.
@@ -67,7 +69,7 @@ impl Drop for Job {
 }
 
 struct Turn {
-    board: Board<Job, Said>,
+    board: CallBoard<Job, Said>,
     session: Cancel,
     cap: usize,
     books: Plain<Books>,
@@ -85,7 +87,7 @@ struct Books {
 
 impl Turn {
     fn new(cap: usize) -> Arc<Turn> {
-        let board = Board::new(ConflictRule::Classes, cap);
+        let board = new_board(cap);
         Arc::new(Turn { board, session: Cancel::new(), cap, books: Plain::default() })
     }
 
@@ -99,14 +101,14 @@ impl Turn {
             books.accepted.len() - 1
         });
         let job = Job { call, plan, turn: Arc::downgrade(self) };
-        let footprint = Footprint { safe: plan.safe, touch: None };
+        let footprint = Footprint { safe: plan.safe, keys: None };
         let interrupt = if plan.interruptible { Interrupt::Cancel } else { Interrupt::Block };
-        assert_eq!(self.board.push(job, footprint, 1, None, interrupt), call);
+        assert_eq!(self.board.push(NewCall { job, footprint, tool: 1, limit: None, interrupt }), call);
         call
     }
 
     fn go(self: &Arc<Turn>) {
-        for (Begin { call, job, .. }, cancel) in self.board.pump(|| self.session.child()) {
+        for (StartedCall { call, job, .. }, cancel) in self.board.start_all(|| self.session.child()) {
             let (turn, plan) = (self.clone(), job.plan);
             drop(job);
             self.books(|books| books.began.push((call, cancel.clone())));
@@ -130,15 +132,15 @@ impl Turn {
     async fn lead(self: &Arc<Turn>, call: usize, plan: Plan, cancel: &Cancel) -> Result<(), Cause> {
         until_cancelled(cancel, std::future::ready(())).await?;
         if plan.asks {
-            self.board.asking(call);
+            self.board.begin_asking(call);
             self.go();
             thread::yield_now();
         }
-        if plan.turns && !self.board.reconsider(call, Footprint { safe: !plan.safe, touch: None }) {
+        if plan.turns && !self.board.reconsider(call, Footprint { safe: !plan.safe, keys: None }) {
             self.go();
             until_cancelled(cancel, self.board.wait(call)).await?;
         }
-        if !self.board.authorized(call) {
+        if !self.board.authorize(call) {
             self.go();
             until_cancelled(cancel, self.board.wait(call)).await?;
         }
@@ -170,7 +172,7 @@ impl Turn {
             if claimed {
                 accept();
                 thread::yield_now();
-                self.board.give(call, said);
+                self.board.deliver(call, said);
             }
             return claimed;
         }
@@ -221,9 +223,19 @@ impl Turn {
             assert!(books.running.is_empty());
             books.began.clear();
         });
-        assert_eq!(self.session.children(), 0, "ended calls are forgotten");
+        assert_eq!(self.session.child_count(), 0, "ended calls are forgotten");
         assert_eq!(Arc::strong_count(&self), 1, "nobody holds on to the turn");
     }
+}
+
+fn new_board<Job, Done>(running: usize) -> CallBoard<Job, Done> {
+    CallBoard::new(ConflictRule::Classes, SchedulerLimits { running, preparing: 32 })
+}
+
+/// Adds a safe call that an interrupt spares.
+fn push_safe<Done>(board: &CallBoard<(), Done>) {
+    let footprint = Footprint { safe: true, keys: None };
+    board.push(NewCall { job: (), footprint, tool: 1, limit: None, interrupt: Interrupt::Block });
 }
 
 fn random_plan() -> Plan {
@@ -325,9 +337,9 @@ fn a_stopped_turn_stays_stopped() {
 #[test]
 fn the_first_result_counts() {
     let body = || {
-        let board: Arc<Board<(), &str>> = Arc::new(Board::new(ConflictRule::Classes, 1));
-        board.push((), Footprint { safe: true, touch: None }, 1, None, Interrupt::Block);
-        board.pump(Cancel::new);
+        let board: Arc<CallBoard<(), &str>> = Arc::new(new_board(1));
+        push_safe(&board);
+        board.start_all(Cancel::new);
         let other = {
             let board = board.clone();
             thread::spawn(move || board.finish(0, "other", |said, _| said).map(drop))
@@ -351,25 +363,25 @@ fn the_first_result_counts() {
 #[test]
 fn a_freed_slot_wakes_the_next() {
     let body = || {
-        let board: Arc<Board<(), ()>> = Arc::new(Board::new(ConflictRule::Classes, 1));
+        let board: Arc<CallBoard<(), ()>> = Arc::new(new_board(1));
         for _ in 0..2 {
-            board.push((), Footprint { safe: true, touch: None }, 1, None, Interrupt::Block);
+            push_safe(&board);
         }
-        let cancels = board.pump(Cancel::new);
-        assert!(board.authorized(0));
+        let cancels = board.start_all(Cancel::new);
+        assert!(board.authorize(0));
         let next = {
             let board = board.clone();
             thread::spawn(move || {
-                if !board.authorized(1) {
-                    board.pump(Cancel::new);
+                if !board.authorize(1) {
+                    board.start_all(Cancel::new);
                     block_on(board.wait(1));
                 }
                 board.finish(1, (), |done, _| done).unwrap();
-                board.pump(Cancel::new);
+                board.start_all(Cancel::new);
             })
         };
         board.finish(0, (), |done, _| done).unwrap();
-        board.pump(Cancel::new);
+        board.start_all(Cancel::new);
         assert_eq!(block_on(board.results()).len(), 2);
         next.join().unwrap();
         drop(cancels);
@@ -411,7 +423,7 @@ fn calls_that_turn_out_unsafe_take_their_turns() {
 }
 
 /// A waker that looks at the board, as a foreign executor's may: called under the lock it would never return.
-struct Curious(Arc<Board<(), ()>>);
+struct Curious(Arc<CallBoard<(), ()>>);
 
 impl Wake for Curious {
     fn wake(self: Arc<Curious>) {
@@ -428,14 +440,14 @@ impl Drop for Curious {
 #[test]
 fn wakers_are_called_and_dropped_without_the_lock() {
     let body = || {
-        let board: Arc<Board<(), ()>> = Arc::new(Board::new(ConflictRule::Classes, 1));
+        let board: Arc<CallBoard<(), ()>> = Arc::new(new_board(1));
         for _ in 0..2 {
-            board.push((), Footprint { safe: true, touch: None }, 1, None, Interrupt::Block);
+            push_safe(&board);
         }
         let session = Cancel::new();
         let cancels: Vec<Cancel> =
-            board.pump(|| session.child()).into_iter().map(|(_, cancel)| cancel).collect();
-        assert!(board.authorized(0) && !board.authorized(1));
+            board.start_all(|| session.child()).into_iter().map(|(_, cancel)| cancel).collect();
+        assert!(board.authorize(0) && !board.authorize(1));
         let poll = |future: Pin<&mut dyn Future<Output = ()>>| {
             let waker = Waker::from(std::sync::Arc::new(Curious(board.clone())));
             let _ = future.poll(&mut Context::from_waker(&waker));
@@ -455,7 +467,7 @@ fn wakers_are_called_and_dropped_without_the_lock() {
         }
         board.stop(Cause::User, true, |_, ()| ());
         board.finish(0, (), |done, _| done).unwrap();
-        board.pump(|| session.child());
+        board.start_all(|| session.child());
         board.finish(1, (), |done, _| done).unwrap();
     };
     check_random(body, 20);

@@ -1,0 +1,195 @@
+//! An index of conflict keys, so that a call need not be compared with every other call.
+//!
+//! For each path, file and resource the index knows which calls read it and which change it, and for each directory
+//! which of them do so anywhere beneath it. Finding the nearest earlier call that conflicts takes as many lookups as the
+//! paths of the call have components, however many calls there are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use crate::conflict::{ConflictKeys, FileKey, KeySet, PathKey};
+
+/// The keys of the unfinished calls of a turn.
+#[derive(Default)]
+pub struct ConflictIndex {
+    /// Calls that conflict with every other call.
+    exclusive: BTreeSet<u32>,
+    /// The others, by the number that synchronizes them: within one such group nothing conflicts.
+    groups: HashMap<Option<u64>, KeyGroup>,
+}
+
+#[derive(Default)]
+struct KeyGroup {
+    paths: HashMap<PathBuf, PathUsers>,
+    files: HashMap<FileKey, KeyUsers>,
+    resources: HashMap<String, KeyUsers>,
+}
+
+#[derive(Default)]
+struct PathUsers {
+    exact: KeyUsers,
+    /// Calls that use this path or one below it.
+    beneath: KeyUsers,
+}
+
+#[derive(Default)]
+struct KeyUsers {
+    readers: BTreeSet<u32>,
+    changers: BTreeSet<u32>,
+}
+
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Change,
+}
+
+#[derive(Clone, Copy)]
+enum IndexUpdate {
+    Insert(u32),
+    Remove(u32),
+}
+
+impl ConflictIndex {
+    /// Adds a call. `None` conflicts with everything.
+    pub fn insert(&mut self, call: u32, keys: Option<&ConflictKeys>) {
+        self.update(IndexUpdate::Insert(call), keys);
+    }
+
+    /// Removes a call, given the keys that it was inserted with.
+    pub fn remove(&mut self, call: u32, keys: Option<&ConflictKeys>) {
+        self.update(IndexUpdate::Remove(call), keys);
+    }
+
+    /// Returns the nearest earlier call that conflicts, and how many lookups that took.
+    ///
+    /// The keys of an exclusive call conflict with whichever call is nearest; the caller knows that one.
+    pub fn nearest_conflict(&self, call: u32, keys: &ConflictKeys) -> (Option<u32>, usize) {
+        let mut search = NearestSearch { call, nearest: nearest_before(&self.exclusive, call), lookups: 1 };
+        for (synchronized_by, group) in &self.groups {
+            if synchronized_by.is_none() || *synchronized_by != keys.synchronized_by {
+                group.search(&keys.reads, Access::Read, &mut search);
+                group.search(&keys.changes, Access::Change, &mut search);
+            }
+        }
+        (search.nearest, search.lookups)
+    }
+
+    /// Returns whether the index holds no call.
+    pub fn is_empty(&self) -> bool {
+        self.exclusive.is_empty() && self.groups.values().all(KeyGroup::is_empty)
+    }
+
+    fn update(&mut self, update: IndexUpdate, keys: Option<&ConflictKeys>) {
+        let Some(keys) = keys.filter(|keys| !keys.exclusive) else {
+            return update.apply_to(&mut self.exclusive);
+        };
+        let group = self.groups.entry(keys.synchronized_by).or_default();
+        group.update(update, &keys.reads, Access::Read);
+        group.update(update, &keys.changes, Access::Change);
+    }
+}
+
+impl KeyGroup {
+    fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.files.is_empty() && self.resources.is_empty()
+    }
+
+    fn update(&mut self, update: IndexUpdate, keys: &KeySet, access: Access) {
+        keys.paths.iter().for_each(|path| self.update_path(update, path, access));
+        for name in &keys.resources {
+            self.resources.entry(name.clone()).or_default().update(update, access);
+            remove_if(&mut self.resources, name, KeyUsers::is_empty);
+        }
+    }
+
+    fn update_path(&mut self, update: IndexUpdate, path: &PathKey, access: Access) {
+        if let Some(file) = path.file {
+            self.files.entry(file).or_default().update(update, access);
+            remove_if(&mut self.files, &file, KeyUsers::is_empty);
+        }
+        for name in &path.names {
+            for (height, directory) in name.ancestors().enumerate() {
+                if !self.paths.contains_key(directory) {
+                    self.paths.insert(directory.to_path_buf(), PathUsers::default());
+                }
+                let Some(users) = self.paths.get_mut(directory) else { continue };
+                if height == 0 {
+                    users.exact.update(update, access);
+                }
+                users.beneath.update(update, access);
+                if users.beneath.is_empty() {
+                    self.paths.remove(directory);
+                }
+            }
+        }
+    }
+
+    fn search(&self, keys: &KeySet, access: Access, search: &mut NearestSearch) {
+        for path in &keys.paths {
+            search.visit(path.file.and_then(|file| self.files.get(&file)), access);
+            for name in &path.names {
+                for (height, directory) in name.ancestors().enumerate() {
+                    let users = self.paths.get(directory);
+                    search.visit(
+                        users.map(|users| if height == 0 { &users.beneath } else { &users.exact }),
+                        access,
+                    );
+                }
+            }
+        }
+        for name in &keys.resources {
+            search.visit(self.resources.get(name), access);
+        }
+    }
+}
+
+impl KeyUsers {
+    fn update(&mut self, update: IndexUpdate, access: Access) {
+        update.apply_to(match access {
+            Access::Read => &mut self.readers,
+            Access::Change => &mut self.changers,
+        });
+    }
+
+    fn is_empty(&self) -> bool {
+        self.readers.is_empty() && self.changers.is_empty()
+    }
+}
+
+impl IndexUpdate {
+    fn apply_to(self, calls: &mut BTreeSet<u32>) {
+        match self {
+            IndexUpdate::Insert(call) => calls.insert(call),
+            IndexUpdate::Remove(call) => calls.remove(&call),
+        };
+    }
+}
+
+/// The nearest conflict found so far.
+struct NearestSearch {
+    call: u32,
+    nearest: Option<u32>,
+    lookups: usize,
+}
+
+impl NearestSearch {
+    fn visit(&mut self, users: Option<&KeyUsers>, access: Access) {
+        self.lookups += 1;
+        let Some(users) = users else { return };
+        self.nearest = self.nearest.max(nearest_before(&users.changers, self.call));
+        if matches!(access, Access::Change) {
+            self.nearest = self.nearest.max(nearest_before(&users.readers, self.call));
+        }
+    }
+}
+
+fn nearest_before(calls: &BTreeSet<u32>, call: u32) -> Option<u32> {
+    calls.range(..call).next_back().copied()
+}
+
+fn remove_if<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: &K, is_unused: impl Fn(&V) -> bool) {
+    if map.get(key).is_some_and(is_unused) {
+        map.remove(key);
+    }
+}

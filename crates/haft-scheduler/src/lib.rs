@@ -1,0 +1,61 @@
+//! Decides which calls of a turn run at the same time.
+//!
+//! This crate is the part of `haft` whose races are model-checked. It knows call numbers, conflict keys and
+//! cancellation; it knows no tool, no runtime, no clock and no file system.
+//!
+//! - [`Scheduler`] is a pure state machine: events in, the next step out.
+//! - [`CallBoard`] is the one lock of a turn around it, with the results and the wakers.
+//! - [`Cancel`] is the tree of cancellations.
+//! - [`ConflictKeys`] say what a call touches; [`ConflictIndex`] finds the nearest earlier call that conflicts.
+//!
+//! # Example
+//!
+//! Three calls: two that may run together, and one that must run alone.
+//!
+//! ```
+//! use haft_scheduler::{ConflictRule, Footprint, Scheduler, SchedulerLimits, SchedulerStep::{Prepare, Run}};
+//!
+//! let limits = SchedulerLimits { running: 10, preparing: 64 };
+//! let mut scheduler = Scheduler::new(ConflictRule::Classes, limits);
+//! for safe in [true, true, false] {
+//!     scheduler.push(Footprint { safe, keys: None }, 1, None);
+//! }
+//! scheduler.complete();
+//!
+//! assert_eq!([scheduler.step(), scheduler.step()], [Some(Prepare(0)), Some(Prepare(1))]);
+//! assert_eq!(scheduler.step(), None, "the third call waits for the first two");
+//! for call in [0, 1] {
+//!     assert!(scheduler.authorize(call), "there is a free slot");
+//!     scheduler.finish(call);
+//! }
+//! assert_eq!(scheduler.step(), Some(Prepare(2)));
+//! ```
+//!
+//! # The model check
+//!
+//! `tests/model` compiles these sources a second time, with the locks of shuttle instead of those of the standard
+//! library, and explores interleavings. That is why every module takes its locks from `crate::sync`, and why unit tests
+//! are modules of this file.
+#![warn(missing_docs)]
+
+mod board;
+mod cancel;
+mod conflict;
+mod conflict_index;
+mod scheduler;
+pub mod sync;
+
+pub use board::{CallBoard, CollectResults, NewCall, StartedCall};
+pub use cancel::{Cancel, CancelledFuture, Cause, until_cancelled};
+pub use conflict::{ConflictKeys, FileKey, KeySet, PathKey};
+pub use conflict_index::ConflictIndex;
+pub use scheduler::{ConflictRule, Footprint, Interrupt, Scheduler, SchedulerLimits, SchedulerStep};
+
+#[cfg(test)]
+mod board_tests;
+#[cfg(test)]
+mod cancel_tests;
+#[cfg(test)]
+mod conflict_tests;
+#[cfg(test)]
+mod scheduler_tests;
