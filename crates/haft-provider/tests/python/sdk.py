@@ -3,7 +3,7 @@
 The test writes one JSON object to stdin: the server's base URLs, requests by wire, and recorded streams with what was
 made of them.
 """
-import collections.abc, json, os, sys, types, typing
+import collections.abc, functools, json, os, sys, types, typing
 import anthropic, anthropic.types, anthropic.types.beta, httpx2, openai, openai.types.chat, openai.types.responses
 from google import genai
 from google.genai import types as gemini
@@ -55,9 +55,15 @@ def lists(kind):
     return made[kind]
 
 
+@functools.cache
+def adapter_for(kind):
+    """One validator for each type: building one takes long."""
+    return TypeAdapter(lists(kind))
+
+
 def strict(kind, value, what):
     """Validates, and finds keys that the type doesn't know: dumping what was understood gives the same again."""
-    adapter = TypeAdapter(lists(kind))
+    adapter = adapter_for(kind)
     dumped = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True, by_alias=True)
     assert plain(dumped) == plain(value), f"{what}\nsent {json.dumps(value)[:1500]}\nread {json.dumps(dumped)[:1500]}"
 
