@@ -348,7 +348,7 @@ fn an_interrupt_ends_agents_and_says_how_far_they_came() {
     let began = Instant::now();
     while !room.path("work/sleeps.txt").exists() {
         assert!(began.elapsed() < Duration::from_secs(60), "the agent never began");
-        std::thread::yield_now();
+        crate::room::pause();
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -208,12 +208,27 @@ fn one_call_starts_a_browser_and_ends_it() {
     let ran = room.say(&["call", "BrowserNavigate", &input, "--allow", "BrowserNavigate"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     has(&format!("{}{}", ran.stdout, ran.stderr), &["net::ERR_CONNECTION_REFUSED", "nobody listens there"]);
-    // Without a sandbox this machine is the user's own.
+}
+
+/// Without a sandbox this machine is the user's own.
+#[test]
+fn without_a_sandbox_a_port_of_this_machine_needs_a_setting() {
+    if !is_there() {
+        return;
+    }
+    let room = Room::new();
+    let input = json!({"url": "http://localhost:4/"}).to_string();
     let ran = room.say(&["call", "BrowserNavigate", &input, "--allow", "BrowserNavigate", "--no-sandbox"]);
     has(
         &format!("{}{}", ran.stdout, ran.stderr),
         &["port 4 of this machine is opened by `localhost:4` in `sandbox.network.allowedDomains`"],
     );
+}
+
+#[test]
+fn a_host_without_a_rule_asks_and_a_missing_browser_is_named() {
+    let room = Room::new();
+    let input = json!({"url": "http://localhost:4/"}).to_string();
     let asks = room.say(&["check", "BrowserNavigate", &json!({"url": "https://example.com/"}).to_string()]);
     has(&asks.stdout, &["it reaches example.com", "--allow 'WebFetch(domain:example.com)'"]);
     let missing = {

@@ -100,7 +100,7 @@ fn jumps(room: &Room, library: &PathBuf, seconds: i64) {
     let until = Instant::now() + Duration::from_secs(60);
     while !room.path("work/here").exists() {
         assert!(Instant::now() < until, "{named}: it never came");
-        std::thread::yield_now();
+        crate::room::pause();
     }
     set(seconds);
     room.write("work/jumped", "");

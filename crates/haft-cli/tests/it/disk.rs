@@ -91,7 +91,7 @@ fn ended(mut strace: Command, trace: &Path, room: &str) -> Option<Output> {
                 return None;
             }
         }
-        std::thread::yield_now();
+        crate::room::pause();
     }
     Some(child.wait_with_output().unwrap())
 }

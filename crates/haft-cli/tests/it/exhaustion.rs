@@ -47,7 +47,7 @@ fn played(room: &Room, how: &[&str]) -> Option<usize> {
             child.kill().unwrap();
             panic!("{how:?}: it hangs");
         }
-        std::thread::yield_now();
+        crate::room::pause();
     }
     let output = child.wait_with_output().unwrap();
     let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -173,7 +173,7 @@ fn who_may_not_go_on_with_a_session_takes_nothing_from_it() {
     assert!(lines.any(|line| line.contains("\"tool_started\"")));
     // There, whenever its sandbox is made.
     while !room.path("work/begun").exists() {
-        std::thread::yield_now();
+        crate::room::pause();
     }
     let sessions: Value =
         serde_json::from_str(&room.say(&["sessions", "list", "--output", "json"]).stdout).unwrap();

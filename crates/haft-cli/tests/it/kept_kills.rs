@@ -194,7 +194,7 @@ fn trial(wire: Option<(&str, &Served)>, seed: u64) -> (usize, usize) {
 
 /// Nothing that a killed process had started is at work in this room. The kernel may need a moment for who just died.
 pub(crate) fn nobody_left(room: &Room, named: &str) {
-    let until = std::time::Instant::now() + Duration::from_secs(20);
+    let until = std::time::Instant::now() + Duration::from_secs(60);
     loop {
         let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let left: Vec<PathBuf> = processes
@@ -206,7 +206,7 @@ pub(crate) fn nobody_left(room: &Room, named: &str) {
             return;
         }
         assert!(std::time::Instant::now() < until, "{named}: {left:?}");
-        std::thread::yield_now();
+        crate::room::pause();
     }
 }
 
@@ -236,8 +236,8 @@ fn trials(seeds: std::ops::Range<u64>) -> (usize, usize) {
 
 #[test]
 fn sessions_killed_by_chance_go_on_in_every_wire() {
-    let (kills, _) = trials(0..24);
-    assert!(kills >= 8, "only {kills} were killed while they ran");
+    let (kills, _) = trials(0..12);
+    assert!(kills >= 4, "only {kills} were killed while they ran");
 }
 
 #[test]
@@ -371,33 +371,59 @@ fn swept(what: impl Fn(usize) -> Fault, step: usize, misses: usize) -> (usize, u
     (count, unknown)
 }
 
-#[test]
-fn states_of_the_journal_are_survived() {
+/// These faults happen, and each is survived.
+fn survives(faults: impl IntoIterator<Item = Fault>) {
+    for fault in faults {
+        assert!(injected(&fault).0, "{fault:?} is not reached");
+    }
+}
+
+/// Faults of these calls on the journal; with `strace` alone.
+fn survives_in_calls(faults: &[&str]) {
     if !has_strace() {
         eprintln!("skipped: there is no strace that may trace");
         return;
     }
-    // Lines that wait together are one write, so their count is another each time: five at least, as each of the three
-    // messages and each of their answers waits for what was before it.
-    let kills = swept(|at| Fault::Call(format!("write:signal=KILL:when={at}")), 3, 1).0;
-    let fails = swept(|at| Fault::Call(format!("write:error=ENOSPC:when={at}")), 3, 1).0;
-    assert!(kills >= 2 && fails >= 2, "{kills} kills, {fails} failures");
-    // Room for lines is made, and given back at the end.
-    for call in ["pwrite64", "ftruncate"] {
-        for what in ["signal=KILL", "error=ENOSPC"] {
-            let fault = Fault::Call(format!("{call}:{what}:when=1"));
-            assert!(injected(&fault).0, "{fault:?} is not reached");
-        }
-    }
+    survives(faults.iter().map(|inject| Fault::Call((*inject).to_owned())));
+}
+
+// Lines that wait together are one write, so their count is another each time: five at least, as each of the three
+// messages and each of their answers waits for what was before it.
+
+#[test]
+fn states_of_the_journal_are_survived() {
+    survives_in_calls(&["write:signal=KILL:when=1", "write:signal=KILL:when=3", "write:signal=KILL:when=5"]);
+}
+
+#[test]
+fn failed_writes_of_the_journal_are_survived() {
+    survives_in_calls(&[
+        "write:error=ENOSPC:when=1",
+        "write:error=ENOSPC:when=3",
+        "write:error=ENOSPC:when=5",
+    ]);
+}
+
+/// Room for lines is made, and given back at the end.
+#[test]
+fn faults_while_the_journal_changes_its_size_are_survived() {
+    survives_in_calls(&[
+        "pwrite64:signal=KILL:when=1",
+        "pwrite64:error=ENOSPC:when=1",
+        "ftruncate:signal=KILL:when=1",
+        "ftruncate:error=ENOSPC:when=1",
+    ]);
 }
 
 /// The kernel itself takes a part of a write and then no more.
 #[test]
 fn lines_that_are_written_in_part_are_survived() {
-    for dies in [true, false] {
-        let (count, _) = swept(|bytes| Fault::Full { bytes: bytes as u64, dies }, 1_997, 1);
-        assert!(count >= 2, "dies: {dies}: {count}");
-    }
+    survives([1, 1_998, 3_995].map(|bytes| Fault::Full { bytes, dies: true }));
+}
+
+#[test]
+fn lines_that_find_no_more_room_are_survived() {
+    survives([1, 1_998, 3_995].map(|bytes| Fault::Full { bytes, dies: false }));
 }
 
 #[test]
@@ -487,7 +513,7 @@ fn goes_on_beside(lock: rustix::fs::FlockOperation, (call, times): (&str, usize)
     let mut child = command.spawn().unwrap();
     while std::fs::read_to_string(&trace).unwrap_or_default().matches(call).count() < times {
         assert!(child.try_wait().unwrap().is_none(), "{:?}", child.wait_with_output());
-        std::thread::yield_now();
+        crate::room::pause();
     }
     drop(looks);
     let output = child.wait_with_output().unwrap();

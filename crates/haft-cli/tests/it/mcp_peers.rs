@@ -123,7 +123,7 @@ fn listening(script: &str, mode: &str) -> (Listening, u16) {
     let end = Instant::now() + Duration::from_secs(60);
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(Instant::now() < end, "the server never listened");
-        std::thread::yield_now();
+        crate::room::pause();
     }
     (child, port)
 }

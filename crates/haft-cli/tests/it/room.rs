@@ -120,6 +120,12 @@ impl Room {
     }
 }
 
+/// Between two looks at something that is waited for: short enough that no test takes longer, long enough that what is
+/// waited for has the processor.
+pub(crate) fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(5));
+}
+
 /// A path of this crate.
 pub(crate) fn crate_path(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

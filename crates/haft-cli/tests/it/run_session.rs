@@ -71,7 +71,7 @@ fn hooks(room: &Room, more: &str) {
     let log = room.path("beside/log").display().to_string();
     let entry = |event: &str| {
         format!(
-            r#""{event}": [{{"hooks": [{{"type": "command", "command": "cat >> {log}; echo >> {log}"}}]}}]"#
+            r#""{event}": [{{"hooks": [{{"type": "command", "command": "cat >> {log}; echo >> {log}", "timeout": 60}}]}}]"#
         )
     };
     let all: Vec<String> =

@@ -609,7 +609,7 @@ fn what_a_killed_session_leaves_in_a_configuration_is_undone_by_the_next() {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !room.path("work/ready").exists() {
         assert!(std::time::Instant::now() < end && killed.try_wait().unwrap().is_none(), "it never began");
-        std::thread::yield_now();
+        crate::room::pause();
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -667,7 +667,7 @@ fn what_a_killed_session_leaves_in_new_repositories_is_undone_by_the_next() {
                 std::time::Instant::now() < end && killed.try_wait().unwrap().is_none(),
                 "it never began"
             );
-            std::thread::yield_now();
+            crate::room::pause();
         }
         killed.kill().unwrap();
         killed.wait().unwrap();

@@ -23,7 +23,7 @@ pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
         assert!(begin.elapsed() < LONG, "never: {what}");
-        std::thread::yield_now();
+        crate::room::pause();
     }
 }
 

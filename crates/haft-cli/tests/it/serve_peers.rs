@@ -11,9 +11,7 @@ use crate::serve::Http;
 
 fn skipped(what: &str) {
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-    {
-        eprintln!("skipped: {what}");
-    }
+    eprintln!("skipped: {what}");
 }
 
 fn modules(package: &str) -> Option<PathBuf> {
@@ -50,72 +48,84 @@ fn run(room: &Room, program: &std::path::Path, args: &[&str]) -> Value {
     json.unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
-/// Each client by each way: standard input and output, then HTTP with the token.
-fn both(program: &std::path::Path, before: &[&str], mode: Option<&str>, check: impl Fn(&str, &Value)) {
-    let haft = env!("CARGO_BIN_EXE_haft");
-    let with = |how: &[&str]| {
-        let mut args = before.to_vec();
-        args.push(how[0]);
-        args.extend(mode);
-        args.extend(&how[1..]);
-        args.into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
+/// A client by each way: standard input and output, then HTTP with the token.
+fn both(program: &std::path::Path, before: &[&str], check: impl Fn(&str, &Value)) {
     let room = self::room();
-    let args = with(&[&["stdio", haft, "serve"], &FLAGS[..]].concat());
-    check("stdio", &run(&room, program, &args.iter().map(String::as_str).collect::<Vec<_>>()));
+    let way = ["stdio", env!("CARGO_BIN_EXE_haft"), "serve"];
+    check("stdio", &run(&room, program, &[before, &way, &FLAGS].concat()));
     let room = self::room();
     let served = Http::start(&room, &FLAGS);
-    let args = with(&["http", &served.url, served.token.as_deref().unwrap()]);
-    check("http", &run(&room, program, &args.iter().map(String::as_str).collect::<Vec<_>>()));
+    let way = ["http", &served.url, served.token.as_deref().unwrap()];
+    check("http", &run(&room, program, &[before, &way].concat()));
 }
 
 #[test]
 fn python() {
+    check_python("2026-07-28", "2026-07-28");
+}
+
+#[test]
+fn python_with_a_handshake() {
+    check_python("legacy", "2025-11-25");
+}
+
+fn check_python(mode: &str, revision: &str) {
     let Some(python) = std::env::var_os("HAFT_TEST_PYTHON").map(PathBuf::from) else {
         return skipped("`cargo xtask test` makes the Python that this test needs");
     };
     let script = crate_path("tests/peers/client.py").display().to_string();
-    for (mode, revision) in [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")] {
-        both(&python, &[&script], Some(mode), |how, seen| {
-            let about = format!("{mode} over {how}: {seen}");
-            assert_eq!(seen["revision"], revision, "{about}");
-            assert!(seen["tools"].as_array().unwrap().contains(&json!("far")), "{about}");
-            assert_eq!(seen["read_only"], true, "{about}");
-            assert_eq!(seen["read"], "1\tone\n2\ttwo\n3\tthree", "{about}");
-            assert_eq!(seen["invalid"][0], true, "{about}");
-            assert_eq!(seen["denied"], json!([true, "the user said no to Write: not today"]), "{about}");
-            assert_eq!(seen["allowed"][0], false, "{about}");
-            assert_eq!(seen["declined"][0], true, "{about}");
-            assert_eq!(seen["asked"].as_array().unwrap().len(), 3, "{about}");
-            assert_eq!(
-                seen["far"],
-                json!(["there", [[25.0, 100.0, "a quarter"], [50.0, 100.0, null]]]),
-                "{about}"
-            );
-            assert_eq!(seen["large"][1], 100_000, "{about}");
-            assert!(seen["unknown"].as_str().unwrap().contains("Unknown tool: Nope"), "{about}");
-        });
+    // One process for both ways: it takes longer to load the SDK than to use it.
+    let (room, remote) = (self::room(), self::room());
+    let served = Http::start(&remote, &FLAGS);
+    let way = [mode, &served.url, served.token.as_deref().unwrap(), env!("CARGO_BIN_EXE_haft"), "serve"];
+    let both = run(&room, &python, &[&[&*script], &way[..], &FLAGS].concat());
+    for how in ["stdio", "http"] {
+        let seen = &both[how];
+        let about = format!("{mode} over {how}: {seen}");
+        assert_eq!(seen["revision"], revision, "{about}");
+        assert!(seen["tools"].as_array().unwrap().contains(&json!("far")), "{about}");
+        assert_eq!(seen["read_only"], true, "{about}");
+        assert_eq!(seen["read"], "1\tone\n2\ttwo\n3\tthree", "{about}");
+        assert_eq!(seen["invalid"][0], true, "{about}");
+        assert_eq!(seen["denied"], json!([true, "the user said no to Write: not today"]), "{about}");
+        assert_eq!(seen["allowed"][0], false, "{about}");
+        assert_eq!(seen["declined"][0], true, "{about}");
+        assert_eq!(seen["asked"].as_array().unwrap().len(), 3, "{about}");
+        assert_eq!(
+            seen["far"],
+            json!(["there", [[25.0, 100.0, "a quarter"], [50.0, 100.0, null]]]),
+            "{about}"
+        );
+        assert_eq!(seen["large"][1], 100_000, "{about}");
+        assert!(seen["unknown"].as_str().unwrap().contains("Unknown tool: Nope"), "{about}");
     }
 }
 
 #[test]
 fn typescript() {
-    for (package, script) in [("sdk", "v1.mjs"), ("client", "v2.mjs")] {
-        let Some(modules) = modules(package) else { return };
-        let script = crate_path("tests/peers").join(script).display().to_string();
-        let before = [&*script, modules.to_str().unwrap()];
-        both("node".as_ref(), &before, None, |how, seen| {
-            let about = format!("{package} over {how}: {seen}");
-            assert!(seen["tools"].as_array().unwrap().contains(&json!("far")), "{about}");
-            assert_eq!(seen["read"], "1\tone\n2\ttwo\n3\tthree", "{about}");
-            assert_eq!((&seen["denied"], &seen["allowed"]), (&json!(true), &json!(true)), "{about}");
-            assert_eq!((&seen["asked"], &seen["lines"]), (&json!(2), &json!(100_000)), "{about}");
-            assert_eq!(seen["aborted"], true, "{about}");
-            if package == "client" {
-                assert_eq!(seen["revision"], "2026-07-28", "{about}");
-            }
-        });
-    }
+    check_typescript("client", "v2.mjs");
+}
+
+#[test]
+fn typescript_with_a_handshake() {
+    check_typescript("sdk", "v1.mjs");
+}
+
+fn check_typescript(package: &str, script: &str) {
+    let Some(modules) = modules(package) else { return };
+    let script = crate_path("tests/peers").join(script).display().to_string();
+    let before = [&*script, modules.to_str().unwrap()];
+    both("node".as_ref(), &before, |how, seen| {
+        let about = format!("{package} over {how}: {seen}");
+        assert!(seen["tools"].as_array().unwrap().contains(&json!("far")), "{about}");
+        assert_eq!(seen["read"], "1\tone\n2\ttwo\n3\tthree", "{about}");
+        assert_eq!((&seen["denied"], &seen["allowed"]), (&json!(true), &json!(true)), "{about}");
+        assert_eq!((&seen["asked"], &seen["lines"]), (&json!(2), &json!(100_000)), "{about}");
+        assert_eq!(seen["aborted"], true, "{about}");
+        if package == "client" {
+            assert_eq!(seen["revision"], "2026-07-28", "{about}");
+        }
+    });
 }
 
 #[test]

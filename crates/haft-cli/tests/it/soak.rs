@@ -28,6 +28,8 @@ use crate::serve::{Http, Stdio1, until};
 const CLIENTS: usize = 3;
 /// How long until the next look.
 const LOOK: Duration = Duration::from_millis(250);
+/// How many looks there are at least, however slow the machine is.
+const LOOKS_MIN: usize = 18;
 /// How long until the next line about what was seen so far: nothing is lost where a run fails.
 const SAID: Duration = Duration::from_secs(60);
 /// Says for how many minutes it goes on.
@@ -238,7 +240,7 @@ fn soak(time: Duration) {
         });
         let begun = Instant::now();
         let (mut seen, mut said) = (Vec::new(), SAID);
-        while begun.elapsed() < time {
+        while begun.elapsed() < time || seen.len() < LOOKS_MIN {
             match watched.recv_timeout(LOOK) {
                 Err(RecvTimeoutError::Timeout) => seen.push(Seen::of(room, server.pid())),
                 _ => break,
@@ -252,7 +254,7 @@ fn soak(time: Duration) {
         seen
     });
     let third = seen.len() / 3;
-    assert!(third >= 5, "there were {} looks", seen.len());
+    assert!(seen.len() >= LOOKS_MIN, "something failed after {} looks", seen.len());
     let (early, late) = (&seen[third..2 * third], &seen[2 * third..]);
     let of = |seen: &[Seen], part: fn(&Seen) -> u64| median(seen.iter().map(part).collect());
     println!("proof: {} s, {} looks at the server", time.as_secs(), seen.len());
@@ -281,7 +283,7 @@ fn soak(time: Duration) {
 
 #[test]
 fn a_while_of_everything_leaves_everything_as_it_is() {
-    soak(Duration::from_secs(12));
+    soak(Duration::from_secs(5));
 }
 
 #[test]

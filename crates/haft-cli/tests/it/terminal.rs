@@ -72,7 +72,7 @@ impl Screen {
             if text.matches(words).count() >= number {
                 return text;
             }
-            assert!(begin.elapsed() < Duration::from_secs(30), "`{words}` never came:\n{text}");
+            assert!(begin.elapsed() < Duration::from_secs(60), "`{words}` never came:\n{text}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

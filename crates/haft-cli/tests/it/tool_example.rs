@@ -62,9 +62,6 @@ pub(crate) struct Example {
     /// Whether a call takes no more than a moment and starts nothing.
     #[serde(default)]
     quick: bool,
-    /// Whether the call is left out, to see what a session does without it.
-    #[serde(skip)]
-    left_out: bool,
 }
 
 /// What a played example came to.
@@ -93,36 +90,42 @@ pub(crate) fn all() -> BTreeMap<String, Example> {
     examples
 }
 
-/// Does something with each example that this machine can play, a few at a time.
-pub(crate) fn each<T: Send>(work: impl Fn(&str, &Example) -> T + Sync) -> Vec<(String, T)> {
-    const AT_ONCE: usize = 4;
-    let examples: Vec<(String, Example)> = all().into_iter().collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let done = std::sync::Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some((tool, example)) =
-                    examples.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-                {
-                    if let Some(missing) = example.missing() {
-                        println!("skipped: the example of {tool} needs {missing}");
-                        continue;
-                    }
-                    let came = work(tool, example);
-                    done.lock().unwrap().push((tool.clone(), came));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap();
-    done.sort_by(|one, other| one.0.cmp(&other.0));
-    done
-}
-
 impl Example {
     /// Plays it; `wrap` may put another program before `haft`.
     pub(crate) fn play(&self, tool: &str, wrap: impl FnOnce(Command, &Room) -> Command) -> Played {
+        let (room, site) = self.prepare(tool);
+        let effects =
+            self.ask(tool, &room, &site, &["check", tool, &self.input.to_string(), "--output", "json"]);
+        let row = self.row_in(tool, &room, &site);
+        let (ran, trace) = self.run(self.script(tool, Some(&self.input)), &room, &site, wrap);
+        let output = self.output(tool, &ran);
+        Played { output: self.same(&site.unfill(&output)), effects: effects["effects"].clone(), row, trace }
+    }
+
+    /// Plays the same session without the call; what a tracer wrote.
+    pub(crate) fn play_without_the_call(
+        &self,
+        tool: &str,
+        wrap: impl FnOnce(Command, &Room) -> Command,
+    ) -> String {
+        let (room, site) = self.prepare(tool);
+        self.run(self.script(tool, None), &room, &site, wrap).1
+    }
+
+    /// The tool in the list of tools of its session.
+    pub(crate) fn row(&self, tool: &str) -> Value {
+        let (room, site) = self.prepare(tool);
+        self.row_in(tool, &room, &site)
+    }
+
+    fn row_in(&self, tool: &str, room: &Room, site: &Site) -> Value {
+        let rows = self.ask(tool, room, site, &["tools", "--format", "json", "--all"]);
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == tool);
+        row.cloned().unwrap_or_else(|| panic!("{tool} isn't in the list of tools"))
+    }
+
+    /// Everything that there is before the session.
+    fn prepare(&self, tool: &str) -> (Room, Site) {
         let room = Room::empty();
         let site = Site::serve(&self.site);
         for (path, lines) in &self.files {
@@ -137,30 +140,29 @@ impl Example {
         if let Some(settings) = &self.settings {
             room.write("home/.config/haft/settings.json", &site.fill(&settings.to_string()));
         }
-        room.write("script.json", &site.fill(&self.script(tool).to_string()));
-        let script = room.path("script.json").display().to_string();
-        let run = ["run", "--script", &script, "--output", "stream-json", "an example"];
-        let effects =
-            self.ask(tool, &room, &site, &["check", tool, &self.input.to_string(), "--output", "json"]);
-        let rows = self.ask(tool, &room, &site, &["tools", "--format", "json", "--all"]);
-        let of_tool = |list: &Value| {
-            let found = list.as_array().unwrap().iter().find(|one| one["name"] == tool);
-            found.cloned().unwrap_or_else(|| panic!("{tool} isn't in the list of tools"))
-        };
-        let ran = room.run(wrap(self.command(&room, &site, &run), &room), "");
-        let output = if self.left_out { String::new() } else { self.output(tool, &ran) };
-        let trace = std::fs::read_to_string(room.path("trace.txt")).unwrap_or_default();
-        Played {
-            output: self.same(&site.unfill(&output)),
-            effects: effects["effects"].clone(),
-            row: of_tool(&rows),
-            trace: room.plain(&trace),
-        }
+        (room, site)
     }
 
-    /// The same session without the call.
-    pub(crate) fn without_the_call(&self) -> Example {
-        Example { left_out: true, ..self.clone() }
+    /// Runs the session; what came of it, and what a tracer wrote.
+    fn run(
+        &self,
+        script: Value,
+        room: &Room,
+        site: &Site,
+        wrap: impl FnOnce(Command, &Room) -> Command,
+    ) -> (Ran, String) {
+        room.write("script.json", &site.fill(&script.to_string()));
+        let script = room.path("script.json").display().to_string();
+        let args = ["run", "--script", &script, "--output", "stream-json", "an example"];
+        let ran = room.run(wrap(self.command(room, site, &args), room), "");
+        let trace = std::fs::read_to_string(room.path("trace.txt")).unwrap_or_default();
+        (ran, room.plain(&trace))
+    }
+
+    /// Equal for examples that are the same session without their calls.
+    pub(crate) fn session_key(&self) -> String {
+        let Example { files, setup, settings, site, options, env, before, cases, .. } = self;
+        format!("{files:?} {setup:?} {settings:?} {site:?} {options:?} {env:?} {before:?} {cases:?}")
     }
 
     /// What this machine lacks for it.
@@ -220,11 +222,12 @@ impl Example {
         output
     }
 
-    fn script(&self, tool: &str) -> Value {
+    /// What the model says: the calls before, the call with this input if there is one, and the end.
+    fn script(&self, tool: &str, input: Option<&Value>) -> Value {
         let call = |name: &str, input: &Value| json!({"tool_calls": [{"name": name, "input": input}]});
         let before = self.before.iter().flatten().map(|(name, input)| call(name, input));
         let mut turns: Vec<Value> = before.collect();
-        turns.extend((!self.left_out).then(|| call(tool, &self.input)));
+        turns.extend(input.map(|input| call(tool, input)));
         turns.push(json!({"text": "Done."}));
         if let Some(first) = turns.first_mut().filter(|_| !self.cases.is_empty()) {
             first["cases"] = json!(self.cases);

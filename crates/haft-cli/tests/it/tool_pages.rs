@@ -1,44 +1,117 @@
 //! `docs/tools/NAME.md`: one page for each built-in tool, made from what the program says and does.
 //!
 //! Its facts are those of `haft tools`, its example is played. `cargo xtask docs` writes the pages (it sets
-//! `UPDATE_TOOLS`); the test holds that they are current and that no tool is without one.
+//! `UPDATE_TOOLS`); the tests hold that they are current and that no tool is without one. The same run of an example is
+//! traced where there is `strace`: `tool_effects` judges what the tool touched.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::room::{Room, crate_path};
+use crate::tool_effects::{self, Traced};
 use crate::tool_example::{self, Example, Played};
 
 const FOLDER: &str = "../../docs/tools";
 
-#[test]
-fn every_built_in_tool_has_a_current_page() {
-    let examples = tool_example::all();
-    let mut pages = BTreeMap::new();
-    let mut rows = Vec::new();
-    let made = tool_example::each(|tool, example| {
-        let played = example.play(tool, |command, _| command);
-        (page(example, &played), played.row)
-    });
-    for (tool, (page, row)) in made {
-        pages.insert(format!("{tool}.md"), page);
-        rows.push(row);
-    }
-    let unexplained: Vec<String> = listed().into_iter().filter(|tool| !examples.contains_key(tool)).collect();
-    assert!(unexplained.is_empty(), "tools without docs/tools/examples/NAME.json: {unexplained:?}");
-    if rows.len() == examples.len() {
-        pages.insert("README.md".to_owned(), index(&rows));
-    }
-    let write = std::env::var_os("UPDATE_TOOLS").is_some();
-    for (name, page) in pages {
-        let path = crate_path(FOLDER).join(&name);
-        if write {
-            std::fs::write(&path, &page).unwrap();
+/// Makes one test of each list of tools, and `TOOL_LISTS` of all of them.
+macro_rules! tests_of_tools {
+    ($($test:ident: [$($tool:literal),*],)*) => {
+        const TOOL_LISTS: &[&[&str]] = &[$(&[$($tool),*]),*];
+
+        mod every_built_in_tool_has_a_current_page_and_touches_only_what_it_declares {
+            $(
+                #[test]
+                fn $test() {
+                    super::check_tools(&[$($tool),*]);
+                }
+            )*
         }
-        let committed = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(committed, page, "docs/tools/{name} is not current; `cargo xtask docs` writes it");
+    };
+}
+
+// Tools whose sessions are the same without their calls are together: that session is played once for all of them.
+tests_of_tools! {
+    agents: ["Agent", "SendMessage", "Skill", "ToolSearch"],
+    browser_close: ["BrowserClose", "BrowserNavigate"],
+    browser_click: ["BrowserClick", "BrowserConsole"],
+    browser_evaluate: ["BrowserEvaluate", "BrowserScreenshot"],
+    browser_press: ["BrowserPress"],
+    browser_select: ["BrowserSelect", "BrowserSnapshot"],
+    browser_tabs: ["BrowserTabs", "BrowserType", "BrowserWait"],
+    changes: ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"],
+    commands: ["Bash", "Monitor", "TaskOutput", "TaskStop"],
+    looks: ["Diff", "Glob", "Grep", "LS", "Read", "Config"],
+    mcp: ["GetMcpPrompt", "ListMcpPrompts", "ListMcpResources", "ReadMcpResource", "WaitForMcpServers"],
+    planning: ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "VerifyPlan", "Sleep"],
+    tasks: ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"],
+    times: ["CronCreate", "CronDelete", "CronList"],
+    web: ["WebFetch", "WebSearch"],
+    worktrees: ["EnterWorktree", "ExitWorktree"],
+}
+
+/// Plays the examples of these tools: their pages are current, and what they touch is declared.
+fn check_tools(tools: &[&str]) {
+    let examples = tool_example::all();
+    let traces = tool_effects::has_strace();
+    if !traces {
+        println!("skipped: what tools touch, as there is no strace");
     }
+    let mut without_calls: BTreeMap<String, Traced> = BTreeMap::new();
+    for tool in tools {
+        let example = &examples[*tool];
+        if let Some(missing) = example.missing() {
+            println!("skipped: the example of {tool} needs {missing}");
+            continue;
+        }
+        if !traces {
+            let played = example.play(tool, |command, _| command);
+            check_page(&format!("{tool}.md"), &page(example, &played));
+            continue;
+        }
+        let played = example.play(tool, tool_effects::strace);
+        check_page(&format!("{tool}.md"), &page(example, &played));
+        let without = without_calls
+            .entry(example.session_key())
+            .or_insert_with(|| Traced::parse(&example.play_without_the_call(tool, tool_effects::strace)));
+        let undeclared =
+            tool_effects::undeclared_touches(&Traced::parse(&played.trace), without, &played.effects);
+        assert!(undeclared.is_empty(), "{tool} touched what it did not declare: {undeclared:?}");
+    }
+}
+
+/// Holds a page against the one in the repository; `UPDATE_TOOLS` writes it first.
+fn check_page(name: &str, page: &str) {
+    let path = crate_path(FOLDER).join(name);
+    if std::env::var_os("UPDATE_TOOLS").is_some() {
+        std::fs::write(&path, page).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(committed, page, "docs/tools/{name} is not current; `cargo xtask docs` writes it");
+}
+
+/// Every tool has an example, and every example is in exactly one of the tests above.
+#[test]
+fn every_built_in_tool_is_played_once() {
+    let mut played: Vec<&str> = TOOL_LISTS.iter().copied().flatten().copied().collect();
+    played.sort_unstable();
+    let examples = tool_example::all();
+    assert_eq!(played, examples.keys().map(String::as_str).collect::<Vec<_>>());
+    let names = plain_rows().into_iter().map(|row| row["name"].as_str().unwrap().to_owned());
+    let unexplained: Vec<String> = names.filter(|tool| !examples.contains_key(tool)).collect();
+    assert!(unexplained.is_empty(), "tools without docs/tools/examples/NAME.json: {unexplained:?}");
+}
+
+#[test]
+fn the_index_of_every_built_in_tool_has_a_current_page() {
+    let mut rows = plain_rows();
+    for (tool, example) in tool_example::all() {
+        if !rows.iter().any(|row| row["name"] == tool) {
+            rows.push(example.row(&tool));
+        }
+    }
+    rows.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
+    check_page("README.md", &index(&rows));
 }
 
 #[test]
@@ -53,12 +126,12 @@ fn no_page_is_of_a_tool_that_is_gone() {
 }
 
 /// The built-in tools of a plain session.
-pub(crate) fn listed() -> Vec<String> {
+fn plain_rows() -> Vec<Value> {
     let room = Room::empty();
     let ran = room.say(&["tools", "--format", "json", "--all"]);
-    let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
-    let built_in = rows.iter().filter(|row| row["origin"] == "built-in");
-    built_in.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    let mut rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    rows.retain(|row| row["origin"] == "built-in");
+    rows
 }
 
 fn page(example: &Example, played: &Played) -> String {

@@ -22,7 +22,7 @@ fn workspace() -> Room {
         r#"{
   "permissions": {"allow": ["theirs"], "deny": ["Glob"], "additionalDirectories": ["../beside"]},
   "env": {"MODE_OF_TEST": "yes"},
-  "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": ".haft/check.sh", "onFailure": "continue"}]}]}
+  "hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": ".haft/check.sh", "onFailure": "continue", "timeout": 60}]}]}
 }"#,
     );
     room.write("work/.mcp.json", r#"{"mcpServers": {"hub": {"command": "./hub.sh"}}}"#);

@@ -1,8 +1,9 @@
 """The PyPI client `mcp` against `haft serve`.
 
-    client.py stdio MODE COMMAND...        client.py http MODE URL TOKEN
+    client.py MODE URL TOKEN COMMAND...
 
-MODE is `legacy` (with a handshake) or a revision without one. Prints one JSON object with what it saw.
+MODE is `legacy` (with a handshake) or a revision without one. Does the same over standard input and output with the server
+that COMMAND starts, and over HTTP with the one at URL. Prints one JSON object with what it saw over each.
 """
 
 import asyncio
@@ -14,29 +15,21 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
-seen = {"asked": []}
-answers = []
-
-
-async def elicit(_context, params):
-    seen["asked"].append(params.message)
-    decision, reason = answers.pop(0)
-    if decision is None:
-        return ElicitResult(action="decline")
-    return ElicitResult(action="accept", content={"decision": decision, "reason": reason})
-
-
 def text(result):
     return "".join(getattr(block, "text", "") for block in result.content)
 
 
-async def main():
-    how, mode, *rest = sys.argv[1:]
-    if how == "stdio":
-        server = StdioServerParameters(command=rest[0], args=rest[1:])
-    else:
-        headers = {"Authorization": f"Bearer {rest[1]}"}
-        server = streamable_http_client(rest[0], http_client=httpx2.AsyncClient(headers=headers, timeout=60))
+async def visit(server, mode):
+    seen = {"asked": []}
+    answers = []
+
+    async def elicit(_context, params):
+        seen["asked"].append(params.message)
+        decision, reason = answers.pop(0)
+        if decision is None:
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content={"decision": decision, "reason": reason})
+
     async with Client(server, mode=mode, elicitation_callback=elicit) as client:
         seen["revision"] = client.protocol_version
         seen["server"] = client.server_info.name if client.server_info else None
@@ -69,7 +62,15 @@ async def main():
             await client.call_tool("Nope", {})
         except Exception as error:
             seen["unknown"] = str(error)
-    print(json.dumps(seen))
+    return seen
 
 
-asyncio.run(asyncio.wait_for(main(), 60))
+async def main():
+    mode, url, token, command, *args = sys.argv[1:]
+    over_stdio = await visit(StdioServerParameters(command=command, args=args), mode)
+    http_client = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60)
+    over_http = await visit(streamable_http_client(url, http_client=http_client), mode)
+    print(json.dumps({"stdio": over_stdio, "http": over_http}))
+
+
+asyncio.run(asyncio.wait_for(main(), 120))
