@@ -357,7 +357,7 @@ mod tests {
             (0..6).flat_map(|n| format!("let total_{n} = 0x{:x};\n", 77 * n).into_bytes()).collect();
         let mut seen = HashSet::from([text.clone()]);
         let mut contents = HashSet::from([Content::of(&text)]);
-        let mut check = |other: Vec<u8>, what: &str| {
+        let mut check = |other: Vec<u8>, what: std::fmt::Arguments<'_>| {
             let content = Content::of(&other);
             if seen.insert(other) {
                 assert!(contents.insert(content), "{what}");
@@ -369,17 +369,17 @@ mod tests {
                 let mut other = text.clone();
                 other[first] ^= one;
                 other[second] ^= two;
-                check(other, &format!("bits {one:#x} at {first} and {two:#x} at {second}"));
+                check(other, format_args!("bits {one:#x} at {first} and {two:#x} at {second}"));
             }
         }
         for size in [1, 4, 8, 16, 32, 40] {
             for (a, b) in (0..4 * 64).map(|n| (n / 64, n % 64)).filter(|(a, b)| a + size <= *b) {
                 let mut swapped = text.clone();
                 (0..size).for_each(|at| swapped.swap(a + at, b + at));
-                check(swapped, &format!("{size} bytes at {a} and {b} swapped"));
+                check(swapped, format_args!("{size} bytes at {a} and {b} swapped"));
                 let mut moved = text.clone();
                 moved[a..b + size].rotate_left(size);
-                check(moved, &format!("{size} bytes at {a} moved to {b}"));
+                check(moved, format_args!("{size} bytes at {a} moved to {b}"));
             }
         }
     }

@@ -131,8 +131,11 @@ fn call(round: usize) -> (&'static str, Value) {
     }
 }
 
-/// What the tools let out in so many rounds, and how many calls succeeded.
+/// Runs so many rounds, and more until enough calls have succeeded and enough was swapped: on a busy machine either side
+/// may have to wait. Returns how many calls succeeded.
 fn rounds(arena: &Arena, rounds: usize, swaps: &AtomicU64) -> usize {
+    let is_enough =
+        |succeeded: usize| succeeded > rounds / 10 && swaps.load(Ordering::Relaxed) > rounds as u64;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let engine = arena.engine();
     let before = arena.secrets();
@@ -140,7 +143,10 @@ fn rounds(arena: &Arena, rounds: usize, swaps: &AtomicU64) -> usize {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| arena.race(&stop, swaps));
-        for round in 0..rounds {
+        for round in 0..50 * rounds {
+            if round >= rounds && is_enough(succeeded) {
+                break;
+            }
             let (tool, input) = call(round);
             let shown = format!("{tool} {input}");
             let results = runtime.block_on(engine.turn().run([ToolCall::new("1", tool, input)]));
@@ -202,9 +208,9 @@ fn nothing_gets_out_while_directories_are_swapped() {
     let arena = Arena::new();
     control(&arena, 1);
     let swaps = AtomicU64::new(0);
-    let succeeded = rounds(&arena, 4_000, &swaps);
-    assert!(succeeded > 400, "the tools do work meanwhile: {succeeded}");
-    assert!(swaps.load(Ordering::Relaxed) > 1_000, "the racer races");
+    let succeeded = rounds(&arena, 800, &swaps);
+    assert!(succeeded > 80, "the tools do work meanwhile: {succeeded}");
+    assert!(swaps.load(Ordering::Relaxed) > 800, "the racer races");
 }
 
 #[test]

@@ -18,12 +18,12 @@ fn naughty() -> Vec<String> {
     let mut all: Vec<String> = serde_json::from_str(&blns).unwrap();
     let broken = std::fs::read(root.join("utf8tests/utf8tests.bin")).unwrap_or_default();
     all.extend(broken.split(|byte| *byte == b'\n').map(|line| String::from_utf8_lossy(line).into_owned()));
-    all.extend(
-        ["\0", "a\0b", "/", "..", "~", "\u{feff}", "*** Begin Patch\n*** Update File: \0\n+x\n*** End Patch"]
-            .map(String::from),
-    );
     all
 }
+
+/// Strings that mean something to a tool of files.
+const TELLING: [&str; 7] =
+    ["\0", "a\0b", "/", "..", "~", "\u{feff}", "*** Begin Patch\n*** Update File: \0\n+x\n*** End Patch"];
 
 fn skipped(root: &Path) {
     eprintln!("skipped: there is no `{}`", root.display());
@@ -59,37 +59,65 @@ fn calls() -> Vec<(&'static str, Value, Vec<&'static str>)> {
     ]
 }
 
-#[test]
-fn naughty_strings_in_every_field_are_an_error_or_a_result() {
+/// Puts each string into each field for which `is_tried` holds; it is given their numbers. Returns the number of calls.
+fn check(strings: &[String], is_tried: impl Fn(usize, usize) -> bool) -> usize {
     let room = Room::in_memory();
     room.put("f", "x\n");
     #[cfg(feature = "notebooks")]
     room.put("n.ipynb", crate::notebook::tests::SAMPLE);
-    for text in naughty() {
-        for (tool, input, fields) in calls() {
-            if tool == "NotebookEdit" && !cfg!(feature = "notebooks") {
+    let mut fields = Vec::new();
+    for (tool, input, pointers) in calls() {
+        if tool != "NotebookEdit" || cfg!(feature = "notebooks") {
+            fields.extend(pointers.into_iter().map(|pointer| (tool, input.clone(), pointer)));
+        }
+    }
+    let mut tried = 0;
+    for (number, text) in strings.iter().enumerate() {
+        for (at, (tool, input, pointer)) in fields.iter().enumerate() {
+            // Some would look at the whole disk.
+            let is_everything = matches!((*tool, text.trim_end_matches('/')), ("LS" | "Glob", "" | ".."));
+            if is_everything || !is_tried(number, at) {
                 continue;
             }
-            for field in fields {
-                // Ones that would look at the whole disk.
-                if matches!((tool, text.trim_end_matches('/')), ("LS" | "Glob", "" | "..")) {
-                    continue;
-                }
-                let mut input = input.clone();
-                *input.pointer_mut(field).unwrap() = text.clone().into();
-                let result = room.call(tool, input);
-                assert_ne!(result.error_kind(), Some(ErrorKind::Panicked), "{tool} {field} {text:?}");
-            }
+            let mut input = input.clone();
+            *input.pointer_mut(pointer).unwrap() = text.clone().into();
+            let result = room.call(tool, input);
+            assert_ne!(result.error_kind(), Some(ErrorKind::Panicked), "{tool} {pointer} {text:?}");
+            tried += 1;
         }
         room.put("f", "x\n");
     }
+    tried
+}
+
+/// Every string in some fields, and every field with some strings.
+#[test]
+fn naughty_strings_in_every_field_are_an_error_or_a_result() {
+    check(&naughty(), |number, at| (number + at).is_multiple_of(6));
+}
+
+#[test]
+fn strings_that_mean_something_to_file_tools_are_an_error_or_a_result() {
+    assert!(check(&TELLING.map(String::from), |_, _| true) > 100);
+}
+
+#[test]
+#[ignore = "prove"]
+fn prove_every_naughty_string_in_every_field_is_an_error_or_a_result() {
+    let strings = naughty();
+    let tried = check(&strings, |_, _| true);
+    println!(
+        "proof: {} strings in every text field of the file tools, {tried} calls: no panic",
+        strings.len()
+    );
 }
 
 /// A content of naughty strings goes in and comes out as it was.
 #[test]
 fn naughty_strings_are_written_and_changed_to_the_byte() {
     let room = Room::in_memory();
-    let all = naughty();
+    let mut all = naughty();
+    all.extend(TELLING.map(String::from));
     for text in all.iter().filter(|text| !text.is_empty()).step_by(4) {
         room.text("Write", json!({"file_path": "f", "content": format!("[{text}]")}));
         assert_eq!(room.content("f"), format!("[{text}]"));

@@ -54,16 +54,6 @@ async fn a_form_is_seen_filled_in_and_sent() {
     let values = "const f=document.forms[0];[f.n.value,f.ok.checked,f.c.value,f.d.value]";
     assert_eq!(scene.value(values).await, r#"["Ann Lee",true,"b","2026-03-01"]"#);
 
-    // What can't be clicked says why, and nothing is clicked.
-    let said = scene.says("Click", json!({"ref": named(&seen, "Never")})).await;
-    has(&said, &["Failed: button \"Never\" is disabled"]);
-    let said = scene.says("Click", json!({"ref": named(&seen, "Under")})).await;
-    has(&said, &["button \"Under\" lies under another element (div#over cover)"]);
-    let said = scene.says("Click", json!({"selector": "#nowhere"})).await;
-    has(&said, &["no element of the page matches the selector `#nowhere`"]);
-    scene.says("Click", json!({"ref": named(&seen, "Inside")})).await;
-    has(&scene.sees().await, &["- iframe\n  - button \"1\" [focused] [ref=e"]);
-
     let said = scene.says("Click", json!({"ref": named(&seen, "Send"), "snapshot": true})).await;
     has(
         &said,
@@ -76,9 +66,25 @@ async fn a_form_is_seen_filled_in_and_sent() {
     let said = scene.says("Click", json!({"ref": &name})).await;
     has(&said, &["Failed: no element of this page is called `e", "BrowserSnapshot"]);
     has(&scene.says("Console", json!({})).await, &["info sent {n: Ann Lee}"]);
+}
 
+#[tokio::test]
+async fn what_cannot_be_clicked_says_why_and_the_rest_is_reached() {
+    let site = Site::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
+    let Some(scene) = Scene::new(&site) else { return };
     scene.open(&site, "/").await;
-    let below = named(&scene.sees().await, "far below");
+    let seen = scene.sees().await;
+    // Nothing is clicked instead.
+    let said = scene.says("Click", json!({"ref": named(&seen, "Never")})).await;
+    has(&said, &["Failed: button \"Never\" is disabled"]);
+    let said = scene.says("Click", json!({"ref": named(&seen, "Under")})).await;
+    has(&said, &["button \"Under\" lies under another element (div#over cover)"]);
+    let said = scene.says("Click", json!({"selector": "#nowhere"})).await;
+    has(&said, &["no element of the page matches the selector `#nowhere`"]);
+    scene.says("Click", json!({"ref": named(&seen, "Inside")})).await;
+    has(&scene.sees().await, &["- iframe\n  - button \"1\" [focused] [ref=e"]);
+
+    let below = named(&seen, "far below");
     has(&scene.says("Click", json!({"ref": below})).await, &["/done?far"]);
     scene.open(&site, "/").await;
     let field = named(&scene.sees().await, "textbox \"Name\"");

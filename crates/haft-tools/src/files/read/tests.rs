@@ -564,10 +564,12 @@ fn naughty_strings_come_back_as_they_are() {
     let numbered = |(at, text): (usize, &String)| format!("{}\t{text}", at + 1);
     let expected: Vec<String> = strings.iter().enumerate().map(numbered).collect();
     check(strings.join("\n"), &expected.join("\n"));
+    let room = Room::with("f", "x");
+    let engine = room.engine();
     for name in &strings {
         // As a path: an answer, whatever it is, and never a panic.
-        let room = Room::with("f", "x");
-        assert_ne!(room.read(json!({"file_path": name})).error_kind(), Some(ErrorKind::Panicked), "{name}");
+        let result = run(engine.clone(), json!({"file_path": name}));
+        assert_ne!(result.error_kind(), Some(ErrorKind::Panicked), "{name}");
     }
 }
 
@@ -604,6 +606,20 @@ fn slowly(bytes: &[u8], first: usize, limit: usize) -> String {
 #[cfg(feature = "encodings")]
 #[test]
 fn a_page_is_what_it_is_line_by_line() {
+    assert!(check_pages(0..80) > 150);
+}
+
+#[cfg(feature = "encodings")]
+#[test]
+#[ignore = "prove"]
+fn prove_a_page_is_what_it_is_line_by_line() {
+    let seeds = 0..3_000;
+    println!("proof: {} pages of files made by chance are what they are line by line", check_pages(seeds));
+}
+
+/// Reads pages of the files that these seeds make. Returns how many.
+#[cfg(feature = "encodings")]
+fn check_pages(seeds: std::ops::Range<u64>) -> usize {
     let long = "x".repeat(LINE_CHARS - 1);
     let wide = "ä€😀".repeat(LINE_CHARS / 3);
     let pieces: [&[u8]; 16] = [
@@ -625,7 +641,9 @@ fn a_page_is_what_it_is_line_by_line() {
         b"nothing of it is odd here\r\n",
     ];
     let room = Room::new();
-    for seed in 0..300_u64 {
+    let engine = room.engine();
+    let mut pages = 0;
+    for seed in seeds {
         let mut state = seed;
         let mut dice = |sides: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -661,7 +679,7 @@ fn a_page_is_what_it_is_line_by_line() {
             continue;
         }
         for (first, limit) in [(1, 2_000), (1 + dice(lines), 1 + dice(lines)), (lines, 1), (1, lines)] {
-            let result = room.read(json!({"file_path": "f", "offset": first, "limit": limit}));
+            let result = run(engine.clone(), json!({"file_path": "f", "offset": first, "limit": limit}));
             let page = match result.outcome() {
                 Ok(output) => without_lengths(&output.to_text()),
                 Err(error) if error.message().contains("is not text from line") => continue,
@@ -681,8 +699,10 @@ fn a_page_is_what_it_is_line_by_line() {
             let rest = rest.trim_start_matches('\n');
             assert!(rest.is_empty() || rest.starts_with('['), "seed {seed}: {rest:?}");
             assert_eq!(rest.contains("read on with offset"), first + limit <= lines, "seed {seed}: {rest:?}");
+            pages += 1;
         }
     }
+    pages
 }
 
 /// A last line that has no end, and no room on the page, was read to its end as well.
