@@ -150,6 +150,10 @@ impl Call {
                 command.env_remove(name);
             }
         }
+        // Nobody builds again in the folder of a CI run: what the next build could use would only cost time.
+        if is_ci() && std::env::var_os("CARGO_INCREMENTAL").is_none() {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
         command.args(&self.args).envs(self.envs.iter().map(|(name, value)| (name, value)));
         match &self.dir {
             Some(dir) => command.current_dir(dir),
@@ -174,6 +178,11 @@ impl Call {
         }
         line
     }
+}
+
+/// Whether this is a run of continuous integration, which sets `CI`.
+pub(crate) fn is_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
 /// The folder that cargo builds into.

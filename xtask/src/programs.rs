@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use crate::Done;
-use crate::cargo::Call;
+use crate::cargo::{Call, is_ci};
 
 /// Whether packages of the system may be installed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,8 +67,7 @@ pub(crate) fn install(consent: Consent) -> Done {
 
 impl Consent {
     fn is_given(self, missing: &[&Program]) -> bool {
-        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
-        if self == Consent::Given || in_ci {
+        if self == Consent::Given || is_ci() {
             return true;
         }
         if !std::io::stdin().is_terminal() {

@@ -55,7 +55,10 @@ pub(crate) fn run_doc_tests() -> Done {
 }
 
 fn nextest_call(selection: &Selection) -> Call {
+    // Many tests wait for child processes: two for each core keep the cores busy.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| 2 * cores.get()).to_string();
     let mut args = vec!["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"];
+    args.extend(["--test-threads", &threads]);
     args.extend(["--status-level", "pass", "--final-status-level", "none", "--show-progress", "none"]);
     args.extend(selection.targets.iter().map(String::as_str));
     if let Some(filter) = &selection.filter {

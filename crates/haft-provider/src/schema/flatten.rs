@@ -113,13 +113,14 @@ fn note_anchors<'a>(value: &'a Value, depth: usize, found: &mut HashMap<&'a str,
     }
     match value {
         Value::Array(items) => items.iter().for_each(|item| note_anchors(item, depth + 1, found)),
-        Value::Object(fields) => {
+        Value::Object(map) => {
+            let fields = SchemaFields::from_map(map);
             for keyword in ["$anchor", "$dynamicAnchor"] {
                 if let Some(anchor) = fields.get(keyword).and_then(Value::as_str) {
                     found.entry(anchor).or_insert(value);
                 }
             }
-            sorted(fields).into_iter().for_each(|(_, field)| note_anchors(field, depth + 1, found));
+            fields.iter().for_each(|(_, field)| note_anchors(field, depth + 1, found));
         }
         _ => {}
     }
@@ -152,13 +153,36 @@ fn unescaped(fragment: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(fragment.into(), Cow::Owned)
 }
 
-/// The fields of an object by the bytes of their names, whatever order the map keeps.
-fn sorted(fields: &Map<String, Value>) -> Vec<(&str, &Value)> {
-    let mut fields: Vec<(&str, &Value)> = fields.iter().map(|(name, value)| (name.as_str(), value)).collect();
-    if !fields.is_sorted_by_key(|(name, _)| *name) {
-        fields.sort_unstable_by_key(|(name, _)| *name);
+/// The keywords or properties of a schema, as a list ordered by the bytes of their names.
+///
+/// Everything that reads a schema reads this list, and only [`from_map`](SchemaFields::from_map) reads a map. So what is
+/// sent can't depend on the order in which maps keep their keys, which a dependency may change for the whole program.
+struct SchemaFields<'a>(Vec<(&'a str, &'a Value)>);
+
+impl<'a> SchemaFields<'a> {
+    fn from_map(map: &'a Map<String, Value>) -> SchemaFields<'a> {
+        SchemaFields::from_entries(map.iter().map(|(name, value)| (name.as_str(), value)).collect())
     }
-    fields
+
+    fn from_entries(mut entries: Vec<(&'a str, &'a Value)>) -> SchemaFields<'a> {
+        if !entries.is_sorted_by_key(|(name, _)| *name) {
+            entries.sort_unstable_by_key(|(name, _)| *name);
+        }
+        SchemaFields(entries)
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        let place = self.0.binary_search_by_key(&name, |(name, _)| name).ok()?;
+        Some(self.0[place].1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.0.iter().copied()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// Reads the whole schema.
@@ -182,11 +206,11 @@ impl<'a> Reader<'_, 'a> {
         self.room = self.room.checked_sub(1).ok_or(Stop::TooMany)?;
         let fields = match schema {
             Value::Bool(false) => return Ok(Node::never()),
-            Value::Object(fields) => fields,
+            Value::Object(map) => SchemaFields::from_map(map),
             _ => return Ok(Node::default()),
         };
         self.hops += 1;
-        let node = if self.hops > HOPS_MAX { Ok(cut(fields)) } else { self.fields(fields, depth) };
+        let node = if self.hops > HOPS_MAX { Ok(cut(&fields)) } else { self.fields(&fields, depth) };
         self.hops -= 1;
         node
     }
@@ -199,7 +223,7 @@ impl<'a> Reader<'_, 'a> {
         node
     }
 
-    fn fields(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Result<Node<'a>, Stop> {
+    fn fields(&mut self, fields: &SchemaFields<'a>, depth: usize) -> Result<Node<'a>, Stop> {
         let reference = fields.get("$ref").and_then(Value::as_str);
         let mut node = if reference.is_some() && self.document.old {
             annotations(fields)
@@ -224,7 +248,8 @@ impl<'a> Reader<'_, 'a> {
             let target = self.document.target(reference)?;
             let times = self.open.iter().filter(|open| ptr::eq(**open, target)).count();
             let found = if times > self.plan.recursion {
-                let mut found = target.as_object().map(cut).unwrap_or_default();
+                let mut found =
+                    target.as_object().map(|map| cut(&SchemaFields::from_map(map))).unwrap_or_default();
                 found.words = vec!["nested further in the same way".to_owned()];
                 found
             } else {
@@ -239,11 +264,11 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// What the keywords of one schema say by themselves.
-    fn own(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Result<Node<'a>, Stop> {
+    fn own(&mut self, fields: &SchemaFields<'a>, depth: usize) -> Result<Node<'a>, Stop> {
         let mut node = annotations(fields);
         let descend = depth < self.plan.depth;
         let mut additional_items = None;
-        for (keyword, value) in sorted(fields) {
+        for (keyword, value) in fields.iter() {
             match keyword {
                 "type" => node.types = Types::read(value),
                 "enum" => {
@@ -321,8 +346,9 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn map(&mut self, value: &'a Value, depth: usize) -> Result<Vec<(&'a str, Node<'a>)>, Stop> {
-        let Value::Object(fields) = value else { return Ok(Vec::new()) };
-        sorted(fields).into_iter().map(|(name, schema)| Ok((name, self.inner(schema, depth)?))).collect()
+        let Value::Object(map) = value else { return Ok(Vec::new()) };
+        let fields = SchemaFields::from_map(map);
+        fields.iter().map(|(name, schema)| Ok((name, self.inner(schema, depth)?))).collect()
     }
 
     fn list(&mut self, value: &'a Value, depth: usize) -> Result<Vec<Node<'a>>, Stop> {
@@ -332,7 +358,7 @@ impl<'a> Reader<'_, 'a> {
 }
 
 /// The title, the description, and in words what the arithmetic of schemas can't loosen.
-fn annotations<'a>(fields: &'a Map<String, Value>) -> Node<'a> {
+fn annotations<'a>(fields: &SchemaFields<'a>) -> Node<'a> {
     let text =
         |key: &str| fields.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     let mut node =
@@ -365,7 +391,7 @@ fn annotations<'a>(fields: &'a Map<String, Value>) -> Node<'a> {
 }
 
 /// What remains of a schema that is not read any further: what kind of value it is, and what it is called.
-fn cut(fields: &Map<String, Value>) -> Node<'_> {
+fn cut<'a>(fields: &SchemaFields<'a>) -> Node<'a> {
     let mut node = annotations(fields);
     node.words.clear();
     node.types = fields.get("type").and_then(Types::read);
@@ -373,7 +399,7 @@ fn cut(fields: &Map<String, Value>) -> Node<'_> {
     node
 }
 
-fn list<'a>(fields: &'a Map<String, Value>, keyword: &str) -> &'a [Value] {
+fn list<'a>(fields: &SchemaFields<'a>, keyword: &str) -> &'a [Value] {
     fields.get(keyword).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
@@ -385,4 +411,21 @@ pub(super) fn distinct<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> V
     }
     let mut seen = HashSet::new();
     values.filter(|value| seen.insert(haft::canonical::to_string(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Maps keep their keys sorted, or in the order of insertion if a dependency turns that on.
+    #[test]
+    fn the_order_of_a_map_does_not_matter() {
+        let (one, two, three) = (Value::from(1), Value::from(2), Value::from(3));
+        let sorted = [("a", &one), ("b", &two), ("c", &three)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let fields = SchemaFields::from_entries(order.map(|place| sorted[place]).to_vec());
+            assert!(fields.iter().eq(sorted), "{order:?}");
+            assert_eq!((fields.get("b"), fields.get("d")), (Some(&two), None));
+        }
+    }
 }
