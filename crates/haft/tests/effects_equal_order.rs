@@ -339,7 +339,7 @@ fn config(cases: u32) -> Config {
 #[test]
 fn the_outcome_is_that_of_running_in_order() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let tally = many(TestRunner::new_with_rng(config(500), rng), 14);
+    let tally = many(TestRunner::new_with_rng(config(200), rng), 14);
     let (calls, beside) = (tally.calls.into_inner(), tally.beside.into_inner());
     assert!(beside * 8 > calls, "only {beside} of {calls} calls ran beside another: this shows nothing");
 }

@@ -14,7 +14,7 @@ fn note(text: &str) -> Record {
 
 #[test]
 fn a_file_cut_at_every_byte_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::folder_in_memory();
     let store = Store::at(folder.path());
     let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
     for text in ["one", "two", "three"] {

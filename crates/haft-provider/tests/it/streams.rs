@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use haft::{CallInput, ToolCall};
 use haft_provider::endpoint::Endpoint;
@@ -76,6 +77,9 @@ pub(crate) fn recorded() -> Vec<Recorded> {
     }
     all
 }
+
+/// The same, read once for all cases of a property.
+static RECORDED: LazyLock<Vec<Recorded>> = LazyLock::new(recorded);
 
 fn messages(file: &Path, folder: &str, all: &mut Vec<Recorded>) {
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
@@ -231,7 +235,7 @@ fn check_splits(Recorded { name, wire, bytes }: &Recorded, at_all: bool) -> usiz
         whole.feed(&bytes[begin..end], &mut deltas);
         // Of long recordings every so many bytes, and the ends of lines.
         let is_tried =
-            |at: &usize| at_all || bytes.len() <= 5_000 || at.is_multiple_of(61) || bytes[*at] == b'\n';
+            |at: &usize| at_all || bytes.len() <= 2_000 || at.is_multiple_of(127) || bytes[*at] == b'\n';
         for at in (begin..end).filter(is_tried) {
             let (mut halves, mut told) = (reader.clone(), Vec::new());
             halves.feed(&bytes[begin..at], &mut told);
@@ -281,9 +285,8 @@ proptest! {
 
     #[test]
     fn random_chunks_change_nothing(which in any::<prop::sample::Index>(), sizes in prop::collection::vec(0_usize..700, 1..60)) {
-        let all = recorded();
-        if !all.is_empty() {
-            let Recorded { name, wire, bytes } = which.get(&all);
+        if !RECORDED.is_empty() {
+            let Recorded { name, wire, bytes } = which.get(&RECORDED);
             let expected = read(*wire, [&bytes[..]]);
             let (mut rest, mut chunks) = (&bytes[..], Vec::new());
             for size in sizes.iter().cycle().take(10_000) {
@@ -298,10 +301,9 @@ proptest! {
 
     #[test]
     fn rubbish_is_no_panic(wire in prop::sample::select(Wire::ALL.to_vec()), bytes in prop::collection::vec(any::<u8>(), 0..300), at in any::<prop::sample::Index>()) {
-        let all = recorded();
-        if !all.is_empty() {
+        if !RECORDED.is_empty() {
             // Rubbish in the middle of something real, read as any wire's.
-            let real = &at.get(&all).bytes;
+            let real = &at.get(&RECORDED).bytes;
             let middle = at.index(real.len());
             read(wire, [&real[..middle], &bytes[..], &real[middle..]]);
         }
@@ -354,9 +356,9 @@ pub(crate) fn check_cuts(
             so_far.extend(ready(&deltas));
             deltas.clear();
         }
-        // Of the largest recordings every byte at which something can change, and every so many others.
+        // Of large recordings every byte at which something can change, and every so many others.
         let may_change = at == 0 || matches!(bytes[at - 1], b'\n' | b'\r' | b'}' | b']' | b' ');
-        if !at_all && bytes.len() > 20_000 && !may_change && at % 61 != 0 {
+        if !at_all && bytes.len() > 5_000 && !may_change && at % 61 != 0 {
             continue;
         }
         tried += 1;

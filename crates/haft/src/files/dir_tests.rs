@@ -15,7 +15,7 @@ use super::FileErrorKind::*;
 use super::*;
 
 /// How often the racer reads; every so many rounds it also writes, which waits for the disk.
-const RACE_ROUNDS: u64 = 20_000;
+const RACE_ROUNDS: u64 = 6_000;
 const RACE_WRITE_EVERY: u64 = 40;
 
 /// `root/` (granted) and `outside/`, side by side.
@@ -28,7 +28,15 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        let temp = tempfile::tempdir().unwrap();
+        Place::at(tempfile::tempdir().unwrap())
+    }
+
+    /// Where no write waits for the disk, if that is possible.
+    fn in_memory() -> Place {
+        Place::at(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
+    fn at(temp: tempfile::TempDir) -> Place {
         let base = temp.path().canonicalize().unwrap();
         let (root, outside) = (base.join("root"), base.join("outside"));
         for dir in [root.join("d/e"), outside.join("deep"), base.join("root_evil")] {
@@ -498,7 +506,7 @@ fn metadata_says_what_std_says() {
 /// (canonicalise, compare, open) runs beside it to show that the swaps do come between.
 #[test]
 fn a_swapped_link_never_leads_out() {
-    let place = Place::new();
+    let place = Place::in_memory();
     let dir = place.root.join("d");
     let link = place.root.join("link");
     symlink(&place.outside, &link).unwrap();
@@ -520,7 +528,11 @@ fn a_swapped_link_never_leads_out() {
             }
         }
         let _done = Done(&done);
-        for round in 0..RACE_ROUNDS {
+        for round in 0..100 * RACE_ROUNDS {
+            // On a busy machine one side may wait while the other works.
+            if round >= RACE_ROUNDS && inside > 0 && refused > 0 && swaps.load(Ordering::Relaxed) > 0 {
+                break;
+            }
             let local = if round % 4 == 3 { DirFiles::walking() } else { DirFiles::new() };
             let files = ScopedFiles::new(&local, &place.access, &place.root);
             match now(files.read(Path::new("d/f"))) {

@@ -136,6 +136,10 @@ proptest! {
             prop_assert!(limit < 50 || preview_of(&settled).contains("lost"));
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_turn_is_within_its_budget(

@@ -9,12 +9,15 @@ use super::json::parse_json;
 use super::*;
 use crate::limits::SCHEMA_HOPS_MAX;
 
+/// Even a busy machine needs less for work that is linear; what is exponential takes years.
+const BEARABLE: Duration = Duration::from_secs(60);
+
 #[track_caller]
 fn refused(schema: Value, message: &str) -> SchemaError {
     let started = Instant::now();
     let error = InputSchema::given(schema).expect_err("the schema is refused");
     assert!(error.to_string().contains(message), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(2), "{error}: took {:?}", started.elapsed());
+    assert!(started.elapsed() < BEARABLE, "{error}: took {:?}", started.elapsed());
     error
 }
 
@@ -77,7 +80,7 @@ fn patterns_take_linear_time() {
     let started = Instant::now();
     assert!(schema.validate(json!({"a": format!("{}!", "a".repeat(100_000))})).is_err());
     assert!(schema.validate(json!({"a": "a".repeat(100_000)})).is_ok());
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < BEARABLE, "{:?}", started.elapsed());
 
     for pattern in ["(?=a)b", r"(a)\1", "(", "(?<!a)b"] {
         let error = refused(json!({"properties": {"a": {"pattern": pattern}}}), "the pattern");
