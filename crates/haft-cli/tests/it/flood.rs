@@ -174,8 +174,10 @@ fn a_full_disk_costs_the_middle_of_the_output() {
     }
 }
 
-/// How long the answer of a model is here, in bytes.
-const ANSWER_BYTES: usize = 5 << 20;
+/// How long answers of a model are here, in bytes: a short one, which has all that an answer costs whatever its length
+/// (threads, and what the allocator keeps for each), and a long one.
+const SHORT_ANSWER_BYTES: usize = 2 << 20;
+const ANSWER_BYTES: usize = 10 << 20;
 /// How much of it comes at once.
 const PIECE_BYTES: usize = 1_000;
 
@@ -230,7 +232,7 @@ fn provider(provider: &'static str) -> String {
                 asked.extend_from_slice(&some[..count]);
             }
             let much = String::from_utf8_lossy(&asked).contains("say much");
-            let pieces = if much { ANSWER_BYTES / PIECE_BYTES } else { 1 };
+            let pieces = if much { ANSWER_BYTES } else { SHORT_ANSWER_BYTES } / PIECE_BYTES;
             let (begin, piece, end) = stream(provider, pieces);
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
             client.write_all(head.as_bytes()).unwrap();
@@ -254,10 +256,11 @@ fn check_long_answer(name: &'static str) {
         };
         let (least, most) = (run("say little"), run("say much"));
         assert!(most.said.len() > ANSWER_BYTES - PIECE_BYTES, "{name} {form}: {} bytes", most.said.len());
-        let grown = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64 / ANSWER_BYTES as f64;
-        println!("{name} {form}: {grown:.2} × the answer");
-        // What the allocator keeps for itself comes on top.
-        assert!(grown < 4.5, "{name} {form}: {grown:.2} × the answer");
+        let more_bytes = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64;
+        let copies = more_bytes / (ANSWER_BYTES - SHORT_ANSWER_BYTES) as f64;
+        println!("{name} {form}: {copies:.2} × the answer");
+        // Buffers that grow have some room to spare.
+        assert!(copies < 4.5, "{name} {form}: {copies:.2} × the answer");
     }
 }
 
