@@ -102,7 +102,7 @@ async fn every_call_in_flight_gets_one_error() {
     let calls = |tool: &str| haft::ToolCall::new(tool, format!("mcp__f__{tool}"), "{}");
     let (first, second) = (room.engine.turn(), room.engine.turn());
     let started = async {
-        until("a call in flight", || count(counts.path(), "start") == 1).await;
+        until("a call in flight", || count(counts.path(), "never") == 1).await;
         second.run([calls("die_before")]).await
     };
     let (waiting, died) = tokio::join!(first.run([calls("never")]), started);
@@ -121,7 +121,7 @@ async fn floods_are_bounded() {
     assert!(room.server().log().len() <= limits::LOG_BYTES_MAX * 8, "each hidden character may take several");
     assert_eq!(room.text("mcp__f__flood_notifications", json!({})).await, "flooded");
     let dropped = room.server().dropped();
-    assert!(dropped.floods > 40_000, "{dropped:?}");
+    assert!(dropped.floods > 5_000, "{dropped:?}");
     let words = room.failure("mcp__f__long_line", json!({})).await;
     assert!(words.contains(&format!("a line of more than {} bytes", limits::MESSAGE_BYTES_MAX)), "{words}");
     echoes(&room).await;
@@ -187,7 +187,10 @@ async fn a_call_that_never_ends_is_ended_and_the_server_is_told() {
     // A turn that is dropped tells it as well.
     let turn = room.engine.turn();
     let call = haft::ToolCall::new("1", "mcp__f__never", "{}");
-    let _ = tokio::time::timeout(Duration::from_millis(300), turn.run([call])).await;
+    tokio::select! {
+        ended = turn.run([call]) => panic!("it ended: {ended:?}"),
+        () = until("the call is under way", || count(counts.path(), "never") == 2) => {}
+    }
     until("the server is told again", || count(counts.path(), "cancelled") == 2).await;
 }
 
@@ -195,13 +198,13 @@ async fn a_call_that_never_ends_is_ended_and_the_server_is_told() {
 async fn progress_keeps_a_call_alive_and_a_late_answer_is_dropped() {
     let counts = tempfile::NamedTempFile::new().unwrap();
     let mut config = faulty("", counts.path());
-    config.idle_timeout = Some(Duration::from_millis(900));
+    config.idle_timeout = Some(Duration::from_millis(1_500));
     let log = haft::testing::EventLog::new();
     let mut room = Room::settled([config], host()).await;
     room.engine = room.engine.events(log.clone());
     room.refresh();
-    let words = room.failure("mcp__f__late", json!({})).await;
-    assert_eq!(words, "the MCP server `f` gave no sign of life for 0.9 s; it was told to stop");
+    let words = room.failure("mcp__f__late", json!({"cancelled": true})).await;
+    assert_eq!(words, "the MCP server `f` gave no sign of life for 1.5 s; it was told to stop");
     let done = room.call("mcp__f__progress", json!({})).await;
     assert_eq!(
         done.to_json().output,
@@ -209,7 +212,7 @@ async fn progress_keeps_a_call_alive_and_a_late_answer_is_dropped() {
     );
     let lines = log.lines().join("\n");
     assert!(lines.contains("step 3"), "{lines}");
-    assert_eq!(room.server().dropped().unknown, 1, "the late answer");
+    until("the late answer is dropped", || room.server().dropped().unknown == 1).await;
 }
 
 #[tokio::test]

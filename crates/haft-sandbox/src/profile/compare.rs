@@ -193,7 +193,7 @@ mod tests {
         let names = [dir.path().join("hooks"), dir.path().join("config")];
         fs::create_dir(&names[0]).unwrap();
         fs::write(&names[1], "1").unwrap();
-        for number in 0..3 * limits::WATCHED_ENTRIES_MAX {
+        for number in 0..limits::WATCHED_ENTRIES_MAX + 10 {
             fs::write(names[0].join(number.to_string()), "").unwrap();
         }
         let watch = Watch::default();

@@ -777,7 +777,7 @@ fn what_stands_in_is_there_however_often_it_is_put_away() {
             }
         });
         let mut missing = Vec::new();
-        for _ in 0..2_000 {
+        for _ in 0..500 {
             let scene = profile.scene(&request).unwrap();
             let parts = scene.parts.iter().chain(&scene.more);
             let held = parts.filter(|part| matches!(part, Part::Protect { .. })).map(place_of);

@@ -129,9 +129,9 @@ async fn a_fork_bomb_leaves_the_others_alone() {
     let sandbox = Arc::new(ground.sandbox_of(Stack::Full, ground.scene().rlimit(PROCESSES, 400)));
     let mark = mark();
     let bomb = format!(
-        "import os, time\nopen('begun', 'w')\nend = time.time() + 2\nwhile time.time() < end:\n try:\n  if os.fork() == 0: pass\n except OSError: time.sleep(0.01)\n#{mark}"
+        "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('stop'):\n try:\n  if os.fork() == 0: pass\n except OSError: time.sleep(0.01)\n#{mark}"
     );
-    let bomb = ground.python(&bomb).with_timeout(Duration::from_secs(3));
+    let bomb = ground.python(&bomb).with_timeout(Duration::from_secs(60));
     let bomb = {
         let sandbox = sandbox.clone();
         tokio::spawn(async move { sandbox.run(bomb).await })
@@ -142,6 +142,8 @@ async fn a_fork_bomb_leaves_the_others_alone() {
         let outcome = sandbox.run(ground.bash(&format!("echo {number} | cat"))).await.unwrap();
         assert_eq!(said(&outcome), format!("Code(0) {number}\n"));
     }
+    assert!(!bomb.is_finished(), "it ran meanwhile");
+    fs::write(ground.workspace().join("stop"), "").unwrap();
     bomb.await.unwrap().unwrap();
     until("nothing is left", || count(&mark, None) == 0);
 }

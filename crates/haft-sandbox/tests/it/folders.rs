@@ -163,55 +163,96 @@ const LIB: &str = "git init -q ROOT/lib; git -C ROOT/lib commit -qm i --allow-em
                    git config --global protocol.file.allow always; git submodule -q add ROOT/lib p/lib; git commit -qm s";
 const STATUS: &str = "git status; git -C p/lib status; git -C p/lib checkout -q -b zz";
 
+/// What is tried, what the user prepares, what commands do, and what the user does then.
+type Attempt<'a> = (&'a str, String, Sessions<'a>, &'a str);
+
+async fn attempt_all(attempts: impl IntoIterator<Item = Attempt<'_>>) {
+    for (what, prepare, attack, then) in attempts {
+        attempt(what, &prepare, attack, then).await;
+    }
+}
+
+fn with_lib(more: &str) -> String {
+    format!("{LIB}; {more}")
+}
+
+const POISON_LIB: &str = "POISON >> .git/modules/p/lib/config";
+const UPDATE_LIB: &str = "git submodule update --init; git -C p/lib status";
+
 #[tokio::test]
-async fn every_folder_that_git_takes_for_one_of_its_own_is_held() {
-    let lib = |more: &str| format!("{LIB}; {more}");
+async fn a_module_that_is_not_checked_out_is_held() {
     let evil = "cp -r .git/modules/p/lib evil; POISON > evil/config; echo ROOT/work/evil > .git/modules/p/lib/commondir";
-    let config = "POISON >> .git/modules/p/lib/config";
-    for (what, prepare, attack, then) in [
+    attempt_all([
         (
             "a module that isn't checked out",
-            lib("git submodule -q deinit -f p/lib"),
+            with_lib("git submodule -q deinit -f p/lib"),
             &[&[evil][..]][..],
-            "git submodule update --init; git -C p/lib status",
-        ),
-        (
-            "one that an earlier session took its objects from",
-            lib(""),
-            &[
-                &["mv .git/modules/p/lib/objects .git/modules/p/lib/zz"],
-                &[config, "cd .git/modules/p/lib; mv zz* objects"],
-            ],
-            STATUS,
+            UPDATE_LIB,
         ),
         (
             "one without a head, not checked out",
-            lib("git submodule -q deinit -f p/lib"),
+            with_lib("git submodule -q deinit -f p/lib"),
             &[
                 &["mv .git/modules/p/lib/HEAD .git/modules/p/lib/zz"],
-                &[config, "cd .git/modules/p/lib; mv zz* HEAD"],
+                &[POISON_LIB, "cd .git/modules/p/lib; mv zz* HEAD"],
             ],
-            "git submodule update --init; git -C p/lib status",
+            UPDATE_LIB,
         ),
         (
+            "a module that isn't there yet",
+            with_lib("git submodule -q deinit -f p/lib; rm -rf .git/modules"),
+            &[&[
+                "git init -q t; git -C t commit -qm i --allow-empty; mkdir -p .git/modules/p; mv t/.git .git/modules/p/lib; git config -f .git/modules/p/lib/config remote.origin.url ROOT/lib; git config -f .git/modules/p/lib/config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; POISON >> .git/modules/p/lib/config",
+            ]],
+            UPDATE_LIB,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_module_that_hardly_looks_like_one_is_held() {
+    attempt_all([
+        (
+            "one that an earlier session took its objects from",
+            with_lib("true"),
+            &[
+                &["mv .git/modules/p/lib/objects .git/modules/p/lib/zz"][..],
+                &[POISON_LIB, "cd .git/modules/p/lib; mv zz* objects"],
+            ][..],
+            STATUS,
+        ),
+        (
+            "a folder of modules that is made to look like one",
+            with_lib("true"),
+            &[&["touch .git/modules/p/HEAD", POISON_LIB]],
+            STATUS,
+        ),
+        (
+            "a repository without a configuration",
+            "git init -q s; git -C s commit -qm i --allow-empty; rm s/.git/config".into(),
+            &[&["POISON > s/.git/config"]],
+            "git -C s status",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn worktrees_and_their_modules_are_held() {
+    let worktree = "git worktree add -q ../wt; git -C ../wt submodule -q update --init";
+    attempt_all([
+        (
             "a module of a worktree outside",
-            lib("git worktree add -q ../wt; git -C ../wt submodule -q update --init"),
-            &[&["POISON >> .git/worktrees/wt/modules/p/lib/config"]],
+            with_lib(worktree),
+            &[&["POISON >> .git/worktrees/wt/modules/p/lib/config"][..]][..],
             "git -C ../wt/p/lib status",
         ),
         (
             "a hook of it",
-            lib("git worktree add -q ../wt; git -C ../wt submodule -q update --init"),
+            with_lib(worktree),
             &[&["h=.git/worktrees/wt/modules/p/lib/hooks/post-checkout; HOOK > $h; chmod +x $h"]],
             "git -C ../wt/p/lib checkout -q -b zz",
-        ),
-        (
-            "a module that isn't there yet",
-            lib("git submodule -q deinit -f p/lib; rm -rf .git/modules"),
-            &[&[
-                "git init -q t; git -C t commit -qm i --allow-empty; mkdir -p .git/modules/p; mv t/.git .git/modules/p/lib; git config -f .git/modules/p/lib/config remote.origin.url ROOT/lib; git config -f .git/modules/p/lib/config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; POISON >> .git/modules/p/lib/config",
-            ]],
-            "git submodule update --init; git -C p/lib status",
         ),
         (
             "a worktree that a command made",
@@ -222,28 +263,17 @@ async fn every_folder_that_git_takes_for_one_of_its_own_is_held() {
             ]],
             "git -C wt status",
         ),
-        (
-            "a folder of modules that is made to look like one",
-            lib(""),
-            &[&["touch .git/modules/p/HEAD", config]],
-            STATUS,
-        ),
-        (
-            "a repository without a configuration",
-            "git init -q s; git -C s commit -qm i --allow-empty; rm s/.git/config".into(),
-            &[&["POISON > s/.git/config"]],
-            "git -C s status",
-        ),
-    ] {
-        attempt(what, &prepare, attack, then).await;
-    }
+    ])
+    .await;
 }
 
-/// What is there to protect isn't hidden behind what a command makes.
+// What is there to protect isn't hidden behind what a command makes: more than `GIT_FOLDERS_MAX`, `GIT_NAMES_MAX` and
+// `REPOSITORIES_MAX` of each kind.
+
 #[tokio::test]
-async fn nothing_is_left_out_where_there_is_much() {
+async fn many_worktrees_hide_nothing() {
     let prepare = "mkdir .hk; echo > .hk/pre-commit; chmod +x .hk/pre-commit; git config core.hooksPath .hk; echo > inc; git config include.path ../inc";
-    let worktrees = "for i in $(seq 250); do w=.git/worktrees/j$i; mkdir -p $w; echo /none/.git > $w/gitdir; echo ../.. > $w/commondir; done";
+    let worktrees = "mkdir -p .git/worktrees/j{1..210}; for w in .git/worktrees/j*; do echo /none/.git > $w/gitdir; echo ../.. > $w/commondir; done";
     let evil = "HOOK > .hk/pre-commit; POISON > inc";
     let said = attempt(
         "many worktrees",
@@ -253,11 +283,23 @@ async fn nothing_is_left_out_where_there_is_much() {
     )
     .await;
     assert!(said.contains(".git/worktrees/x': Read-only file system"), "{said}");
-    let many = "cd .git/modules; for i in $(seq 250); do mkdir -p a$i/objects; cp p/lib/HEAD a$i/; done";
-    attempt("many modules", LIB, &[&[many], &["POISON >> .git/modules/p/lib/config"]], STATUS).await;
-    let many = "for i in $(seq 150); do : > .git/x$i; done; cp -r .git ../work/ev; POISON > ev/config; echo ROOT/work/ev > .git/commondir";
+}
+
+#[tokio::test]
+async fn many_modules_hide_nothing() {
+    let many = "cd .git/modules; mkdir -p a{1..210}/objects; for a in a*; do echo ref: refs/heads/main > $a/HEAD; done";
+    attempt("many modules", LIB, &[&[many], &[POISON_LIB]], STATUS).await;
+}
+
+#[tokio::test]
+async fn many_other_names_hide_nothing() {
+    let many = "for i in {1..110}; do : > .git/x$i; done; cp -r .git ../work/ev; POISON > ev/config; echo ROOT/work/ev > .git/commondir";
     attempt("many other names", "", &[&[many]], "git status").await;
-    let many = "for i in $(seq 70); do git init -q a$i; done; git init -q z/y/x; git -C z/y/x commit -qm i --allow-empty";
+}
+
+#[tokio::test]
+async fn many_repositories_hide_nothing() {
+    let many = "mkdir -p a{1..70}/.git/{objects,refs}; for a in a*; do echo ref: refs/heads/main > $a/.git/HEAD; done; git init -q z/y/x; git -C z/y/x commit -qm i --allow-empty";
     let said =
         attempt("many repositories", many, &[&["POISON >> z/y/x/.git/config"]], "git -C z/y/x status").await;
     assert!(said.contains("Read-only file system"), "{said}");

@@ -5,6 +5,7 @@ use std::fs;
 use haft::ports::{Exit, Refusal};
 use haft_sandbox::{Sandbox, SandboxConfig};
 
+use crate::appears;
 use crate::confined::HELPER;
 use crate::profile::{User, git};
 
@@ -123,9 +124,7 @@ async fn nothing_stays_because_another_command_began_meanwhile() {
     let first = session.run(session.request(evil).with_git_config());
     let second = session.run(session.request(honest).with_git_config());
     let third = async {
-        while !user.at("work/begun").exists() {
-            tokio::task::yield_now().await;
-        }
+        appears(user.at("work/begun")).await;
         fs::write(user.at("work/go"), "\n").unwrap();
         fs::write(user.at("work/go-too"), "\n").unwrap();
     };

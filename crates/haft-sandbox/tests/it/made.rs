@@ -82,56 +82,86 @@ async fn attempt_after(
     said
 }
 
-#[tokio::test]
-async fn undoing_a_configuration_can_not_be_prevented() {
-    let guessed = format!("mkdir .git/.config-{}", std::process::id());
-    let blocks = [
-        ("a name that could be guessed", guessed.as_str()),
-        ("a folder that can't be written", "chmod 555 .git"),
-        ("a folder that can't be read", "chmod 311 .git"),
-        ("a configuration with another name", "ln .git/config .git/other"),
-    ];
-    for (what, block) in blocks {
-        let script =
-            |user: &User| vec![format!("printf '[core]\\n\\t{}\\n' >> .git/config; {block}", poison(user))];
-        let said = attempt(what, script, |_| {}, &["work"]).await;
-        assert!(said.contains("`core.fsmonitor` was changed, and that was undone"), "{what}: {said}");
-        // The same in one that is made.
-        for folder in ["sub", "deep/er/sub"] {
-            let script = |user: &User| {
-                let evil = poison(user);
-                vec![format!(
-                    "{MAKE}; make {folder} && cd {folder} && printf '[core]\\n\\t{evil}\\n' >> .git/config && {block}"
-                )]
-            };
-            attempt(what, script, |_| {}, &[&format!("work/{folder}")]).await;
-        }
+/// A configuration is undone whatever else the command did to prevent it, in the user's repository and in new ones.
+async fn assert_configuration_is_undone(what: &str, block: &str) {
+    let script =
+        |user: &User| vec![format!("printf '[core]\\n\\t{}\\n' >> .git/config; {block}", poison(user))];
+    let said = attempt(what, script, |_| {}, &["work"]).await;
+    assert!(said.contains("`core.fsmonitor` was changed, and that was undone"), "{what}: {said}");
+    for folder in ["sub", "deep/er/sub"] {
+        let script = |user: &User| {
+            let evil = poison(user);
+            vec![format!(
+                "{MAKE}; make {folder} && cd {folder} && printf '[core]\\n\\t{evil}\\n' >> .git/config && {block}"
+            )]
+        };
+        attempt(what, script, |_| {}, &[&format!("work/{folder}")]).await;
     }
 }
 
 #[tokio::test]
-async fn hooks_that_can_not_be_read_or_counted_are_taken_away() {
-    for (what, block) in [
-        ("not to be written", "chmod 555 .git/hooks"),
-        ("not to be read", "chmod 311 .git/hooks"),
-        ("many", "for i in $(seq 6000); do : > .git/hooks/x$i.sample; done"),
-    ] {
-        for folder in ["sub", "deep/er/sub"] {
-            let script = |user: &User| {
-                let ran = user.at("ran");
-                let hook = "cat > .git/hooks/post-checkout && chmod +x .git/hooks/post-checkout";
-                vec![
-                    format!(
-                        "{MAKE}; make {folder} && cd {folder} && rm -rf .git/hooks && mkdir .git/hooks && printf '#!/bin/sh\\ntouch {}\\n' | ({hook}) && {block}",
-                        ran.display()
-                    ),
-                    "true".into(),
-                ]
-            };
-            let said = attempt(what, script, |_| {}, &[&format!("work/{folder}")]).await;
-            assert!(said.contains("hooks") && !said.contains("another program"), "{what}: {said}");
-        }
+async fn a_configuration_is_undone_where_the_temporary_name_is_taken() {
+    let block = format!("mkdir .git/.config-{}", std::process::id());
+    assert_configuration_is_undone("a name that could be guessed", &block).await;
+}
+
+#[tokio::test]
+async fn a_configuration_is_undone_in_a_folder_that_can_not_be_written() {
+    assert_configuration_is_undone("a folder that can't be written", "chmod 555 .git").await;
+}
+
+#[tokio::test]
+async fn a_configuration_is_undone_in_a_folder_that_can_not_be_read() {
+    assert_configuration_is_undone("a folder that can't be read", "chmod 311 .git").await;
+}
+
+#[tokio::test]
+async fn a_configuration_with_another_name_is_undone() {
+    assert_configuration_is_undone("a configuration with another name", "ln .git/config .git/other").await;
+}
+
+/// Hooks of a new repository are taken away, whatever else the command did to its folder of hooks.
+async fn assert_hooks_are_taken_away(what: &str, block: &str, folder: &str) {
+    let script = |user: &User| {
+        let ran = user.at("ran");
+        let hook = "cat > .git/hooks/post-checkout && chmod +x .git/hooks/post-checkout";
+        vec![
+            format!(
+                "{MAKE}; make {folder} && cd {folder} && rm -rf .git/hooks && mkdir .git/hooks && printf '#!/bin/sh\\ntouch {}\\n' | ({hook}) && {block}",
+                ran.display()
+            ),
+            "true".into(),
+        ]
+    };
+    let said = attempt(what, script, |_| {}, &[&format!("work/{folder}")]).await;
+    assert!(said.contains("hooks") && !said.contains("another program"), "{what}: {said}");
+}
+
+#[tokio::test]
+async fn hooks_in_a_folder_that_can_not_be_written_are_taken_away() {
+    for folder in ["sub", "deep/er/sub"] {
+        assert_hooks_are_taken_away("not to be written", "chmod 555 .git/hooks", folder).await;
     }
+}
+
+#[tokio::test]
+async fn hooks_in_a_folder_that_can_not_be_read_are_taken_away() {
+    for folder in ["sub", "deep/er/sub"] {
+        assert_hooks_are_taken_away("not to be read", "chmod 311 .git/hooks", folder).await;
+    }
+}
+
+/// More than `WATCHED_ENTRIES_MAX`.
+const MANY_HOOKS: &str = "touch .git/hooks/x{1..2100}.sample";
+
+#[tokio::test]
+async fn hooks_too_many_to_count_are_taken_away() {
+    assert_hooks_are_taken_away("many", MANY_HOOKS, "sub").await;
+}
+
+#[tokio::test]
+async fn hooks_too_many_to_count_in_a_deep_repository_are_taken_away() {
+    assert_hooks_are_taken_away("many", MANY_HOOKS, "deep/er/sub").await;
 }
 
 /// A folder that its owner can't look into is no place to hide; root looks into every one.

@@ -56,11 +56,17 @@ fn text(bytes: &[u8]) -> &str {
 /// Waits until something is so; only for what other processes do, which nobody tells us.
 #[track_caller]
 fn until(what: &str, so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while !so() {
         assert!(Instant::now() < end, "it never came to be: {what}");
-        std::thread::yield_now();
+        // Waiting takes no core from what is waited for.
+        std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Waits for a file that another process makes.
+async fn appears(path: std::path::PathBuf) {
+    tokio::task::spawn_blocking(move || until("the file is there", || path.exists())).await.unwrap();
 }
 
 /// Whether a process runs; one that is dead and not collected doesn't.

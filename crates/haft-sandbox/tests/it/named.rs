@@ -48,18 +48,48 @@ fn set(work: &Path, key: &str, value: &str) {
     git(work, &["config", key, value]);
 }
 
-/// Whether it is there when the session begins or not, in whatever word, and whoever names it.
+const PROGRAM: &str = "printf '#!/bin/sh\\ntouch MARK\\n' > $f && chmod +x $f";
+const PYTHON: &str = "mkdir -p tools; echo 'open(\"MARK\", \"w\")' > tools/f.py; true";
+const INCLUDED: &str = "printf '[core]\\nfsmonitor = touch MARK; false\\n' > .gitlocal; true";
+const LINKED: &str =
+    "mkdir other; printf '#!/bin/sh\\ntouch MARK\\n' > other/fsm; chmod +x other/fsm; ln -s other late; true";
+
+/// A command that puts a program at each of these paths.
+fn attack(files: &str) -> String {
+    format!("mkdir -p .githooks tools deep/er; for f in {files}; do {PROGRAM}; done; true")
+}
+
+/// What the configuration names, how the user sets it up, and what the command does.
+type Case = (&'static str, fn(&User), String);
+
+async fn assert_nothing_named_runs(cases: impl IntoIterator<Item = Case>) {
+    for (what, prepare, attack) in cases {
+        assert!(ran_outside(prepare, &attack), "{what}: the attack doesn't even work outside");
+        assert!(!ran(prepare, &attack).await, "{what}");
+    }
+}
+
+/// Included files, and what they name.
 #[tokio::test]
-async fn what_a_configuration_names_is_made_and_changed_by_no_command() {
-    const PROGRAM: &str = "printf '#!/bin/sh\\ntouch MARK\\n' > $f && chmod +x $f";
-    let attack =
-        |files: &str| format!("mkdir -p .githooks tools deep/er; for f in {files}; do {PROGRAM}; done; true");
-    let python = "mkdir -p tools; echo 'open(\"MARK\", \"w\")' > tools/f.py; true";
-    let include = "printf '[core]\\nfsmonitor = touch MARK; false\\n' > .gitlocal; true";
-    let linked = "mkdir other; printf '#!/bin/sh\\ntouch MARK\\n' > other/fsm; chmod +x other/fsm; ln -s other late; true";
-    type Prepare = fn(&User);
-    let cases: [(&str, Prepare, String); 10] = [
-        ("include", |user| set(&user.at("work"), "include.path", "../.gitlocal"), include.into()),
+async fn what_a_configuration_includes_is_made_and_changed_by_no_command() {
+    let cases: [Case; 2] = [
+        ("include", |user| set(&user.at("work"), "include.path", "../.gitlocal"), INCLUDED.into()),
+        (
+            "what an included file names",
+            |user| {
+                fs::write(user.at("work/.gitlocal"), "[core]\nfsmonitor = tools/fsm\n").unwrap();
+                set(&user.at("work"), "include.path", "../.gitlocal");
+            },
+            attack("tools/fsm"),
+        ),
+    ];
+    assert_nothing_named_runs(cases).await;
+}
+
+/// Whether the folder is there when the session begins or not, and whoever names it.
+#[tokio::test]
+async fn hooks_that_a_configuration_names_are_made_and_changed_by_no_command() {
+    let cases: [Case; 4] = [
         (
             "hooks",
             |user| set(&user.at("work"), "core.hooksPath", ".githooks"),
@@ -69,41 +99,6 @@ async fn what_a_configuration_names_is_made_and_changed_by_no_command() {
             "hooks in a folder that isn't there",
             |user| set(&user.at("work"), "core.hooksPath", "deep/er/hk"),
             format!("mkdir -p deep/er/hk; {}", attack("deep/er/hk/pre-commit")),
-        ),
-        (
-            "a later word",
-            |user| {
-                fs::create_dir(user.at("work/tools")).unwrap();
-                fs::write(user.at("work/tools/f.py"), "pass").unwrap();
-                set(&user.at("work"), "core.fsmonitor", "python3 tools/f.py");
-            },
-            python.into(),
-        ),
-        (
-            "a later word that isn't there",
-            |user| set(&user.at("work"), "core.fsmonitor", "python3 tools/f.py"),
-            python.into(),
-        ),
-        (
-            "a program",
-            |user| {
-                fs::create_dir(user.at("work/tools")).unwrap();
-                set(&user.at("work"), "core.fsmonitor", "tools/fsm");
-            },
-            attack("tools/fsm"),
-        ),
-        (
-            "a link that leads there",
-            |user| set(&user.at("work"), "core.fsmonitor", "late/fsm"),
-            linked.into(),
-        ),
-        (
-            "what an included file names",
-            |user| {
-                fs::write(user.at("work/.gitlocal"), "[core]\nfsmonitor = tools/fsm\n").unwrap();
-                set(&user.at("work"), "include.path", "../.gitlocal");
-            },
-            attack("tools/fsm"),
         ),
         (
             "the user's own, not there",
@@ -126,10 +121,42 @@ async fn what_a_configuration_names_is_made_and_changed_by_no_command() {
             attack(".githooks/pre-commit"),
         ),
     ];
-    for (what, prepare, attack) in cases {
-        assert!(ran_outside(prepare, &attack), "{what}: the attack doesn't even work outside");
-        assert!(!ran(prepare, &attack).await, "{what}");
-    }
+    assert_nothing_named_runs(cases).await;
+}
+
+/// Whether the program is there when the session begins or not, in whatever word.
+#[tokio::test]
+async fn programs_that_a_configuration_names_are_made_and_changed_by_no_command() {
+    let cases: [Case; 4] = [
+        (
+            "a later word",
+            |user| {
+                fs::create_dir(user.at("work/tools")).unwrap();
+                fs::write(user.at("work/tools/f.py"), "pass").unwrap();
+                set(&user.at("work"), "core.fsmonitor", "python3 tools/f.py");
+            },
+            PYTHON.into(),
+        ),
+        (
+            "a later word that isn't there",
+            |user| set(&user.at("work"), "core.fsmonitor", "python3 tools/f.py"),
+            PYTHON.into(),
+        ),
+        (
+            "a program",
+            |user| {
+                fs::create_dir(user.at("work/tools")).unwrap();
+                set(&user.at("work"), "core.fsmonitor", "tools/fsm");
+            },
+            attack("tools/fsm"),
+        ),
+        (
+            "a link that leads there",
+            |user| set(&user.at("work"), "core.fsmonitor", "late/fsm"),
+            LINKED.into(),
+        ),
+    ];
+    assert_nothing_named_runs(cases).await;
 }
 
 /// What is put aside is told, and nothing is left of what stood in.

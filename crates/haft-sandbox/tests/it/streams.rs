@@ -48,7 +48,9 @@ async fn talk(processes: &dyn Processes, request: ProcessRequest) {
                 match output.read(&mut byte) {
                     Ok(0) => panic!("it ended: {answer:?}"),
                     Ok(_) => answer.push(byte[0]),
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
                     Err(error) => panic!("{error}"),
                 }
             }

@@ -180,7 +180,7 @@ fn is_alone_within(time: Duration) -> bool {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Err(Errno::CHILD) => return true,
             Ok(None) if Instant::now() > end => return false,
-            Ok(None) => std::thread::yield_now(),
+            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
             Ok(Some(_)) | Err(_) => {}
         }
     }

@@ -221,7 +221,7 @@ fn no_head_is_passed_on_that_says_two_things() {
     let starts =
         ["GET http://a.example/ HTTP/1.1\r\n", "POST http://a.example:81/x HTTP/1.1\r\nA: b\r\n", ""];
     let mut passed = 0;
-    for _ in 0..200_000 {
+    for _ in 0..50_000 {
         let mut head = starts[next(3)].to_owned();
         for _ in 0..next(8) {
             head.push_str(PARTS[next(PARTS.len())]);
@@ -254,5 +254,5 @@ fn no_head_is_passed_on_that_says_two_things() {
         };
         assert_eq!((of("content-length"), of("transfer-encoding")), lengths, "{head:?}");
     }
-    assert!(passed > 10_000, "only {passed} got as far as to be looked at");
+    assert!(passed > 2_500, "only {passed} got as far as to be looked at");
 }
