@@ -12,11 +12,11 @@ mod proposed;
 mod shells;
 mod unknown;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
-use haft::{BoxFuture, Effects, ErrorKind, ToolResult, Workspace, dynamic_tool};
+use haft::{BoxFuture, Effects, ErrorKind, Registry, ToolResult, Workspace, dynamic_tool};
 use haft_policy::conventions;
 use haft_policy::gate::{Explanation, Policy, Setup, VerdictName};
 use haft_policy::settings::Flags;
@@ -118,41 +118,46 @@ impl With {
         let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));
         let user = User::saying(Answer::Once);
         let (rules, asker) = (policy.clone(), user.clone());
-        let caller = Caller::new()
-            .tool(
-                haft_tools::core()
-                    .into_iter()
-                    .filter(|tool| !["shell", "web"].contains(&tool.group()))
-                    .collect::<Vec<_>>(),
-            )
-            .tool(shell("Bash"))
-            .tool(stand_in("WebFetch", |input| {
-                match input["url"].as_str().and_then(haft::effects::template::host) {
-                    Some(host) => Effects::observes(host),
-                    None => Effects::unknown(),
-                }
-            }))
-            .tool(
-                ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
-                    .map(|name| stand_in(name, |input| conventions::effects(name, input).unwrap_or_default()))
-                    .to_vec(),
-            )
-            .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))
-            .tool(stand_in("note", |_| Effects::writes_state("session:notes")))
-            .tool(stand_in("nothing", |_| Effects::none()))
-            .external("fs", stand_in("mcp__fs__write_file", |_| Effects::unknown()))
-            .external("fs", stand_in("mcp__fs__read_file", |_| Effects::unknown()))
-            .external("odd", shell("Monitor"))
-            .external("hub__evil", stand_in("mcp__hub__evil__c_0123abcd", |_| Effects::unknown()))
-            .external("hub", stand_in("mcp__hub__get", |_| Effects::unknown()))
-            .external("mine", stand_in("stranger", |input| Effects::writes(input["path"].as_str().unwrap())))
-            .engine(|engine| {
-                let engine = engine.workspace(workspace).permissions(rules);
-                if self.non_interactive { engine } else { engine.ask(asker) }
-            });
+        let caller = Caller::of(TOOLS.clone()).engine(|engine| {
+            let engine = engine.workspace(workspace).permissions(rules);
+            if self.non_interactive { engine } else { engine.ask(asker) }
+        });
         Session { room, caller, policy, user }
     }
 }
+
+/// The tools of every session, built once: their schemas take longer than anything that is asked of a session.
+static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
+    let caller = Caller::new()
+        .tool(
+            haft_tools::core()
+                .into_iter()
+                .filter(|tool| !["shell", "web"].contains(&tool.group()))
+                .collect::<Vec<_>>(),
+        )
+        .tool(shell("Bash"))
+        .tool(stand_in("WebFetch", |input| {
+            match input["url"].as_str().and_then(haft::effects::template::host) {
+                Some(host) => Effects::observes(host),
+                None => Effects::unknown(),
+            }
+        }))
+        .tool(
+            ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
+                .map(|name| stand_in(name, |input| conventions::effects(name, input).unwrap_or_default()))
+                .to_vec(),
+        )
+        .tool(stand_in("delete_tree", |input| Effects::deletes_tree(input["path"].as_str().unwrap())))
+        .tool(stand_in("note", |_| Effects::writes_state("session:notes")))
+        .tool(stand_in("nothing", |_| Effects::none()))
+        .external("fs", stand_in("mcp__fs__write_file", |_| Effects::unknown()))
+        .external("fs", stand_in("mcp__fs__read_file", |_| Effects::unknown()))
+        .external("odd", shell("Monitor"))
+        .external("hub__evil", stand_in("mcp__hub__evil__c_0123abcd", |_| Effects::unknown()))
+        .external("hub", stand_in("mcp__hub__get", |_| Effects::unknown()))
+        .external("mine", stand_in("stranger", |input| Effects::writes(input["path"].as_str().unwrap())));
+    caller.registry().clone()
+});
 
 fn stand_in(name: &str, effects: impl Fn(&Value) -> Effects + Send + Sync + 'static) -> haft::AnyTool {
     let schema = json!({"type": "object"});

@@ -82,9 +82,10 @@ impl World {
         fs::create_dir_all(work.join("d3")).unwrap();
         symlink(self.dir.path().join("programs"), home.join("bin")).unwrap();
         let handler = "() { local call; printf -v call '%s\\037' \"$@\"; printf '%s\\036' \"$call\" >> \"${PATH%/bin}/log\"; }";
-        let limited = format!("ulimit -f 2000 -u 4000 2>/dev/null; ulimit -t 3\n{command}\nwait");
+        let limited = format!("ulimit -f 16 -u 4000 2>/dev/null; ulimit -t 1\n{command}\nwait");
+        // What never ends fills the log or reaches the limit of processor time, however busy the machine is.
         let mut child = Command::new("timeout")
-            .args(["-s", "KILL", "2"])
+            .args(["-s", "KILL", "60"])
             .arg(&self.bash)
             .args(["--norc", "--noprofile", "-c"])
             // The command is given as the text of an `eval`, so that a mistake in it ends it and nothing else.
@@ -103,6 +104,8 @@ impl World {
         child.wait().unwrap();
         let log = fs::read(home.join("log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
+        // A call that the limit of the log cut off is not whole.
+        let log = log.rfind(CALL).map_or("", |end| &log[..end]);
         let calls = log.split(CALL).filter(|call| !call.is_empty()).map(|call| {
             call.strip_suffix(ARGUMENT).unwrap_or(call).split(ARGUMENT).map(str::to_owned).collect()
         });

@@ -55,7 +55,7 @@ impl World {
         fs::create_dir_all(&work).unwrap();
         let sh = |text: &str| {
             Command::new("timeout")
-                .args(["-s", "KILL", "3", "bash", "--norc", "--noprofile", "-c", text])
+                .args(["-s", "KILL", "60", "bash", "--norc", "--noprofile", "-c", text])
                 .env_clear()
                 .env("PATH", self.path())
                 .env("HOME", self.dir.path())
@@ -78,11 +78,12 @@ impl World {
                 fs::write(work.join(name), "one\ntwo\n").unwrap();
             }
             sh(
-                "tar cf t.tar a b; git init -q .; git add a b; git commit -qm 1; echo 3 >> a; git commit -qam 2",
+                "tar cf t.tar a b; git init -q --template= .; git add a b; git commit -qm 1; echo 3 >> a; git commit -qam 2",
             );
             sh("cp -a . ../made");
         }
-        sh("cp -a ../made/. .");
+        let copied = Command::new("cp").args(["-a", "../made/.", "."]).current_dir(&work).status().unwrap();
+        assert!(copied.success());
         let _ = fs::remove_file(self.dir.path().join("log"));
         sh(command);
         let log = fs::read(self.dir.path().join("log")).unwrap_or_default();

@@ -363,7 +363,8 @@ mod tests {
                 assert!(contents.insert(content), "{what}");
             }
         };
-        let bits = || (0..96).flat_map(|at| (0..8).map(move |bit| (at, 1_u8 << bit)));
+        // Every third byte: all places within the words that are hashed at once.
+        let bits = || (0..96).step_by(3).flat_map(|at| (0..8).map(move |bit| (at, 1_u8 << bit)));
         for (first, one) in bits() {
             for (second, two) in bits().filter(|(second, _)| *second > first) {
                 let mut other = text.clone();

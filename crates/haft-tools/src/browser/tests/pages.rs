@@ -239,7 +239,7 @@ async fn pictures_are_of_a_size_that_models_take() {
 
 #[tokio::test]
 async fn a_page_without_end_is_cut_and_parts_can_be_seen() {
-    let rows = "<button>row</button>".repeat(4_000);
+    let rows = "<button>row</button>".repeat(2_500);
     let site = Site::new(&[("/", &format!("<main tabindex=0 aria-label=all>{rows}<p>the end</p></main>"))]);
     let Some(scene) = Scene::new(&site) else { return };
     scene.open(&site, "/").await;

@@ -263,14 +263,11 @@ async fn a_page_that_went_on_is_not_acted_on() {
     assert_eq!(scene.value("document.querySelector('input').value").await, "\"\"");
 }
 
-/// A page that shows dialogs for ever, and one that is far too large: each is said, and the browser stays as it is.
+/// The page is ended, and the browser stays as it is.
 #[tokio::test]
-async fn a_page_without_an_end_does_not_end_the_browser() {
-    let many = "<title>Huge</title><body></body><script>let h='';for(let i=0;i<60000;i++)h+='<button>b'+i+'</button>';\
-        document.body.innerHTML=h</script>";
+async fn a_page_that_shows_dialogs_for_ever_does_not_end_the_browser() {
     let site = Site::new(&[
         ("/loop", "<title>Loop</title><script>while(true) alert('x')</script><p>after"),
-        ("/huge", many),
         ("/plain", "<title>Plain</title><p>here"),
     ]);
     let Some(scene) = Scene::new(&site) else { return };
@@ -290,13 +287,29 @@ async fn a_page_without_an_end_does_not_end_the_browser() {
     assert!(said.contains("Plain") && !said.contains("crashed") && !said.contains("closed"), "{said}");
     let tabs = scene.says("Tabs", json!({})).await;
     assert!(tabs.starts_with("*1 ") && tabs.lines().count() == 2 && !tabs.contains("crashed"), "{tabs}");
+}
+
+/// Its names alone are more than one answer of the browser may have.
+#[tokio::test]
+async fn a_page_that_is_far_too_large_does_not_end_the_browser() {
+    let many = "<title>Huge</title><body></body><script>for(let i=0;i<100;i++){let b=document.createElement('button');\
+        b.ariaLabel='x'.repeat(700000);document.body.append(b)}</script>";
+    let site = Site::new(&[("/huge", many), ("/plain", "<title>Plain</title><p>here")]);
+    let Some(scene) = Scene::new(&site) else { return };
     scene.open(&site, "/huge").await;
     let said = scene.says("Snapshot", json!({})).await;
-    // Which of these it is depends on the machine.
-    let ways = ["button \"b0\"", "the page is too large for this", "the page did not answer within"];
+    // Which of these it is depends on how busy the machine is.
+    let ways = ["the page is too large for this", "the page did not answer within"];
     assert!(ways.iter().any(|way| said.contains(way)), "{said}");
-    let said = scene.says("Evaluate", json!({"script": "document.querySelectorAll('button').length"})).await;
-    has(&said, &["60000"]);
+    // The page may still be busy with that answer.
+    let mut count = String::new();
+    for _ in 0..10 {
+        count = scene.value("document.querySelectorAll('button').length").await;
+        if !count.contains("did not") {
+            break;
+        }
+    }
+    assert_eq!(count, "100");
     has(&scene.open(&site, "/plain").await, &["Plain"]);
     has(&scene.says("Snapshot", json!({})).await, &["here"]);
 }
