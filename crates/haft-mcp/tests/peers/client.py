@@ -1,4 +1,5 @@
-"""The protocol's own client for Python against the fixture: client.py URL|PROGRAM MODE. Prints what it saw as one JSON object."""
+"""The protocol's own client for Python against the fixture: client.py (URL|PROGRAM MODE)… Prints what it saw as one JSON
+object a line, one for each pair: importing the client costs more than using it."""
 import asyncio
 import json
 import sys
@@ -39,4 +40,5 @@ async def main(where, mode):
         }))
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2]))
+for where, mode in zip(sys.argv[1::2], sys.argv[2::2]):
+    asyncio.run(main(where, mode))

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use haft::ports::{Exit, Processes as _};
 
-use crate::profile::{User, git};
+use crate::profile::{GIT_TEMPLATE, User, git};
 use crate::until;
 
 /// What a script of the user or of a command may use: `git` that knows who it is, and what poisons a configuration.
@@ -29,6 +29,7 @@ fn outside(user: &User, script: &str) {
         command.env(format!("{name}_NAME"), value).env(format!("{name}_EMAIL"), "a@b");
     }
     command.args(["-c", &script]).env("HOME", user.at("home")).current_dir(user.at("work"));
+    command.env("GIT_TEMPLATE_DIR", GIT_TEMPLATE);
     let _ = command.output().unwrap();
 }
 
@@ -37,7 +38,7 @@ type Sessions<'a> = &'a [&'a [&'a str]];
 
 /// The user prepares, commands attack, the user goes on. Says whether that ran something, and what was said.
 async fn ran(prepare: &str, attack: Sessions<'_>, then: &str, sandbox: bool) -> (bool, String) {
-    let user = User::new();
+    let user = if sandbox { User::new() } else { User::unconfined() };
     outside(&user, prepare);
     let _ = fs::remove_file(user.at("ran"));
     let mut said = String::new();
@@ -144,7 +145,7 @@ async fn protected_names_may_be_links() {
         ),
     ] {
         for sandbox in [false, true] {
-            let user = User::new();
+            let user = if sandbox { User::new() } else { User::unconfined() };
             outside(&user, prepare);
             if sandbox {
                 let session = user.session();
@@ -516,7 +517,7 @@ async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
             "a template",
             "mkdir -p tpl/hooks; git config --global init.templateDir ROOT/work/tpl",
             hook.replace("HERE", "tpl/hooks/pre-commit"),
-            "git init -q ROOT/new; cd ROOT/new; git commit -q --allow-empty -m x",
+            "unset GIT_TEMPLATE_DIR; git init -q ROOT/new; cd ROOT/new; git commit -q --allow-empty -m x",
         ),
         (
             "a program in another folder",

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use haft::ports::{Exit, Refusal};
 
-use crate::profile::{User, git};
+use crate::profile::{GIT_TEMPLATE, User, git};
 
 fn told(refused: &[Refusal]) -> String {
     format!("{refused:?}")
@@ -32,6 +32,7 @@ fn enter(user: &User, folders: &[&str]) -> bool {
 fn outside(user: &User, script: &str) {
     let mut command = Command::new("bash");
     command.args(["-c", script]).env("HOME", user.at("home")).current_dir(user.at("work"));
+    command.env("GIT_TEMPLATE_DIR", GIT_TEMPLATE);
     let done = command.output().unwrap();
     assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     let _ = fs::remove_file(user.at("ran"));
@@ -59,7 +60,7 @@ async fn attempt_after(
     first: &str,
     folders: &[&str],
 ) -> String {
-    let mut control = User::new();
+    let mut control = User::unconfined();
     prepare(&mut control);
     for script in scripts(&control) {
         outside(&control, &script);

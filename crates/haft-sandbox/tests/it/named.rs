@@ -32,7 +32,7 @@ async fn ran(prepare: impl Fn(&User), attack: &str) -> bool {
 
 /// The same, with nothing that holds the command.
 fn ran_outside(prepare: impl Fn(&User), attack: &str) -> bool {
-    let user = User::new();
+    let user = User::unconfined();
     prepare(&user);
     let mark = user.at("ran");
     let attack = attack.replace("MARK", mark.to_str().unwrap());

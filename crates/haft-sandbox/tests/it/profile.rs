@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use haft::files::{Access, Hidden, Root};
@@ -13,6 +14,18 @@ use haft_sandbox::testing::maker;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
 
 use crate::confined::HELPER;
+
+/// A template for repositories with one sample of a hook instead of git's thirteen.
+pub(crate) const GIT_TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/git-template");
+
+const SHM: &str = "/dev/shm";
+
+/// Whether files can be made and executed in a folder.
+fn runs_programs(folder: &str) -> bool {
+    let script =
+        "f=$(mktemp -p \"$0\") && echo exit > $f && chmod +x $f && $f; code=$?; rm -f \"$f\"; exit $code";
+    Command::new("sh").args(["-c", script, folder]).output().is_ok_and(|done| done.status.success())
+}
 
 /// A user with a home folder and a repository to work in.
 pub(crate) struct User {
@@ -24,6 +37,13 @@ pub(crate) struct User {
 impl User {
     pub(crate) fn new() -> User {
         User::in_folder("/var/tmp")
+    }
+
+    /// A user for controls, whose commands no sandbox confines: in memory where that is possible, since making files costs most
+    /// of the time of these tests.
+    pub(crate) fn unconfined() -> User {
+        static FOLDER: LazyLock<&str> = LazyLock::new(|| if runs_programs(SHM) { SHM } else { "/var/tmp" });
+        User::in_folder(&FOLDER)
     }
 
     fn in_folder(folder: &str) -> User {
@@ -109,16 +129,19 @@ impl Session<'_> {
 
 /// The control of an attempt: with no sandbox around it, in a place of the same kind, it works.
 async fn works_outside(script: &str, prepare: impl Fn(&User)) {
-    let user = User::new();
+    let user = User::unconfined();
     prepare(&user);
     let request = ProcessRequest::new(["bash", "-c", script], user.at("work")).with_merged_output();
+    let request = request.with_env("GIT_TEMPLATE_DIR", GIT_TEMPLATE);
     let outcome = LocalProcesses::new(std::env::vars_os()).run(request).await.unwrap();
     let said = String::from_utf8_lossy(&outcome.stdout.head);
     assert_eq!(outcome.exit, Exit::Code(0), "`{script}` doesn't even work outside: {said}");
 }
 
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
-    let done = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
+    let mut git = Command::new("git");
+    let done =
+        git.env("GIT_TEMPLATE_DIR", GIT_TEMPLATE).arg("-C").arg(folder).args(arguments).output().unwrap();
     assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 

@@ -64,7 +64,7 @@ async fn a_repository_in_a_repository_runs_nothing() {
     };
     for (what, folder) in [("directly", "sub"), ("deep", "deep/er/sub")] {
         // The control: without the sandbox it runs.
-        let user = User::new();
+        let user = User::unconfined();
         let mark = user.at("ran");
         let mut outside = Command::new("bash");
         outside.args(["-c", &attack(folder, &mark)]).env("HOME", user.at("home"));
@@ -125,7 +125,7 @@ async fn a_repository_that_no_plain_index_names_runs_nothing() {
             }
             user.at("ran").exists()
         };
-        let user = User::new();
+        let user = User::unconfined();
         let mut outside = Command::new("bash");
         outside.args(["-c", &script(&user.at("ran"))]).env("HOME", user.at("home"));
         assert!(outside.current_dir(user.at("work")).output().unwrap().status.success(), "{what}");
