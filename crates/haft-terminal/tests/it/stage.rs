@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// How long something may take to appear. Looks are repeated; nothing waits for a fixed time.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long something may take to appear.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause between two looks at the terminal: each starts `tmux`, which would take a core by itself.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Stage {
     dir: tempfile::TempDir,
@@ -112,7 +114,7 @@ impl Stage {
                 return screen;
             }
             assert!(began.elapsed() < PATIENCE, "{what} never came; the terminal shows\n{screen}");
-            std::thread::yield_now();
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -130,7 +132,7 @@ impl Stage {
         let began = Instant::now();
         while !path.exists() {
             assert!(began.elapsed() < PATIENCE, "no shell is there:\n{}", self.screen());
-            std::thread::yield_now();
+            std::thread::sleep(POLL_INTERVAL);
         }
         std::fs::read_to_string(path).unwrap()
     }
