@@ -11,9 +11,9 @@ use haft_sandbox::{Maker, ProfileConfig, Sandbox, SandboxConfig, Stack, maker_of
 
 use crate::confined::{Ground, HELPER, said};
 use crate::lives::{count, mark};
-use crate::until;
+use crate::{skipped, until};
 
-const SKIPPED: &str = "skipped: bubblewrap isn't installed here, so nothing is tried through it";
+const SKIPPED: &str = "bubblewrap isn't installed here, so nothing is tried through it";
 
 pub(crate) fn is_installed() -> bool {
     let places = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
@@ -29,10 +29,10 @@ fn test_program(arguments: &[&str]) -> (bool, String) {
 /// Runs these tests of this program again, with bubblewrap as the maker of every full sandbox.
 fn assert_pass_through_bubblewrap(filters: &[&str]) {
     if !is_installed() {
-        return eprintln!("{SKIPPED}");
+        return skipped(SKIPPED);
     }
     if std::env::var_os(MAKER).is_some() {
-        return eprintln!("skipped: this is such a run already");
+        return skipped("this is such a run already");
     }
     let count = |printed: &str, end: &str| printed.lines().filter(|line| line.ends_with(end)).count();
     let (_, listed) = test_program(&[filters, &["--list"]].concat());
@@ -88,7 +88,7 @@ fn where_we_may_make_none<T: Send>(then: impl FnOnce() -> T + Send) -> T {
 #[test]
 fn where_only_bubblewrap_can_it_is_used() {
     if !is_installed() {
-        return eprintln!("{SKIPPED}");
+        return skipped(SKIPPED);
     }
     where_we_may_make_none(|| {
         let ground = Ground::new();
@@ -114,7 +114,7 @@ fn where_only_bubblewrap_can_it_is_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_bubblewrap_is_noticed() {
     if !is_installed() {
-        return eprintln!("{SKIPPED}");
+        return skipped(SKIPPED);
     }
     let ground = Ground::new();
     let (mark, helper) = (mark(), ground.own_helper());
@@ -146,7 +146,7 @@ async fn a_killed_bubblewrap_is_noticed() {
 #[test]
 fn what_bubblewrap_complains_of_is_passed_on() {
     if !is_installed() {
-        return eprintln!("{SKIPPED}");
+        return skipped(SKIPPED);
     }
     let ground = Ground::new();
     let broken = ground.at("broken");

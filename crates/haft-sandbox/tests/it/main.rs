@@ -64,6 +64,12 @@ fn until(what: &str, so: impl Fn() -> bool) {
     }
 }
 
+/// Says why a test tries nothing here.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn skipped(reason: &str) {
+    eprintln!("skipped: {reason}");
+}
+
 /// Waits for a file that another process makes.
 async fn appears(path: std::path::PathBuf) {
     tokio::task::spawn_blocking(move || until("the file is there", || path.exists())).await.unwrap();

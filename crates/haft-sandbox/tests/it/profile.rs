@@ -14,6 +14,7 @@ use haft_sandbox::testing::maker;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
 
 use crate::confined::HELPER;
+use crate::skipped;
 
 /// A template for repositories with one sample of a hook instead of git's thirteen.
 pub(crate) const GIT_TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/git-template");
@@ -486,7 +487,7 @@ async fn assert_works_as_outside(script: &str) {
     fs::create_dir(&outside).unwrap();
     let done = Command::new("bash").args(["-c", &script]).current_dir(&outside).output().unwrap();
     if !done.status.success() {
-        return eprintln!("skipped: it doesn't work here: {}", String::from_utf8_lossy(&done.stderr));
+        return skipped(&format!("it doesn't work here: {}", String::from_utf8_lossy(&done.stderr)));
     }
     session.good(&script).await;
 }

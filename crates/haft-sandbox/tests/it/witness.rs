@@ -85,7 +85,7 @@ impl Way {
 }
 
 /// Long enough for the kernel on any machine.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// In the witness: becomes the one whom all are left to, and has `each` round say what is left. Does nothing elsewhere.
 pub(crate) fn begin(mut each: impl FnMut(u32) -> Vec<String>) {
