@@ -25,6 +25,9 @@ const QUIET: Duration = Duration::from_millis(150);
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 /// The largest file that a page may save.
 pub const DOWNLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long a call that wants to save a file waits until the download begins: on a busy machine the browser reports it only
+/// after the page has settled.
+const DOWNLOAD_BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// How long a download may take.
 pub const DOWNLOAD_LIMIT: Duration = Duration::from_secs(120);
 /// Bytes of a download that come in one message.
@@ -371,7 +374,8 @@ impl Live {
     ///
     /// The folder is the browser's own, so the browser hands it out: an empty page of ours is given the file to read.
     pub(super) async fn downloaded(&self) -> Result<(Download, Vec<u8>), ToolError> {
-        let (until, mut news) = (Instant::now() + DOWNLOAD_LIMIT, self.news());
+        let (begin, until) = (Instant::now() + DOWNLOAD_BEGIN_LIMIT, Instant::now() + DOWNLOAD_LIMIT);
+        let mut news = self.news();
         let download = loop {
             let found = self.book().downloads.first().cloned();
             match found {
@@ -382,7 +386,11 @@ impl Live {
                         bounded(&found.url, 200)
                     )));
                 }
-                None => return Err(ToolError::new("nothing was saved; leave `download_to` out")),
+                // A page that goes on telling things doesn't make it longer.
+                None if Instant::now() >= begin || wait(&mut news, begin).await.is_err() => {
+                    return Err(ToolError::new("nothing was saved; leave `download_to` out"));
+                }
+                None => {}
                 Some(_) => wait(&mut news, until).await.map_err(|()| {
                     ToolError::new(format!("the download took longer than {} s", DOWNLOAD_LIMIT.as_secs()))
                 })?,
