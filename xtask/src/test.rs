@@ -42,7 +42,7 @@ fn run_everything(consent: Consent) -> Done {
     steps.run("clippy", lint::clippy)?;
     steps.run("build", build_tests)?;
     let variables = peers.join(&mut steps)?;
-    let deny = steps.start("deny", || deny::run_quietly());
+    let deny = steps.start("deny", deny::run_quietly);
     steps.run("test", || runner::run(&Selection::default(), &variables))?;
     steps.run("doc tests", runner::run_doc_tests)?;
     steps.join(deny)?;

@@ -1,5 +1,10 @@
 //! The command line from outside: what it prints, where, and with which exit code.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests fail and speak as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "helpers of tests fail and speak as tests do"
+)]
 
 mod agents;
 mod browser;

@@ -10,7 +10,6 @@ use crate::room::{PATH, Room, crate_path};
 use crate::serve::Http;
 
 fn skipped(what: &str) {
-    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     eprintln!("skipped: {what}");
 }
 

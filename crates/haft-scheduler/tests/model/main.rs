@@ -3,6 +3,11 @@
 //! The sources of the crate are compiled here with the locks of shuttle, which decides at every lock, wake-up and atomic
 //! which thread goes next. `sync` is the only module that differs from the crate.
 #![allow(dead_code, unreachable_pub, reason = "the sources are those of a library")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and prints what it explored"
+)]
 
 #[path = "../../src/board.rs"]
 mod board;
