@@ -176,7 +176,9 @@ fn a_full_disk_costs_the_middle_of_the_output() {
 
 /// How long answers of a model are here, in bytes: a short one, which has all that an answer costs whatever its length
 /// (threads, and what the allocator keeps for each), and a long one.
-const SHORT_ANSWER_BYTES: usize = 2 << 20;
+///
+/// The one is four times the other, so that buffers which double have the same share to spare in both.
+const SHORT_ANSWER_BYTES: usize = ANSWER_BYTES / 4;
 const ANSWER_BYTES: usize = 10 << 20;
 /// How much of it comes at once.
 const PIECE_BYTES: usize = 1_000;
@@ -260,8 +262,8 @@ fn check_long_answer(name: &'static str) {
         let more_bytes = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64;
         let copies = more_bytes / (ANSWER_BYTES - SHORT_ANSWER_BYTES) as f64;
         println!("{name} {form}: {copies:.2} × the answer");
-        // Buffers that grow have some room to spare.
-        assert!(copies < 4.5, "{name} {form}: {copies:.2} × the answer");
+        // Buffers that grow have some room to spare, but less than one more copy takes.
+        assert!(copies < 5.0, "{name} {form}: {copies:.2} × the answer");
     }
 }
 

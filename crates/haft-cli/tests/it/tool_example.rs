@@ -5,10 +5,12 @@
 //! is traced and what a user gets are the same thing.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -129,7 +131,11 @@ impl Example {
         let room = Room::empty();
         let site = Site::serve(&self.site);
         for (path, lines) in &self.files {
-            room.write(&format!("work/{path}"), &(lines.join("\n") + "\n"));
+            let path = format!("work/{path}");
+            room.write(&path, &(lines.join("\n") + "\n"));
+            // One time for all: tools that sort by it must not show how fast the files were written.
+            let file = File::options().write(true).open(room.path(&path)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
         }
         for line in &self.setup {
             let mut bash = Command::new("bash");
