@@ -40,8 +40,8 @@ struct CallSlot<Job, Done> {
     /// Present once the call has begun.
     cancel: Option<Cancel>,
     interrupt: Interrupt,
-    /// The call may go on; `waker` waits for that.
-    may_go: bool,
+    /// The call may continue; `waker` waits for that.
+    may_continue: bool,
     waker: Option<Waker>,
     /// The tool itself runs. A call with a slot may still wait for a file lock or its tool's limit.
     running: bool,
@@ -99,7 +99,7 @@ impl<Job, Done> CallBoard<Job, Done> {
             ended: false,
             cancel: None,
             interrupt,
-            may_go: false,
+            may_continue: false,
             waker: None,
             running: false,
         });
@@ -112,7 +112,7 @@ impl<Job, Done> CallBoard<Job, Done> {
         lock(&self.state).scheduler.complete();
     }
 
-    /// Wakes waiting calls that may go on, and returns the next call that begins.
+    /// Wakes waiting calls that may continue, and returns the next call that begins.
     ///
     /// Call it again while the returned call says that there may be more. `cancel` makes the cancellation of a call.
     pub fn next_call(&self, cancel: impl Fn() -> Cancel) -> Option<StartedCall<Job>> {
@@ -149,7 +149,7 @@ impl<Job, Done> CallBoard<Job, Done> {
     /// prepare again.
     pub fn reconsider(&self, call: usize, footprint: Footprint) -> bool {
         let mut state = lock(&self.state);
-        state.calls[call].may_go = false;
+        state.calls[call].may_continue = false;
         state.scheduler.reconsider(call, footprint)
     }
 
@@ -157,7 +157,7 @@ impl<Job, Done> CallBoard<Job, Done> {
     pub fn authorize(&self, call: usize) -> bool {
         let mut state = lock(&self.state);
         let has_slot = state.scheduler.authorize(call);
-        state.calls[call].may_go = has_slot;
+        state.calls[call].may_continue = has_slot;
         has_slot
     }
 
@@ -170,14 +170,14 @@ impl<Job, Done> CallBoard<Job, Done> {
         state.stopped
     }
 
-    /// Waits until the call may go on.
+    /// Waits until the call may continue.
     pub fn wait(&self, call: usize) -> impl Future<Output = ()> + '_ {
         std::future::poll_fn(move |cx| {
             let waker = cx.waker().clone();
             let replaced = {
                 let mut state = lock(&self.state);
                 let slot = &mut state.calls[call];
-                if std::mem::take(&mut slot.may_go) {
+                if std::mem::take(&mut slot.may_continue) {
                     return Poll::Ready(());
                 }
                 slot.waker.replace(waker)
@@ -187,15 +187,15 @@ impl<Job, Done> CallBoard<Job, Done> {
         })
     }
 
-    /// Waits until a running call may go on. Returns false if the call was ended meanwhile.
+    /// Waits until a running call may continue. Returns false if the call was ended meanwhile.
     pub fn wait_unless_done(&self, call: usize) -> impl Future<Output = bool> + '_ {
         std::future::poll_fn(move |cx| {
             let waker = cx.waker().clone();
             let replaced = {
                 let mut state = lock(&self.state);
                 let slot = &mut state.calls[call];
-                if slot.ended || slot.may_go {
-                    return Poll::Ready(std::mem::take(&mut slot.may_go) && !slot.ended);
+                if slot.ended || slot.may_continue {
+                    return Poll::Ready(std::mem::take(&mut slot.may_continue) && !slot.ended);
                 }
                 slot.waker.replace(waker)
             };
@@ -204,7 +204,7 @@ impl<Job, Done> CallBoard<Job, Done> {
         })
     }
 
-    /// Ends the call with a result. `finish` is told whether the call ran in parallel with another.
+    /// Ends the call with a result. `finish` receives whether the call ran in parallel with another.
     ///
     /// Returns whether unfinished calls are left, which may be able to go now.
     ///
@@ -327,7 +327,7 @@ impl<Job, Done> BoardState<Job, Done> {
                 let more = !self.scheduler.is_exhausted();
                 return Some(StartedCall { call, job, cancel, more });
             }
-            slot.may_go = true;
+            slot.may_continue = true;
             wakers.extend(slot.waker.take());
         }
         None

@@ -1,8 +1,9 @@
 //! Cancellation: a tree of flags, each with the cause that raised it.
 //!
-//! session → call → child session … (a turn cancels its calls one by one, because it spares some). Cancelling a node cancels everything below it with the same cause; the
-//! first cause wins and never changes. Tools await [`Cancel::cancelled`] or look at [`Cancel::cause`]; nobody has
-//! to: the engine drops the future of a cancelled call.
+//! A session is the parent of its calls, a call the parent of the sessions of its sub-agents. A turn cancels its calls one by
+//! one, because an interrupt spares some of them. Cancelling a node cancels everything below it with the same cause; the
+//! first cause wins and never changes. Tools may await [`Cancel::cancelled`] or check [`Cancel::cause`]; they need not, since
+//! the engine drops the future of a cancelled call.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -11,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Arc, Mutex, Weak, lock};
 
-/// Who or what ended a call before its time.
+/// Why a call was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Cause {
@@ -25,7 +26,7 @@ pub enum Cause {
     Shutdown = 4,
     /// A hook ended the turn.
     Hook = 5,
-    /// The message that the call stands in broke off: its end never came.
+    /// The connection was lost before the message with the call was complete.
     Disconnect = 6,
 }
 
@@ -36,7 +37,7 @@ impl Cause {
             .find(|cause| *cause as u8 == flag)
     }
 
-    /// The cause in words that a model can't mistake for another.
+    /// Returns the message for the model.
     pub fn words(self) -> &'static str {
         match self {
             Cause::User => "cancelled: the user interrupted this turn",
@@ -55,21 +56,21 @@ impl Cause {
     }
 }
 
-/// One node of the tree. Clones are the same node.
+/// A node of the tree of cancellations. Clones are the same node.
 #[derive(Clone)]
-pub struct Cancel(Arc<Node>);
+pub struct Cancel(Arc<CancelNode>);
 
-struct Node {
-    /// 0 while nothing happened. Written once, under the lock; read without it.
+struct CancelNode {
+    /// 0 until the node is cancelled. Written once, under the lock; read without it.
     cause: AtomicU8,
-    links: Mutex<Links>,
-    /// The parent, and this node's place in its list.
+    links: Mutex<NodeLinks>,
+    /// The parent, and the index of this node in its list of children.
     parent: Option<(Cancel, usize)>,
 }
 
 #[derive(Default)]
-struct Links {
-    children: Vec<Option<Weak<Node>>>,
+struct NodeLinks {
+    children: Vec<Option<Weak<CancelNode>>>,
     free: Vec<usize>,
     wakers: Vec<(u64, Waker)>,
     next_waker: u64,
@@ -82,23 +83,23 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// A new root.
+    /// Creates a root.
     pub fn new() -> Cancel {
-        Cancel(Arc::new(Node { cause: AtomicU8::new(0), links: Mutex::default(), parent: None }))
+        Cancel(Arc::new(CancelNode { cause: AtomicU8::new(0), links: Mutex::default(), parent: None }))
     }
 
-    /// A node below this one; already cancelled if this one is.
+    /// Creates a child, which is already cancelled if this node is.
     pub fn child(&self) -> Cancel {
         let mut links = lock(&self.0.links);
         if let Some(cause) = self.cause() {
             let flag = AtomicU8::new(cause as u8);
-            return Cancel(Arc::new(Node { cause: flag, links: Mutex::default(), parent: None }));
+            return Cancel(Arc::new(CancelNode { cause: flag, links: Mutex::default(), parent: None }));
         }
         let place = links.free.pop().unwrap_or_else(|| {
             links.children.push(None);
             links.children.len() - 1
         });
-        let child = Cancel(Arc::new(Node {
+        let child = Cancel(Arc::new(CancelNode {
             cause: AtomicU8::new(0),
             links: Mutex::default(),
             parent: Some((self.clone(), place)),
@@ -124,17 +125,17 @@ impl Cancel {
         }
     }
 
-    /// Why this was cancelled, if it was.
+    /// Returns the cause if the node is cancelled.
     pub fn cause(&self) -> Option<Cause> {
         Cause::from_flag(self.0.cause.load(Ordering::Acquire))
     }
 
-    /// Whether this was cancelled.
+    /// Returns whether the node is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cause().is_some()
     }
 
-    /// Completes when this is cancelled, with the cause.
+    /// Waits for the cancellation and returns its cause.
     ///
     /// # Cancel safety
     /// Dropping the future forgets it; a later one sees the same cause.
@@ -168,7 +169,7 @@ impl std::fmt::Debug for Cancel {
     }
 }
 
-impl Drop for Node {
+impl Drop for CancelNode {
     fn drop(&mut self) {
         let Some((parent, place)) = &self.parent else { return };
         let mut links = lock(&parent.0.links);

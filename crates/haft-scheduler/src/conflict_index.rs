@@ -39,7 +39,7 @@ struct KeyUsers {
 }
 
 #[derive(Clone, Copy)]
-enum Access {
+enum KeyAccess {
     Read,
     Change,
 }
@@ -68,8 +68,8 @@ impl ConflictIndex {
         let mut search = NearestSearch { call, nearest: nearest_before(&self.exclusive, call), lookups: 1 };
         for (synchronized_by, group) in &self.groups {
             if synchronized_by.is_none() || *synchronized_by != keys.synchronized_by {
-                group.search(&keys.reads, Access::Read, &mut search);
-                group.search(&keys.changes, Access::Change, &mut search);
+                group.search(&keys.reads, KeyAccess::Read, &mut search);
+                group.search(&keys.changes, KeyAccess::Change, &mut search);
             }
         }
         (search.nearest, search.lookups)
@@ -85,8 +85,8 @@ impl ConflictIndex {
             return update.apply_to(&mut self.exclusive);
         };
         let group = self.groups.entry(keys.synchronized_by).or_default();
-        group.update(update, &keys.reads, Access::Read);
-        group.update(update, &keys.changes, Access::Change);
+        group.update(update, &keys.reads, KeyAccess::Read);
+        group.update(update, &keys.changes, KeyAccess::Change);
     }
 }
 
@@ -95,7 +95,7 @@ impl KeyGroup {
         self.paths.is_empty() && self.files.is_empty() && self.resources.is_empty()
     }
 
-    fn update(&mut self, update: IndexUpdate, keys: &KeySet, access: Access) {
+    fn update(&mut self, update: IndexUpdate, keys: &KeySet, access: KeyAccess) {
         keys.paths.iter().for_each(|path| self.update_path(update, path, access));
         for name in &keys.resources {
             self.resources.entry(name.clone()).or_default().update(update, access);
@@ -103,7 +103,7 @@ impl KeyGroup {
         }
     }
 
-    fn update_path(&mut self, update: IndexUpdate, path: &PathKey, access: Access) {
+    fn update_path(&mut self, update: IndexUpdate, path: &PathKey, access: KeyAccess) {
         if let Some(file) = path.file {
             self.files.entry(file).or_default().update(update, access);
             remove_if(&mut self.files, &file, KeyUsers::is_empty);
@@ -125,7 +125,7 @@ impl KeyGroup {
         }
     }
 
-    fn search(&self, keys: &KeySet, access: Access, search: &mut NearestSearch) {
+    fn search(&self, keys: &KeySet, access: KeyAccess, search: &mut NearestSearch) {
         for path in &keys.paths {
             search.visit(path.file.and_then(|file| self.files.get(&file)), access);
             for name in &path.names {
@@ -145,10 +145,10 @@ impl KeyGroup {
 }
 
 impl KeyUsers {
-    fn update(&mut self, update: IndexUpdate, access: Access) {
+    fn update(&mut self, update: IndexUpdate, access: KeyAccess) {
         update.apply_to(match access {
-            Access::Read => &mut self.readers,
-            Access::Change => &mut self.changers,
+            KeyAccess::Read => &mut self.readers,
+            KeyAccess::Change => &mut self.changers,
         });
     }
 
@@ -174,11 +174,11 @@ struct NearestSearch {
 }
 
 impl NearestSearch {
-    fn visit(&mut self, users: Option<&KeyUsers>, access: Access) {
+    fn visit(&mut self, users: Option<&KeyUsers>, access: KeyAccess) {
         self.lookups += 1;
         let Some(users) = users else { return };
         self.nearest = self.nearest.max(nearest_before(&users.changers, self.call));
-        if matches!(access, Access::Change) {
+        if matches!(access, KeyAccess::Change) {
             self.nearest = self.nearest.max(nearest_before(&users.readers, self.call));
         }
     }

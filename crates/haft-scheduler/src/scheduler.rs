@@ -35,7 +35,7 @@ pub enum ConflictRule {
 /// What an interrupt by the user does to a running call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interrupt {
-    /// The call goes on to its end, and the user's message waits.
+    /// The call runs to its end, and the user's message waits.
     #[default]
     Block,
     /// The call is stopped and its result dropped.
@@ -260,7 +260,7 @@ impl Scheduler {
 
     /// Replaces the footprint of a call whose input was rewritten or whose symlinks moved.
     ///
-    /// Returns whether the call may go on; if not, a later step tells it to prepare again.
+    /// Returns whether the call may continue; if not, a later step tells it to prepare again.
     pub fn reconsider(&mut self, call: usize, footprint: Footprint) -> bool {
         if self.calls[call].state == CallState::Done {
             return true;

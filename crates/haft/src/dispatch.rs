@@ -5,7 +5,7 @@
 //! goes through; the [pipeline](crate::pipeline) knows that and nothing of siblings.
 //!
 //! The crate `haft-scheduler` decides which call may go and holds what the calls of a turn share. `turn` drives each call
-//! through it, `locks` keeps writers of different agents apart, `background` has the calls that go on after their result.
+//! through it, `locks` keeps writers of different agents apart, `background` has the calls that continue after their result.
 
 pub(crate) mod background;
 pub(crate) mod locks;
