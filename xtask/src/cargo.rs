@@ -27,12 +27,12 @@ pub(crate) struct Call {
     dir: Option<PathBuf>,
     /// Whether lines of standard error are lines like others.
     errors: bool,
-    printing: Printing,
+    printing: OutputMode,
 }
 
 /// Whether a call prints what it does.
 #[derive(Clone, Copy, PartialEq)]
-enum Printing {
+enum OutputMode {
     /// The command line and its output.
     Everything,
     /// Nothing; a failure carries the last lines. For steps that run beside another one.
@@ -56,7 +56,7 @@ impl Call {
         args: impl IntoIterator<Item = S>,
     ) -> Call {
         let args = args.into_iter().map(|arg| arg.as_ref().to_string()).collect();
-        let (envs, printing) = (Vec::new(), Printing::Everything);
+        let (envs, printing) = (Vec::new(), OutputMode::Everything);
         Call { program, shown: shown.into(), args, envs, dir: None, errors: false, printing }
     }
 
@@ -72,6 +72,14 @@ impl Call {
         self
     }
 
+    /// Compiles the crates of the workspace with clippy's lints, warnings as errors.
+    ///
+    /// `clippy-driver` is the compiler with lints: code that a test needs anyway is compiled once for both. `cargo clippy`
+    /// alone would check every crate and every dependency a second time.
+    pub(crate) fn with_lints(self) -> Call {
+        self.with_env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").with_env("CLIPPY_ARGS", "-Dwarnings")
+    }
+
     /// Takes what it says on standard error for lines of its output, too.
     pub(crate) fn with_errors(mut self) -> Call {
         self.errors = true;
@@ -80,7 +88,7 @@ impl Call {
 
     /// Prints nothing; a failure still carries the last lines of output.
     pub(crate) fn quiet(mut self) -> Call {
-        self.printing = Printing::Failures;
+        self.printing = OutputMode::Failures;
         self
     }
 
@@ -92,7 +100,7 @@ impl Call {
         self.errors = true;
         let (mut tail, printing) = (VecDeque::new(), self.printing);
         let done = self.run_lines(|line| {
-            if printing == Printing::Everything {
+            if printing == OutputMode::Everything {
                 println!("{line}");
             }
             if tail.len() == TAIL_LINES {
@@ -108,7 +116,7 @@ impl Call {
 
     /// Runs it and gives each line of its standard output to `line` as soon as it is complete.
     pub(crate) fn run_lines(&self, mut line: impl FnMut(&str)) -> Done {
-        if self.printing == Printing::Everything {
+        if self.printing == OutputMode::Everything {
             println!("$ {}", self.line());
         }
         let failed = |error| format!("`{}` did not run: {error}", self.line());

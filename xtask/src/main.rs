@@ -31,6 +31,7 @@ mod python;
 mod quick;
 mod repository;
 mod runner;
+mod rustdoc;
 mod sections;
 mod soak;
 mod source;
@@ -38,8 +39,8 @@ mod steps;
 
 use std::process::ExitCode;
 
-use crate::programs::Consent;
-use crate::test::Scope;
+use crate::programs::InstallConsent;
+use crate::test::TestScope;
 
 const HELP: &str = "\
 usage: cargo xtask <command>
@@ -69,6 +70,9 @@ exit code: 0 passed, 1 failed, 2 not understood
 type Done = Result<(), String>;
 
 fn main() -> ExitCode {
+    if let Some(exit) = rustdoc::run_as_rustdoc() {
+        return exit;
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let command = match parse(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(command) => command,
@@ -88,7 +92,7 @@ fn main() -> ExitCode {
 
 #[derive(Debug, PartialEq)]
 enum Command {
-    Test { scope: test::Scope, consent: Consent },
+    Test { scope: test::TestScope, consent: InstallConsent },
     Lint,
     Deny(deny::Advisories),
     Docs(docs::Action),
@@ -102,11 +106,11 @@ enum Command {
 
 fn parse(args: &[&str]) -> Result<Command, String> {
     Ok(match args {
-        ["test"] => Command::Test { scope: Scope::Everything, consent: Consent::Ask },
-        ["test", "--yes"] => Command::Test { scope: Scope::Everything, consent: Consent::Given },
-        ["test", "--quick"] => Command::Test { scope: Scope::Quick, consent: Consent::Ask },
+        ["test"] => Command::Test { scope: TestScope::Everything, consent: InstallConsent::Ask },
+        ["test", "--yes"] => Command::Test { scope: TestScope::Everything, consent: InstallConsent::Given },
+        ["test", "--quick"] => Command::Test { scope: TestScope::Quick, consent: InstallConsent::Ask },
         ["test", "--only", name] if !name.starts_with('-') => {
-            Command::Test { scope: Scope::Only((*name).to_string()), consent: Consent::Ask }
+            Command::Test { scope: TestScope::Only((*name).to_string()), consent: InstallConsent::Ask }
         }
         ["lint"] => Command::Lint,
         ["deny"] => Command::Deny(deny::Advisories::Skip),
@@ -213,11 +217,14 @@ mod tests {
 
     #[test]
     fn commands_and_their_flags() {
-        accepted("test", Command::Test { scope: Scope::Everything, consent: Consent::Ask });
-        accepted("test --yes", Command::Test { scope: Scope::Everything, consent: Consent::Given });
-        accepted("test --quick", Command::Test { scope: Scope::Quick, consent: Consent::Ask });
-        let scope = Scope::Only("a::b".to_string());
-        accepted("test --only a::b", Command::Test { scope, consent: Consent::Ask });
+        accepted("test", Command::Test { scope: TestScope::Everything, consent: InstallConsent::Ask });
+        accepted(
+            "test --yes",
+            Command::Test { scope: TestScope::Everything, consent: InstallConsent::Given },
+        );
+        accepted("test --quick", Command::Test { scope: TestScope::Quick, consent: InstallConsent::Ask });
+        let scope = TestScope::Only("a::b".to_string());
+        accepted("test --only a::b", Command::Test { scope, consent: InstallConsent::Ask });
         accepted("docs", Command::Docs(docs::Action::Write));
         accepted("docs --check", Command::Docs(docs::Action::Check));
         accepted("deny --advisories", Command::Deny(deny::Advisories::Fetch));

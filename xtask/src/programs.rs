@@ -12,7 +12,7 @@ use crate::cargo::{Call, is_ci};
 
 /// Whether packages of the system may be installed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Consent {
+pub(crate) enum InstallConsent {
     /// Ask at the terminal; in CI the answer is yes, without a terminal it is no.
     Ask,
     /// `--yes` was given.
@@ -40,10 +40,15 @@ const PROGRAMS: &[Program] = &[
         package: "chromium",
         used_for: "the browser tools",
     },
+    Program {
+        names: &["chromium-headless-shell"],
+        package: "chromium-headless-shell",
+        used_for: "the browser tools; it starts faster, and the tests use `chromium` without it",
+    },
 ];
 
 /// Installs what is missing if the developer agrees, and says what is left out otherwise.
-pub(crate) fn install(consent: Consent) -> Done {
+pub(crate) fn install(consent: InstallConsent) -> Done {
     let missing: Vec<&Program> = PROGRAMS.iter().filter(|program| !program.is_there()).collect();
     if missing.is_empty() {
         println!("all there: {}", list(&PROGRAMS.iter().collect::<Vec<_>>()));
@@ -65,9 +70,9 @@ pub(crate) fn install(consent: Consent) -> Done {
     apt.call(&args).quiet().run()
 }
 
-impl Consent {
+impl InstallConsent {
     fn is_given(self, missing: &[&Program]) -> bool {
-        if self == Consent::Given || is_ci() {
+        if self == InstallConsent::Given || is_ci() {
             return true;
         }
         if !std::io::stdin().is_terminal() {
@@ -131,6 +136,6 @@ mod tests {
         {
             assert_eq!(is_yes(answer), expected, "{answer:?}");
         }
-        assert!(Consent::Given.is_given(&[]));
+        assert!(InstallConsent::Given.is_given(&[]));
     }
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask test --quick`: what a change since the last commit may have broken, for the inner loop.
 //!
-//! Crates that changed get lints and all their tests, crates that depend on them lints and unit tests. Everything is built
-//! with the features of the whole workspace, so that the builds of `test` are used again.
+//! Crates that changed get lints and all their tests, crates that depend on them lints and unit tests: what is built for
+//! a test is linted in the same step. Everything is built with the features of the whole workspace, so that the builds of
+//! `test` are used again.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{Call, metadata};
-use crate::runner::{self, Selection};
+use crate::runner::{self, TestSelection};
 use crate::steps::Steps;
 use crate::{lint, repository};
 
@@ -25,7 +26,6 @@ pub(crate) fn run(variables: impl FnOnce(&mut Steps) -> Result<Vec<(&'static str
     }
     println!("\n{}", plan.describe());
     let variables = variables(&mut steps)?;
-    steps.run("clippy", lint::clippy)?;
     steps.run("test", || runner::run(&plan.selection(), &variables))?;
     steps.finish();
     println!("{}", plan.describe_left_out());
@@ -87,14 +87,14 @@ impl QuickPlan {
         }
     }
 
-    fn selection(&self) -> Selection {
+    fn selection(&self) -> TestSelection {
         let mut targets = vec!["--lib".to_owned(), "--bins".to_owned()];
         for test in &self.test_targets {
             targets.extend(["--test".to_owned(), test.clone()]);
         }
         let packages = self.changed.iter().chain(&self.dependents);
         let filter: Vec<String> = packages.map(|package| format!("package(={package})")).collect();
-        Selection { targets, filter: Some(filter.join(" | ")), name: None }
+        TestSelection { targets, filter: Some(filter.join(" | ")), name: None }
     }
 
     fn describe(&self) -> String {
@@ -107,8 +107,8 @@ impl QuickPlan {
 
     fn describe_left_out(&self) -> String {
         format!(
-            "left out, run by `cargo xtask test`: integration tests of {}; all tests of {}; documentation tests, features, \
-             rustdoc, deny",
+            "left out, run by `cargo xtask test`: integration tests of {}, and their lints; all tests of {}; \
+             benchmarks, documentation, features, deny",
             list(&self.dependents),
             list(&self.untested)
         )

@@ -16,7 +16,7 @@ const FAILURE_LINES: usize = 5;
 
 /// Which tests to build and to run.
 #[derive(Default)]
-pub(crate) struct Selection {
+pub(crate) struct TestSelection {
     /// Options for cargo that choose what is built, such as `--lib`.
     pub(crate) targets: Vec<String>,
     /// A filter expression of nextest. `cargo test` runs everything that was built.
@@ -25,11 +25,11 @@ pub(crate) struct Selection {
     pub(crate) name: Option<String>,
 }
 
-/// Runs tests with these variables. Documentation tests are not among them: see [`run_doc_tests`].
-pub(crate) fn run(selection: &Selection, variables: &[(&str, String)]) -> Done {
+/// Runs tests with these variables. Documentation tests are not among them: see [`crate::rustdoc`].
+pub(crate) fn run(selection: &TestSelection, variables: &[(&str, String)]) -> Done {
     let has_nextest = cargo(["nextest", "--version"]).read().is_ok();
     let call = if has_nextest { nextest_call(selection) } else { cargo_test_call(selection) };
-    let call = variables.iter().fold(call, |call, (name, value)| call.with_env(name, value));
+    let call = variables.iter().fold(call, |call, (name, value)| call.with_env(name, value)).with_lints();
     let mut report = TestReport::default();
     let done = call.with_errors().run_lines(|line| {
         if report.read_line(line) {
@@ -49,12 +49,7 @@ pub(crate) fn run(selection: &Selection, variables: &[(&str, String)]) -> Done {
     }
 }
 
-/// Runs the examples in the documentation, which nextest does not run.
-pub(crate) fn run_doc_tests() -> Done {
-    cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]).run()
-}
-
-fn nextest_call(selection: &Selection) -> Call {
+fn nextest_call(selection: &TestSelection) -> Call {
     // Many tests wait for child processes: two for each core keep the cores busy.
     let threads = std::thread::available_parallelism().map_or(2, |cores| 2 * cores.get()).to_string();
     let mut args = vec!["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"];
@@ -68,7 +63,7 @@ fn nextest_call(selection: &Selection) -> Call {
     cargo(args)
 }
 
-fn cargo_test_call(selection: &Selection) -> Call {
+fn cargo_test_call(selection: &TestSelection) -> Call {
     let mut args = vec!["test", "--workspace", "--all-features", "--no-fail-fast"];
     if selection.targets.is_empty() {
         args.extend(["--lib", "--bins", "--tests"]);

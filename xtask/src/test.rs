@@ -4,14 +4,14 @@
 //! runs in the background. What takes longer, or is only worth checking before a release, is `cargo xtask prove`.
 
 use crate::cargo::cargo;
-use crate::programs::Consent;
-use crate::runner::{self, Selection};
+use crate::programs::InstallConsent;
+use crate::runner::{self, TestSelection};
 use crate::steps::{BackgroundStep, Steps};
-use crate::{Done, deny, docs, features, lint, node, programs, python, quick, repository};
+use crate::{Done, deny, docs, features, lint, node, programs, python, quick, repository, rustdoc};
 
 /// How much is tested.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Scope {
+pub(crate) enum TestScope {
     Everything,
     /// What changed since the last commit, and what depends on it.
     Quick,
@@ -19,19 +19,19 @@ pub(crate) enum Scope {
     Only(String),
 }
 
-pub(crate) fn run(scope: Scope, consent: Consent) -> Done {
+pub(crate) fn run(scope: TestScope, consent: InstallConsent) -> Done {
     match scope {
-        Scope::Everything => run_everything(consent),
-        Scope::Quick => quick::run(|steps| Peers::start(steps).join(steps)),
-        Scope::Only(name) => {
+        TestScope::Everything => run_everything(consent),
+        TestScope::Quick => quick::run(|steps| Peers::start(steps).join(steps)),
+        TestScope::Only(name) => {
             let mut steps = Steps::new();
             let variables = Peers::start(&mut steps).join(&mut steps)?;
-            runner::run(&Selection { name: Some(name), ..Selection::default() }, &variables)
+            runner::run(&TestSelection { name: Some(name), ..TestSelection::default() }, &variables)
         }
     }
 }
 
-fn run_everything(consent: Consent) -> Done {
+fn run_everything(consent: InstallConsent) -> Done {
     let mut steps = Steps::new();
     steps.run("fetch", deny::fetch)?;
     steps.run("fmt", lint::fmt)?;
@@ -39,15 +39,13 @@ fn run_everything(consent: Consent) -> Done {
     steps.run("docs", || docs::run(docs::Action::Check))?;
     steps.run("programs", || programs::install(consent))?;
     let peers = Peers::start(&mut steps);
-    steps.run("clippy", lint::clippy)?;
-    steps.run("build", build_tests)?;
+    steps.run("build", build_with_lints)?;
     let variables = peers.join(&mut steps)?;
     let deny = steps.start("deny", deny::run_quietly);
-    steps.run("test", || runner::run(&Selection::default(), &variables))?;
-    steps.run("doc tests", runner::run_doc_tests)?;
+    steps.run("test", || runner::run(&TestSelection::default(), &variables))?;
+    steps.run("rustdoc", rustdoc::run)?;
     steps.join(deny)?;
     steps.run("features", features::check)?;
-    steps.run("rustdoc", rustdoc)?;
     steps.finish();
     Ok(())
 }
@@ -74,11 +72,9 @@ impl Peers {
     }
 }
 
-/// Builds every test, so that the time of the step `test` is that of running them.
-fn build_tests() -> Done {
-    cargo(["test", "--workspace", "--all-features", "--no-run", "--quiet"]).run()
-}
-
-fn rustdoc() -> Done {
-    cargo(["doc", "--workspace", "--no-deps", "--all-features"]).with_env("RUSTDOCFLAGS", "-D warnings").run()
+/// Builds and lints every target: the time of the step `test` is that of running the tests.
+fn build_with_lints() -> Done {
+    cargo(["test", "--workspace", "--all-features", "--all-targets", "--no-run", "--quiet"])
+        .with_lints()
+        .run()
 }

@@ -1,52 +1,83 @@
-//! A transcript of command lines: exit code, standard output and standard error, compared as a whole.
+//! Transcripts of command lines: exit code, standard output and standard error of each.
 //!
-//! `commands.txt` holds the lines and what they gave. A line that begins with `$ ` is run; `UPDATE_COMMANDS=1 cargo
-//! test -p haft-cli` writes the file anew, and the difference is what to review.
+//! The files in `commands/` hold the command lines and their output. A line that begins with `$ ` is run.
+//! `UPDATE_COMMANDS=1 cargo test -p haft-cli` writes the files again; review the difference.
 
 use std::io::Read as _;
 use std::process::Command;
 
 use crate::room::{Ran, Room, crate_path};
 
+/// Makes one test of each transcript.
+macro_rules! transcripts {
+    ($($name:ident),* $(,)?) => {
+        mod commands_do_what_the_transcript_says {
+            $(
+                #[test]
+                fn $name() {
+                    super::check_transcript(stringify!($name));
+                }
+            )*
+        }
+
+        const TRANSCRIPTS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+transcripts![
+    calls,
+    failed_calls,
+    file_tools,
+    messages,
+    permission,
+    program,
+    rules,
+    tool_list,
+    unknown_flags,
+    unreadable_input,
+    wrong_usage,
+];
+
 #[test]
-fn commands_do_what_the_transcript_says() {
-    let path = crate_path("tests/it/commands.txt");
+fn every_transcript_has_a_test() {
+    let entries = std::fs::read_dir(crate_path(FOLDER)).unwrap();
+    let mut files: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort_unstable();
+    assert_eq!(files, TRANSCRIPTS.iter().map(|name| format!("{name}.txt")).collect::<Vec<_>>());
+}
+
+const FOLDER: &str = "tests/it/commands";
+
+fn check_transcript(name: &str) {
+    let path = crate_path(FOLDER).join(format!("{name}.txt"));
     let expected = std::fs::read_to_string(&path).unwrap();
-    let mut answers =
-        run_all(expected.lines().filter_map(|line| line.strip_prefix("$ ")).collect()).into_iter();
     let mut found = String::new();
     let mut answered = false;
     for line in expected.lines() {
-        if line.starts_with("$ ") {
-            found.push_str(&format!("{line}\n{}", answers.next().unwrap()));
+        if let Some(command) = line.strip_prefix("$ ") {
+            found.push_str(&format!("{line}\n{}", transcript(&run(command))));
             answered = true;
-        } else if line.is_empty() || line.starts_with("## ") {
-            // What was printed before is between a command and the next empty line.
+        } else if line.is_empty() {
+            // What the command printed stands between it and the next empty line.
             answered = false;
-            found.push_str(&format!("{line}\n"));
+            found.push('\n');
         } else if !answered {
-            panic!("not understood: {line}");
+            panic!("{name}.txt: neither a command nor the output of one: {line}");
         }
     }
     if std::env::var_os("UPDATE_COMMANDS").is_some() {
         std::fs::write(&path, &found).unwrap();
     }
-    let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
-    if let Some((found, expected)) = differs {
-        panic!("the transcript says\n{expected}\nand this came\n{found}\nUPDATE_COMMANDS=1 writes it anew");
+    let difference = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+    if let Some((found, expected)) = difference {
+        panic!("{name}.txt: expected\n{expected}\nfound\n{found}\nUPDATE_COMMANDS=1 writes it again");
     }
-    assert_eq!(found.lines().count(), expected.lines().count(), "UPDATE_COMMANDS=1 writes it anew");
-}
-
-/// Runs these lines, two at a time; the transcript of each.
-fn run_all(lines: Vec<&str>) -> Vec<String> {
-    let half = lines.len() / 2;
-    let run_some = |lines: &[&str]| lines.iter().map(|line| transcript(&run(line))).collect::<Vec<_>>();
-    std::thread::scope(|scope| {
-        let first = scope.spawn(|| run_some(&lines[..half]));
-        let second = run_some(&lines[half..]);
-        [first.join().unwrap(), second].concat()
-    })
+    assert_eq!(
+        found.lines().count(),
+        expected.lines().count(),
+        "{name}.txt: UPDATE_COMMANDS=1 writes it again"
+    );
 }
 
 /// Runs one line in a room of its own: `NAME=value` before the program, `<<< text` after the arguments.

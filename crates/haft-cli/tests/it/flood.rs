@@ -247,35 +247,56 @@ fn provider(provider: &'static str) -> String {
     format!("http://{address}")
 }
 
-/// The conversation has a long answer, the result has it, whoever shows it, and the journal while it is written.
-fn check_long_answer(name: &'static str) {
+/// The conversation has a long answer, the result has it, the display has it, and the journal while it is written.
+fn check_long_answer(name: &'static str, form: &str) {
     let url = provider(name);
-    for form in ["text", "json", "stream-json"] {
-        let room = Room::new();
-        let run = |words: &str| {
-            let args =
-                ["run", words, "--provider", name, "--base-url", &url, "--model", "m", "--output", form];
-            watched_haft(&room, &args)
-        };
-        let (least, most) = (run("say little"), run("say much"));
-        assert!(most.said.len() > ANSWER_BYTES - PIECE_BYTES, "{name} {form}: {} bytes", most.said.len());
-        let more_bytes = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64;
-        let copies = more_bytes / (ANSWER_BYTES - SHORT_ANSWER_BYTES) as f64;
-        println!("{name} {form}: {copies:.2} × the answer");
-        // Buffers that grow have some room to spare, but less than one more copy takes.
-        assert!(copies < 5.0, "{name} {form}: {copies:.2} × the answer");
+    let room = Room::new();
+    let run = |words: &str| {
+        let args = ["run", words, "--provider", name, "--base-url", &url, "--model", "m", "--output", form];
+        watched_haft(&room, &args)
+    };
+    let (least, most) = (run("say little"), run("say much"));
+    assert!(most.said.len() > ANSWER_BYTES - PIECE_BYTES, "{name} {form}: {} bytes", most.said.len());
+    let more_bytes = (most.peak_kib.saturating_sub(least.peak_kib) << 10) as f64;
+    let copies = more_bytes / (ANSWER_BYTES - SHORT_ANSWER_BYTES) as f64;
+    println!("{name} {form}: {copies:.2} × the answer");
+    // Buffers that grow have some room to spare, but less than one more copy takes.
+    assert!(copies < 5.0, "{name} {form}: {copies:.2} × the answer");
+}
+
+mod a_long_answer_is_kept_four_times_at_most {
+    #[test]
+    fn as_text() {
+        super::check_long_answer("anthropic", "text");
+    }
+
+    #[test]
+    fn as_json() {
+        super::check_long_answer("anthropic", "json");
+    }
+
+    #[test]
+    fn as_stream_json() {
+        super::check_long_answer("anthropic", "stream-json");
     }
 }
 
-#[test]
-fn a_long_answer_is_kept_four_times_at_most() {
-    check_long_answer("anthropic");
-}
-
 /// This wire repeats the whole answer in its last events.
-#[test]
-fn a_long_answer_that_is_repeated_is_kept_four_times_at_most() {
-    check_long_answer("openai");
+mod a_long_answer_that_is_repeated_is_kept_four_times_at_most {
+    #[test]
+    fn as_text() {
+        super::check_long_answer("openai", "text");
+    }
+
+    #[test]
+    fn as_json() {
+        super::check_long_answer("openai", "json");
+    }
+
+    #[test]
+    fn as_stream_json() {
+        super::check_long_answer("openai", "stream-json");
+    }
 }
 
 /// As many as there may be, each in a sandbox of its own, one more that is refused, and all of them gone at the end.

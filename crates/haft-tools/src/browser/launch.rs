@@ -30,8 +30,8 @@ const WORDS_BYTES_MAX: usize = 4 * 1024;
 const LOOKING_MAX: usize = 16;
 
 /// The names by which Chromium is found.
-const NAMES: &str =
-    "chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge brave-browser";
+const NAMES: &str = "chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge brave-browser \
+                     chromium-headless-shell";
 
 /// `$1` is the program or nothing, `$2` whether the sandbox is around it, `$3` the names to look for, and then come the flags.
 /// Tells three lines first: the proxy, the folder, the program.

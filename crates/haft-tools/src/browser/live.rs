@@ -386,7 +386,7 @@ impl Live {
                         bounded(&found.url, 200)
                     )));
                 }
-                // A page that goes on telling things doesn't make it longer.
+                // Further messages of the page do not extend the wait.
                 None if Instant::now() >= begin || wait(&mut news, begin).await.is_err() => {
                     return Err(ToolError::new("nothing was saved; leave `download_to` out"));
                 }

@@ -95,18 +95,15 @@ async fn what_cannot_be_clicked_says_why_and_the_rest_is_reached() {
 }
 
 #[tokio::test]
-async fn dialogs_tabs_and_the_console_are_told() {
+async fn dialogs_are_reported_and_answered() {
     let page = r#"<title>Loud</title><button onclick="document.title=confirm('Sure?')?'yes':'no'">Ask</button>
-<button onclick="document.title=prompt('Name?','x')">Name</button><button onclick="alert('Hi')">Greet</button>
-<button onclick="window.open('/other')">Open</button>
-<button onclick="setTimeout(()=>{document.body.append('it came');nosuch()},300)">Later</button>
-<script>console.warn('careful', [1, 2], null); for (let i = 0; i < 300; i++) console.debug('noise', i); console.error('bad');</script>"#;
-    let site = Site::new(&[("/", page), ("/other", "<title>Other</title><p>other")]);
+<button onclick="document.title=prompt('Name?','x')">Name</button><button onclick="alert('Hi')">Greet</button>"#;
+    let site = Site::new(&[("/", page)]);
     let Some(scene) = Scene::new(&site) else { return };
     scene.open(&site, "/").await;
-    let seen = scene.sees().await;
+    let snapshot = scene.sees().await;
     let click = |name: &str, more: serde_json::Value| {
-        let mut input = json!({"ref": named(&seen, name)});
+        let mut input = json!({"ref": named(&snapshot, name)});
         more.as_object().unwrap().iter().for_each(|(key, value)| input[key] = value.clone());
         input
     };
@@ -121,20 +118,38 @@ async fn dialogs_tabs_and_the_console_are_told() {
         &["\"Ann\"", "answered with \"Ann\""],
     );
     has(&scene.says("Click", click("Greet", json!({}))).await, &["the page showed an alert: \"Hi\""]);
+}
 
+#[tokio::test]
+async fn the_console_is_reported_and_waits_end() {
+    let page = r#"<title>Loud</title>
+<button onclick="setTimeout(()=>{document.body.append('it came');nosuch()},300)">Later</button>
+<script>console.warn('careful', [1, 2], null); for (let i = 0; i < 300; i++) console.debug('noise', i); console.error('bad');</script>"#;
+    let site = Site::new(&[("/", page)]);
+    let Some(scene) = Scene::new(&site) else { return };
+    scene.open(&site, "/").await;
     let said = scene.says("Console", json!({"level": "warning"})).await;
     has(&said, &["older messages are not shown", "error bad"]);
     assert!(!said.contains("noise"), "{said}");
     has(&scene.says("Console", json!({"level": "debug", "limit": 3})).await, &["debug noise 299\nerror bad"]);
 
-    scene.says("Click", click("Later", json!({}))).await;
+    let button = named(&scene.sees().await, "Later");
+    scene.says("Click", json!({"ref": button})).await;
     has(&scene.says("Wait", json!({"text": "it came"})).await, &["there after ", "the text \"it came\""]);
     has(&scene.says("Console", json!({})).await, &["error uncaught: ReferenceError: nosuch is not defined"]);
     let said = scene.says("Wait", json!({"text": "never", "timeout_ms": 200})).await;
     has(&said, &["TimedOut: waited 200 ms for the text \"never\", and it did not come"]);
     has(&scene.says("Wait", json!({"selector": "b["})).await, &["`selector`:"]);
+}
 
-    let said = scene.says("Click", click("Open", json!({}))).await;
+#[tokio::test]
+async fn tabs_are_listed_selected_and_closed() {
+    let page = r#"<title>Loud</title><button onclick="window.open('/other')">Open</button>"#;
+    let site = Site::new(&[("/", page), ("/other", "<title>Other</title><p>other")]);
+    let Some(scene) = Scene::new(&site) else { return };
+    scene.open(&site, "/").await;
+    let button = named(&scene.sees().await, "Open");
+    let said = scene.says("Click", json!({"ref": button})).await;
     has(&said, &["the page opened a new tab, number 2"]);
     has(&scene.says("Tabs", json!({"action": "select", "tab": 2})).await, &["/other"]);
     has(&scene.sees().await, &["- paragraph: other"]);
