@@ -9,7 +9,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft::{ConflictRule, PermissionMode};
-use haft_policy::settings::Flags;
 use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
 
@@ -323,20 +322,6 @@ impl Common {
             max_concurrency: later.max_concurrency.or(self.max_concurrency),
             non_interactive: self.non_interactive || later.non_interactive,
             no_sandbox: self.no_sandbox || later.no_sandbox,
-        }
-    }
-
-    /// What these flags say about settings.
-    pub(crate) fn flags(&self) -> Flags {
-        Flags {
-            settings: self.settings.clone(),
-            allow: self.allow.clone(),
-            ask: self.ask.clone(),
-            deny: self.deny.clone(),
-            permission_mode: self.permission_mode,
-            add_dirs: self.add_dir.clone(),
-            mcp_config: self.mcp_config.clone(),
-            trust_hash: self.trust_hash.clone(),
         }
     }
 }

@@ -10,13 +10,13 @@ use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
 use crate::run::once;
-use crate::session::Session;
+use crate::session::{Session, SessionPurpose};
 use crate::{Exit, Usage, hooks, output, session, turn};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let mut session = session::open_once(common)?;
+    let mut session = session::open(&common.options(), SessionPurpose::Once)?;
     let agents = once::agents(&mut session, &args.tool, args.script.clone(), common)?;
     let exit = carry_out(session, &args.tool, args.input.as_deref(), args.output, &interrupts);
     if let Some(agents) = agents {
@@ -39,13 +39,13 @@ pub(crate) fn carry_out(
     let _ = engine.clean_results(session::RESULTS_KEPT);
     let call = ToolCall::new("call-1", tool, input);
     let result = turn::run(&engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
-    session::report_tasks(&tasks);
+    session::report_tasks(&tasks, &output::notices());
     if !result.is_error() && is_of_session(&engine, tool) {
         output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
     }
-    hooks::report(&hooks);
+    hooks::report(&hooks, &output::notices());
     if !result.is_error() {
-        hooks::ended(std::slice::from_ref(&result));
+        hooks::ended(std::slice::from_ref(&result), &output::notices());
     }
     let written = match form {
         Form::Text => text(&result),

@@ -10,13 +10,13 @@ use haft_provider::{Message, decode, limits::MESSAGE_BYTES_MAX};
 use crate::args::{Common, DispatchArgs};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::session::Session;
+use crate::session::{Session, SessionPurpose};
 use crate::{Exit, Usage, hooks, output, session, turn};
 
 pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { engine, hooks, tasks, links, .. } = session::open_once(common)?;
+    let Session { engine, hooks, tasks, links, .. } = session::open(&common.options(), SessionPurpose::Once)?;
     let message = message(args)?;
     for kind in message.passed_over() {
         output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
@@ -24,9 +24,9 @@ pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
     let results = turn::run(&engine, &links, message.calls(), &interrupts)?;
-    session::report_tasks(&tasks);
-    hooks::report(&hooks);
-    hooks::ended(&results);
+    session::report_tasks(&tasks, &output::notices());
+    hooks::report(&hooks, &output::notices());
+    hooks::ended(&results, &output::notices());
     let written = output::result(&haft::canonical::to_string(&message.answer(&results)), Reader::Whole);
     Ok(match written {
         _ if interrupts.any() => Exit::Interrupted,

@@ -6,21 +6,16 @@
 //!
 //! Start-up is kept short: no runtime and no thread before a call needs one.
 
-mod agents;
 mod allocator;
 mod args;
 mod call;
 mod check;
-mod children;
 mod dispatch;
 mod doctor;
-mod given;
-mod hooks;
 mod interrupt;
 mod kept;
 mod mcp;
 mod output;
-mod processes;
 mod replay;
 mod run;
 mod script;
@@ -37,6 +32,7 @@ mod turn;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use haft_session::{SessionError, hooks, loaded_settings as given, processes};
 
 use args::{Cli, Command};
 
@@ -66,6 +62,12 @@ impl From<Exit> for ExitCode {
 /// Why nothing was run, in words for the user.
 #[derive(Debug)]
 struct Usage(String);
+
+impl From<SessionError> for Usage {
+    fn from(error: SessionError) -> Usage {
+        Usage(error.to_string())
+    }
+}
 
 fn main() -> ExitCode {
     haft_sandbox::entry();

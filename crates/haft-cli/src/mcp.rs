@@ -13,15 +13,10 @@
 //!
 //! How servers become tools of a session is [`crate::session`]'s.
 
-pub(crate) mod approvals;
 mod approve;
 pub(crate) mod args;
 mod edit;
 pub(crate) mod list;
-pub(crate) mod logs;
-pub(crate) mod prompt;
-pub(crate) mod sample;
-pub(crate) mod secrets;
 mod sign_in;
 
 use std::path::Path;
@@ -31,11 +26,13 @@ use haft_mcp::names::wire_name;
 use haft_policy::settings::{Remote, Server, Transport};
 use haft_policy::source::Scope;
 
+pub(crate) use haft_session::mcp::{approvals, logs, prompt, rows, sample, secrets, target};
+
 use self::args::{LogsArgs, McpArgs, McpCallArgs, McpCommand};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Planned, Session};
+use crate::session::{Planned, Session, SessionPurpose};
 use crate::{Exit, Usage, call, given, session};
 
 pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
@@ -58,7 +55,7 @@ pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
 fn call(args: &McpCallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let mut session = session::open_once(common)?;
+    let mut session = session::open(&common.options(), SessionPurpose::Once)?;
     let planned = std::mem::take(&mut session.links.planned);
     let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     if let Err(why) = &found.plan {
@@ -83,13 +80,13 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let kept = plain.then(|| logs::Logs::new(state, &places.cwd).read(&args.server)).flatten();
     let Some(kept) = kept else {
-        let Session { links, .. } = session::inspect(common)?;
+        let Session { links, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
         links.planned.find(&args.server).ok_or_else(|| unknown(&args.server, &links.planned))?;
         output::say(&format!("nothing is kept of `{}`: it has not complained here", args.server));
         return Ok(Exit::Done);
     };
     // What a server was given it may have printed.
-    let planned = session::inspect(common)?.links.planned;
+    let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.links.planned;
     let given = planned.find(&args.server).map(|planned| secrets::given(&planned.server)).unwrap_or_default();
     let text = secrets::hidden(&String::from_utf8_lossy(&kept), &given);
     let text = visible(&text);
@@ -128,45 +125,4 @@ fn transport_word(server: &Server) -> &'static str {
         Transport::Remote { kind: Remote::Sse, .. } => "sse",
         Transport::Remote { kind: Remote::Ws, .. } => "ws",
     }
-}
-
-/// A command line as it is written, or an address; without what looks like a secret.
-fn target(server: &Server) -> String {
-    match &server.transport {
-        Transport::Stdio { command, args, .. } => {
-            let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
-                true => format!("{word:?}"),
-                false => word.clone(),
-            };
-            let args = secrets::masked(args);
-            let words: Vec<String> = std::iter::once(command).chain(&args).map(quoted).collect();
-            one_line(&words.join(" "))
-        }
-        Transport::Remote { url, .. } => one_line(&secrets::without_secrets(url)),
-    }
-}
-
-/// Everything that an approval of a server is about, as rows of a name and words.
-fn rows(server: &Server) -> Vec<(&'static str, String)> {
-    let mut rows = Vec::new();
-    let names = |of: &std::collections::BTreeMap<String, String>| {
-        one_line(&of.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
-    };
-    match &server.transport {
-        Transport::Stdio { command, args, env } => {
-            rows.push(("command", one_line(command)));
-            rows.extend(args.iter().map(|arg| ("argument", one_line(arg))));
-            if !env.is_empty() {
-                rows.push(("variables", names(env)));
-            }
-        }
-        Transport::Remote { url, headers, headers_helper, .. } => {
-            rows.push(("address", one_line(url)));
-            if !headers.is_empty() {
-                rows.push(("headers", names(headers)));
-            }
-            rows.extend(headers_helper.iter().map(|helper| ("runs for headers", one_line(helper))));
-        }
-    }
-    rows
 }

@@ -9,6 +9,7 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::view::visible;
+use haft_session::{NoticeSink, SessionNotice};
 use haft_terminal::Fit;
 
 use crate::Exit;
@@ -131,6 +132,15 @@ pub(crate) fn error(words: &str) {
 /// Says something that should be looked at.
 pub(crate) fn warning(words: &str) {
     say(&format!("warning: {words}"));
+}
+
+/// Writes the notices of a session.
+pub(crate) fn notices() -> NoticeSink {
+    NoticeSink::new(|notice| match notice {
+        SessionNotice::Progress(text) => progress(&text),
+        SessionNotice::ProgressEnded => end_progress(),
+        notice => say(&notice.to_string()),
+    })
 }
 
 /// Writes words and a line break to standard error.

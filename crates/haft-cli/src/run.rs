@@ -6,16 +6,10 @@
 //! of it, [`live`] what is seen and typed on a terminal, [`tour`] what is played where there is no model.
 
 pub(crate) mod args;
-mod hooks;
-mod kept;
 mod live;
-pub(crate) mod memory;
 pub(crate) mod once;
-mod planned;
 mod play;
 mod prompt;
-pub(crate) mod provider;
-pub(crate) mod proxy;
 mod show;
 mod tour;
 
@@ -31,17 +25,19 @@ use haft_policy::settings::{RunSettings, Search};
 use haft_provider::Deferral;
 use haft_provider::run::RunOptions;
 
+use haft_session::agents::kinds::Kinds;
+use haft_session::run::kept::Kept;
+use haft_session::run::prompt::system;
+pub(crate) use haft_session::run::{memory, provider};
+
 use self::args::{RunArgs, RunForm};
-use self::kept::Kept;
 use self::play::Play;
-pub(crate) use self::prompt::surroundings;
 use self::tour::Tour;
-use crate::agents::kinds::Kinds;
 use crate::args::Common;
 use crate::given;
 use crate::interrupt::Interrupts;
 use crate::kept::{Keeping, Resumed};
-use crate::session::{self, Session};
+use crate::session::{self, Session, SessionOptions, SessionPurpose};
 use crate::{Exit, Usage, output};
 
 /// Why nobody was asked.
@@ -54,21 +50,20 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let common = args.rules(common.clone());
     let lookup = |name: &str| std::env::var_os(name);
     let mut resumed = resumed(args, &common, &lookup)?;
+    let mut options = common.options();
     let args = &match &resumed {
         Some(resumed) => args.like(&resumed.recovered.last)?,
         None => args.clone(),
     };
-    if !provider::is_configured(args, &common, &lookup)? {
+    if !provider::is_configured(&args.model_options(), &options, &lookup)? {
         if args.prompt.is_some() && !tour_may_answer(args) {
             return Err(Usage(NO_KEY.to_owned()));
         }
         return tour(args, &common, &interrupts);
     }
-    let mut session = match &resumed {
-        Some(resumed) => session::open_again(&common, &resumed.id)?,
-        None => session::open(&common)?,
-    };
-    if resumed.is_some() && common.permission_mode.is_none() && session.plans_on(&lookup) {
+    options.resume = resumed.as_ref().map(|resumed| resumed.id.clone());
+    let mut session = session::open(&options, SessionPurpose::Run)?;
+    if resumed.is_some() && common.permission_mode.is_none() && session.was_planning(&options) {
         session.policy.set(PermissionMode::Plan);
         output::say(
             "the session plans on: nothing is changed until you approve a plan; --permission-mode begins another way",
@@ -81,7 +76,8 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         false => Deferral::Fallback,
     });
     let wishes = provider::Wishes { deferral, web_search: searches_by_itself(&session) };
-    let chosen = provider::choose(args, settings, wishes, &session.id, &lookup)?;
+    let chosen =
+        provider::choose(&args.model_options(), settings, wishes, &session.id, &lookup, &session.notices)?;
     session.engine = session.engine.window_tokens(chosen.window_tokens);
     let settings = &session.given.loaded.settings.run;
     let look = live::look(args.output, &common, &lookup);
@@ -92,18 +88,18 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         (None, None) if resumed.as_ref().is_some_and(Resumed::waits) => None,
         (_, given) => Some(prompt::read(given.as_deref())?),
     };
-    let memory = memory::read(&session.given, &common);
-    let mut options = limits(args, settings);
-    options.system = prompt::system(&session.workspace, memory, &args.append_system_prompt);
-    options.window_tokens = chosen.window_tokens;
-    options.prices = chosen.prices;
-    if options.max_cost.is_some() && options.prices.is_none() {
+    let memory = memory::read(&session.given, &options);
+    let mut run_options = limits(args, settings);
+    run_options.system = system(&session.workspace, memory, &args.append_system_prompt);
+    run_options.window_tokens = chosen.window_tokens;
+    run_options.prices = chosen.prices;
+    if run_options.max_cost.is_some() && run_options.prices.is_none() {
         output::warning(&format!(
             "`run.maxCost` limits nothing: your settings have no price for `{}` in `run.prices`",
             output::one_line(chosen.model.name())
         ));
     }
-    let kinds = Kinds::load(&session.given, &common);
+    let kinds = Kinds::load(&session.given, &options);
     kinds.problems.iter().for_each(|words| output::warning(words));
     let (model, provider, others, form) = (chosen.model, chosen.provider, chosen.others, args.output);
     let began = Began {
@@ -122,7 +118,14 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let given = &session.given;
     let state = given.places.state_dir.as_deref();
     let mark = resumed.as_ref().map(|resumed| resumed.mark);
-    let keeping = Keeping::open(state, &given.loaded.settings.journal, (&session.id, began), mark, &lookup)?;
+    let keeping = Keeping::open(
+        state,
+        &given.loaded.settings.journal,
+        (&session.id, began),
+        mark,
+        &lookup,
+        &session.notices,
+    )?;
     if let Some(recorder) = keeping.recorder() {
         session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
     }
@@ -134,9 +137,10 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         resumed.show(look.is_some());
     }
     let talked = resumed.as_mut().map(|resumed| resumed.conversation(wire)).transpose()?;
-    let talk = Kept { keeping, resumed: resumed.zip(talked), not_there: None };
+    let talk =
+        Kept { keeping, resumed: resumed.zip(talked), not_there: None, notices: session.notices.clone() };
     session.engine = talk.notes(session.engine, &session.tasks, (&session.id, &session.seen));
-    Play { session, model, provider, others, kinds, options, prompt, form, look, kept: talk }
+    Play { session, model, provider, others, kinds, options: run_options, prompt, form, look, kept: talk }
         .finish(&interrupts)
 }
 
@@ -146,7 +150,8 @@ fn resumed(args: &RunArgs, common: &Common, lookup: Lookup<'_>) -> Result<Option
         return Ok(None);
     }
     let places = given::places(common.cwd.as_deref().unwrap_or(Path::new(".")), lookup)?;
-    Resumed::find(places.state_dir.as_deref(), args.resume.as_deref(), &places.cwd).map(Some)
+    let (state, id) = (places.state_dir.as_deref(), args.resume.as_deref());
+    Ok(Some(Resumed::find(state, id, &places.cwd, &output::notices())?))
 }
 
 /// Whether the provider is to search the web by itself: settings want it, and no rule denies the tool in whose place it does.
@@ -180,7 +185,9 @@ fn tour_may_answer(args: &RunArgs) -> bool {
 fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit, Usage> {
     let tour = Tour::set_up()?;
     tour::introduce(args.prompt.is_some());
-    let mut session = session::open_with(&tour.common(common), &|name| tour.variable(name))?;
+    let environment = tour.environment();
+    let session_options = SessionOptions { environment, ..tour.common(common).options() };
+    let mut session = session::open(&session_options, SessionPurpose::Run)?;
     if !session.confined {
         tour::unconfined(common.no_sandbox);
     }
@@ -190,11 +197,11 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     }
     let mut options = RunOptions::new();
     options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
-    options.system = prompt::system(&session.workspace, None, &[]);
+    options.system = system(&session.workspace, None, &[]);
     let model = tour::model();
     let play = Play {
         others: provider::only(&model),
-        kinds: Kinds::load(&session.given, common),
+        kinds: Kinds::load(&session.given, &session_options),
         session,
         model,
         provider: "scripted",

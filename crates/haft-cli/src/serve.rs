@@ -46,7 +46,7 @@ use self::pass::Passed;
 use self::views::{View, Views};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
-use crate::session::{self, Joining, Lent, Pool, Warnings};
+use crate::session::{Ground, Joining, Lent, Pool, Warnings};
 use crate::{Exit, Usage, hooks, output, turn};
 
 /// How long calls may take once a client that started this has gone: it waits for two seconds before it kills, and servers
@@ -58,7 +58,7 @@ const LISTS_WAIT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let ground = session::ground(common)?;
+    let ground = Ground::load(&common.options())?;
     let views = Views::new(&ground, args.view.as_deref(), &args.tools)?;
     let stop = Cancel::new();
     let runtime = turn::runtime(usize::MAX - 1)?;
@@ -112,7 +112,7 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
         id: hooks::session_id(),
         policy: policy.clone(),
         asker: None,
-        events: Warnings,
+        events: Warnings(output::notices()),
         gates: Gates::default(),
         results: None,
     };
@@ -132,12 +132,7 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
     }
 }
 
-async fn serve(
-    args: &ServeArgs,
-    ground: &session::Ground,
-    server: &Server,
-    stop: &Cancel,
-) -> Result<(), Usage> {
+async fn serve(args: &ServeArgs, ground: &Ground, server: &Server, stop: &Cancel) -> Result<(), Usage> {
     if let Some(given) = &args.http {
         let address = door::address(given, args.allow_remote)?;
         let (http, made) = door::http(args, ground)?;

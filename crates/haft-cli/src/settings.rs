@@ -3,21 +3,19 @@
 //! Everything is one list of rows, each a key as it is written in a file, a value, and the place that it comes from;
 //! lines and JSON are two ways to print it. Values that look like secrets are hidden: people show others such lists.
 
-mod rows;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
-use haft::ports::Setting;
 use haft_policy::settings::schema;
 use haft_policy::source::Scope;
+use haft_session::loaded_settings::LoadedSettings;
+use haft_session::settings_view::{self, SettingRow, SettingScope};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
-use crate::given::Given;
 use crate::output::{self, one_line};
-use crate::session::{self, Session};
+use crate::session::{self, Session, SessionPurpose};
 use crate::{Exit, Usage};
 
 /// How wide the column of values is at most.
@@ -35,7 +33,7 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
     // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
-    let Session { given, warnings, .. } = session::look(common)?;
+    let Session { given, warnings, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
     let shown = Shown::of(&given, warnings);
     Ok(match args.output {
         Form::Text => shown.text(&given),
@@ -44,24 +42,10 @@ fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
 }
 
 /// What settings, flags and answers say about permissions, as `haft settings show` prints it.
-pub(crate) fn permissions(given: &Given) -> String {
+pub(crate) fn permissions(given: &LoadedSettings) -> String {
     let mut shown = Shown::of(given, Vec::new());
     shown.settings.retain(|row| row.key.starts_with("permissions"));
     shown.text(given)
-}
-
-/// Every value that counts, with its place, for whoever asks in a session. Secrets are hidden.
-pub(crate) fn in_force(given: &Given) -> Vec<Setting> {
-    let place = |row: &Row| match (&row.file, row.line) {
-        (Some(file), Some(line)) => format!("{}:{line}", given.places.show(Path::new(file))),
-        (Some(file), None) => given.places.show(Path::new(file)),
-        (None, _) => row.scope.word().to_owned(),
-    };
-    let setting = |row: Row| {
-        let from = place(&row);
-        Setting { key: row.key, value: row.value, from, left_out: row.left_out }
-    };
-    rows::of(&given.loaded).into_iter().map(setting).collect()
 }
 
 /// What `haft settings show --output json` prints.
@@ -77,7 +61,7 @@ pub(crate) struct Shown {
     /// The files that were read, strongest first.
     files: Vec<ShownFile>,
     /// Every value that counts; of lists one row for each entry, strongest first, of hooks weakest first.
-    settings: Vec<Row>,
+    settings: Vec<SettingRow>,
     /// What a person should know, in words.
     warnings: Vec<String>,
 }
@@ -87,77 +71,14 @@ pub(crate) struct Shown {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShownFile {
     /// The kind of place.
-    scope: ShownScope,
+    scope: SettingScope,
     /// Its path.
     path: String,
 }
 
-/// One value that counts.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Row {
-    /// The key, with those around it, as in `permissions.allow`.
-    key: String,
-    /// The value; one that looks like a secret is `"(hidden)"`.
-    value: Value,
-    /// The kind of place that it comes from.
-    scope: ShownScope,
-    /// The file that it comes from; null for a flag.
-    file: Option<String>,
-    /// The line in the file.
-    line: Option<u32>,
-    /// Why it doesn't count after all; null if it does.
-    left_out: Option<String>,
-}
-
-/// The kinds of places that settings come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-enum ShownScope {
-    /// The machine's owner.
-    Managed,
-    /// A flag, or a file that a flag names.
-    CommandLine,
-    /// The workspace's, for this user.
-    Local,
-    /// The workspace's.
-    Project,
-    /// The user's own.
-    User,
-    /// What the user answered with "always" in this workspace.
-    Answer,
-}
-
-impl From<Scope> for ShownScope {
-    fn from(scope: Scope) -> ShownScope {
-        match scope {
-            Scope::Managed => ShownScope::Managed,
-            Scope::CommandLine => ShownScope::CommandLine,
-            Scope::Local => ShownScope::Local,
-            Scope::Project => ShownScope::Project,
-            Scope::User => ShownScope::User,
-            Scope::Session => ShownScope::Answer,
-        }
-    }
-}
-
-impl ShownScope {
-    fn word(self) -> &'static str {
-        match self {
-            ShownScope::Managed => "managed",
-            ShownScope::CommandLine => "command line",
-            ShownScope::Local => "local",
-            ShownScope::Project => "project",
-            ShownScope::User => "user",
-            ShownScope::Answer => "your answer",
-        }
-    }
-}
-
 impl Shown {
-    fn of(given: &Given, warnings: Vec<String>) -> Shown {
-        let Given { places, loaded } = given;
+    fn of(given: &LoadedSettings, warnings: Vec<String>) -> Shown {
+        let LoadedSettings { places, loaded } = given;
         let file = |(path, scope): &(std::path::PathBuf, Scope)| ShownFile {
             scope: (*scope).into(),
             path: path.display().to_string(),
@@ -167,12 +88,12 @@ impl Shown {
             trusted: loaded.judgement.is_trusted(),
             trust_hash: (!loaded.inventory.is_empty()).then(|| loaded.inventory.hash().to_string()),
             files: loaded.files.iter().map(file).collect(),
-            settings: rows::of(loaded),
+            settings: settings_view::rows(loaded),
             warnings,
         }
     }
 
-    fn text(&self, given: &Given) -> String {
+    fn text(&self, given: &LoadedSettings) -> String {
         let mut text = String::new();
         for (at, file) in self.files.iter().enumerate() {
             let label = if at == 0 { "files" } else { "" };

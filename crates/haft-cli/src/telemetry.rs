@@ -3,9 +3,13 @@
 //! One for the whole program: sessions of a server share it. Without the feature everything here is nothing.
 
 #[cfg(feature = "otel")]
-pub(crate) use self::with::{close, observer, tracer};
+pub(crate) use self::with::close;
+#[cfg(feature = "otel")]
+use self::with::{observer, tracer};
 #[cfg(not(feature = "otel"))]
-pub(crate) use self::without::{close, observer, tracer};
+pub(crate) use self::without::close;
+#[cfg(not(feature = "otel"))]
+use self::without::{observer, tracer};
 
 #[cfg(feature = "otel")]
 mod with {
@@ -68,4 +72,17 @@ mod without {
     }
 
     pub(crate) fn close() {}
+}
+
+/// The telemetry of this program, for its sessions.
+pub(crate) struct ProgramTelemetry;
+
+impl haft_session::TelemetrySource for ProgramTelemetry {
+    fn tracer(&self) -> Option<std::sync::Arc<dyn haft::ports::Tracer>> {
+        tracer()
+    }
+
+    fn observer(&self, session: &str) -> Option<std::sync::Arc<dyn haft_mcp::Observer>> {
+        observer(session)
+    }
 }

@@ -52,6 +52,15 @@ trait Console: Send + Sync {
     fn line<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Option<String>>;
 }
 
+/// Opens the terminal for a session, if the program runs at one.
+pub(crate) struct TerminalSource;
+
+impl haft_session::AskerSource for TerminalSource {
+    fn open(&self, cwd: &Path) -> Option<Arc<dyn Asker>> {
+        Some(Arc::new(Terminal::open(cwd)?))
+    }
+}
+
 impl Terminal {
     /// The terminal, if there is one.
     pub(crate) fn open(cwd: &Path) -> Option<Terminal> {

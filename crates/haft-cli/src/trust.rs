@@ -64,7 +64,7 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
 
 /// Every rule that counts once the workspace is trusted has to be understood, or nothing would run after the yes.
 fn understood(places: &Places, common: &Common) -> Result<(), Usage> {
-    let layers = Layers::read(places, &common.flags()).map_err(|error| Usage(error.to_string()))?;
+    let layers = Layers::read(places, &common.options().flags()).map_err(|error| Usage(error.to_string()))?;
     let rules = layers.merge(Standing::Trusted).permissions.rules;
     let bad: Vec<String> =
         rules.into_iter().filter_map(|rule| Rule::parse(rule).err()).map(|bad| bad.to_string()).collect();

@@ -170,7 +170,7 @@ fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
     for id in &ids {
         let (recovered, _) = store.recover(id).map_err(said)?;
         store.remove(id).map_err(said)?;
-        left::clean(&recovered, common).iter().for_each(|line| output::say(&one_line(line)));
+        left::clean(&recovered, &common.options()).iter().for_each(|line| output::say(&one_line(line)));
     }
     output::say(&match ids.len() {
         1 => "removed 1 session".to_owned(),

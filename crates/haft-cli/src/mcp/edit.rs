@@ -149,7 +149,7 @@ struct Place {
 
 fn places_of(common: &Common) -> Result<Places, Usage> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    given::places(cwd, &|name| std::env::var_os(name))
+    Ok(given::places(cwd, &|name| std::env::var_os(name))?)
 }
 
 fn place(places: &Places, scope: Scope) -> Result<Place, Usage> {

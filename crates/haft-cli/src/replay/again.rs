@@ -23,7 +23,7 @@ use super::report::Row;
 use super::verdict::Today;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
-use crate::session::{self, Session};
+use crate::session::{self, Environment, Session, SessionOptions, SessionPurpose};
 use crate::{Usage, output, turn};
 
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
@@ -34,7 +34,7 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
             "--run makes calls again and needs the sandbox; leave --no-sandbox out".to_owned(),
         ));
     }
-    let here = session::inspect(common)?;
+    let here = session::inspect(&common.options(), SessionPurpose::Inspect)?;
     let original = here.workspace.cwd().to_owned();
     let copy = Copy::of(&original).map_err(Usage)?;
     let session = in_copy(&copy, &here, common)?;
@@ -111,11 +111,12 @@ fn in_copy(copy: &Copy, here: &Session, common: &Common) -> Result<Session, Usag
         ..common.clone()
     };
     let state: OsString = copy.state().into();
-    let lookup = |name: &str| match name {
+    let environment = Environment::new(move |name| match name {
         haft::env::HAFT_STATE_DIR => Some(state.clone()),
         name => std::env::var_os(name),
-    };
-    let session = session::open_shut(&common, &lookup)?;
+    });
+    let options = SessionOptions { environment, ..common.options() };
+    let session = session::open(&options, SessionPurpose::Replay)?;
     let sandbox = &session.given.loaded.settings.sandbox;
     if !session.confined {
         let words = "--run makes calls again and needs the sandbox, which there is none of here; `haft doctor` says why";

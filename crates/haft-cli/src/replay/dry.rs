@@ -10,7 +10,7 @@ use super::report::Row;
 use super::verdict::Today;
 use crate::Usage;
 use crate::args::Common;
-use crate::session::{self, Session};
+use crate::session::{self, Session, SessionPurpose};
 
 /// The fewest calls for which a second thread is worth its start.
 const CALLS_PER_THREAD_MIN: usize = 500;
@@ -18,7 +18,7 @@ const CALLS_PER_THREAD_MIN: usize = 500;
 const THREADS_MAX: usize = 8;
 
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
-    let judge = Judge::of(&session::look(common)?);
+    let judge = Judge::of(&session::open(&common.options(), SessionPurpose::Inspect)?);
     let calls = &recording.calls;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (calls.len() / CALLS_PER_THREAD_MIN).clamp(1, cores.min(THREADS_MAX));

@@ -23,7 +23,7 @@ use crate::session;
 use crate::{Usage, turn};
 
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
-    let session = session::look(common)?;
+    let session = session::open(&common.options(), session::SessionPurpose::Inspect)?;
     let judge = Judge::of(&session);
     let forms = Forms::of(&session.engine, recording);
     let known: Arc<Vec<Known>> = Arc::new(recording.calls.iter().map(Known::of).collect());

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use haft_journal::Began;
+use haft_session::run::provider::{ModelOptions, ProviderChoice};
 
 use crate::Usage;
 use crate::args::Common;
@@ -77,7 +78,30 @@ pub(crate) enum RunForm {
     StreamJson,
 }
 
+impl From<Choice> for ProviderChoice {
+    fn from(choice: Choice) -> ProviderChoice {
+        match choice {
+            Choice::Auto => ProviderChoice::Auto,
+            Choice::Anthropic => ProviderChoice::Anthropic,
+            Choice::OpenAi => ProviderChoice::OpenAi,
+            Choice::OpenAiChat => ProviderChoice::OpenAiChat,
+            Choice::Gemini => ProviderChoice::Gemini,
+            Choice::Scripted => ProviderChoice::Scripted,
+        }
+    }
+}
+
 impl RunArgs {
+    /// Which model is asked, as far as flags say.
+    pub(crate) fn model_options(&self) -> ModelOptions {
+        ModelOptions {
+            provider: self.provider.into(),
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            script: self.script.clone(),
+        }
+    }
+
     /// The same, asking whom a session asked before, where nothing else is said.
     pub(crate) fn like(&self, began: &Began) -> Result<RunArgs, Usage> {
         let mut args = self.clone();

@@ -12,16 +12,16 @@ use haft::{Engine, Workspace};
 use haft_policy::gate::Policy;
 use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
 use haft_provider::{Conversation, Model, Usage as Tokens};
+use haft_session::agents::{Agents, Setup};
+use haft_session::loaded_settings::LoadedSettings;
+use haft_session::run::hooks::Fired;
+use haft_session::run::kept::Kept;
+use haft_session::run::planned::Planned;
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
-use super::hooks::Fired;
-use super::kept::Kept;
-use super::planned::Planned;
 use super::play::{Play, ended_by_hook, exit, notifying, pool, runtime};
-use crate::agents::{Agents, Setup};
 use crate::args::Common;
-use crate::given::Given;
 use crate::interrupt::{self, Interrupts};
 use crate::session::{self, Session};
 use crate::{Exit, Usage, settings, tools};
@@ -59,10 +59,12 @@ impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
         let Play { session, model, others, kinds, options, prompt, mut kept, .. } = self;
-        let Session { engine, policy, given, hooks, tasks, crons, workspace, confined, links, .. } = session;
-        let planned = Planned::begin(crons);
+        let Session {
+            engine, policy, given, hooks, tasks, crons, workspace, confined, links, notices, ..
+        } = session;
+        let planned = Planned::begin(crons, notices.clone());
         let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
-        let asker = notifying(Some(Arc::new(screen.asker())), &hooks);
+        let asker = notifying(Some(Arc::new(screen.asker())), &hooks, &notices);
         let engine = engine.events(ToolEvents::new(sink.clone()));
         let agents = Agents::new(kinds);
         let engine = engine.ports(|ports| {
@@ -81,6 +83,7 @@ impl Play {
             asker: asker.clone(),
             cwd: workspace.cwd().to_owned(),
             keeping: kept.keeping(),
+            notices: notices.clone(),
         });
         kept.places(&engine);
         screen.show_views_of(&engine);
@@ -88,7 +91,7 @@ impl Play {
         let _ = engine.clean_results(session::RESULTS_KEPT);
         let runtime = runtime()?;
         let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Fired::new(hooks.clone(), pool).ending_grants_of(&policy);
+        let fired = Fired::new(hooks.clone(), pool, notices.clone()).ending_grants_of(&policy);
         // In a conversation the user has the word meanwhile.
         let fired = Arc::new(match prompt {
             Some(_) => fired.waiting_for(&tasks),
@@ -140,9 +143,9 @@ impl Play {
         screen.close();
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
-        session::report_tasks(&tasks);
+        session::report_tasks(&tasks, &notices);
         planned.report();
-        crate::hooks::report(&hooks);
+        crate::hooks::report(&hooks, &notices);
         Ok(match played {
             Ok(Some(outcome)) => exit(&outcome.ended, Ok(()), interrupts),
             Ok(None) if interrupts.any() => Exit::Interrupted,
@@ -288,7 +291,7 @@ struct Desk {
     remote: Remote,
     engine: Engine,
     policy: Policy,
-    given: Given,
+    given: LoadedSettings,
     confined: bool,
     workspace: Workspace,
     prices: Option<Prices>,

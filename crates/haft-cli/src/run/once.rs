@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft_provider::run::RunEvent;
+use haft_session::agents::kinds::Kinds;
+use haft_session::agents::{Agents, Setup};
+use haft_session::run::prompt::system;
 
 use super::args::{Choice, RunArgs, RunForm};
-use super::{limits, prompt, provider};
+use super::{limits, provider};
 use crate::Usage;
-use crate::agents::kinds::Kinds;
-use crate::agents::{Agents, Setup};
 use crate::args::Common;
 use crate::output;
 use crate::session::Session;
@@ -42,16 +43,24 @@ pub(crate) fn agents(
     }
     let lookup = |name: &str| std::env::var_os(name);
     let args = RunArgs::of_call(script, common.clone());
-    if !provider::is_configured(&args, common, &lookup)? {
+    let options = common.options();
+    if !provider::is_configured(&args.model_options(), &options, &lookup)? {
         return Err(Usage(NO_MODEL.to_owned()));
     }
     let settings = &session.given.loaded.settings.run;
-    let chosen = provider::choose(&args, settings, provider::Wishes::default(), &session.id, &lookup)?;
-    let mut options = limits(&args, settings);
-    options.system = prompt::system(&session.workspace, None, &[]);
-    options.window_tokens = chosen.window_tokens;
-    options.prices = chosen.prices;
-    let kinds = Kinds::load(&session.given, common);
+    let chosen = provider::choose(
+        &args.model_options(),
+        settings,
+        provider::Wishes::default(),
+        &session.id,
+        &lookup,
+        &session.notices,
+    )?;
+    let mut run_options = limits(&args, settings);
+    run_options.system = system(&session.workspace, None, &[]);
+    run_options.window_tokens = chosen.window_tokens;
+    run_options.prices = chosen.prices;
+    let kinds = Kinds::load(&session.given, &options);
     kinds.problems.iter().for_each(|words| output::warning(words));
     let agents = Agents::new(kinds);
     session.engine = session.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
@@ -60,7 +69,7 @@ pub(crate) fn agents(
         policy: session.policy.clone(),
         model: chosen.model,
         others: chosen.others,
-        options,
+        options: run_options,
         // The result is all that a call shows.
         sink: Arc::new(|_: RunEvent| {}),
         hooks: session.hooks.clone(),
@@ -68,6 +77,7 @@ pub(crate) fn agents(
         cwd: session.workspace.cwd().to_owned(),
         // Nothing is kept of a single call.
         keeping: None,
+        notices: session.notices.clone(),
     });
     Ok(Some(agents))
 }

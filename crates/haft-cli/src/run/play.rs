@@ -7,18 +7,19 @@ use haft::ports::{Asker, Mode as _};
 use haft_policy::hooks::Hooks;
 use haft_provider::Model;
 use haft_provider::run::{Account, Ended, Handle, Loop, RunOptions, ToolEvents};
+use haft_session::NoticeSink;
+use haft_session::agents::kinds::Kinds;
+use haft_session::agents::{Agents, Setup};
+use haft_session::run::hooks::{Fired, Notifying};
+use haft_session::run::kept::Kept;
+use haft_session::run::planned::Planned;
+use haft_session::run::provider::Others;
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
 use super::args::RunForm;
-use super::hooks::{Fired, Notifying};
-use super::kept::Kept;
-use super::planned::Planned;
-use super::provider::Others;
 use super::show::{Facts, Show};
 use super::{live, prompt};
-use crate::agents::kinds::Kinds;
-use crate::agents::{Agents, Setup};
 use crate::interrupt::Interrupts;
 use crate::mcp::sample::ModelSampler;
 use crate::session::{self, Lent, Links, Pool, Session};
@@ -59,12 +60,12 @@ impl Play {
             prompt => prompt,
         };
         let Play { session, model, provider, others, kinds, options, form, mut kept, .. } = self;
-        let Session { engine, policy, hooks, tasks, crons, workspace, id, links, .. } = session;
-        let planned = Arc::new(Planned::begin(crons));
+        let Session { engine, policy, hooks, tasks, crons, workspace, id, links, notices, .. } = session;
+        let planned = Arc::new(Planned::begin(crons, notices.clone()));
         let agents = Agents::new(kinds);
         let handle = Handle::new();
         let show = Show::pick(form, workspace.cwd(), &handle);
-        let asker = notifying(links.asker.clone(), &hooks);
+        let asker = notifying(links.asker.clone(), &hooks, &notices);
         let engine = engine.events(ToolEvents::new(show.sink()));
         let engine = engine.ports(|ports| {
             ports.asker = asker.clone().or(ports.asker.take());
@@ -81,6 +82,7 @@ impl Play {
             asker: asker.clone(),
             cwd: workspace.cwd().to_owned(),
             keeping: kept.keeping(),
+            notices: notices.clone(),
         });
         kept.places(&engine);
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
@@ -95,7 +97,8 @@ impl Play {
         });
         let runtime = runtime()?;
         let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Fired::new(hooks.clone(), pool).waiting_for(&tasks).ending_grants_of(&policy);
+        let fired =
+            Fired::new(hooks.clone(), pool, notices.clone()).waiting_for(&tasks).ending_grants_of(&policy);
         let (fired, due) = (Arc::new(fired), planned.clone());
         let (sink, told, working) = (show.sink(), interrupts.clone(), agents.clone());
         let outcome = on_worker(&runtime, async move {
@@ -127,9 +130,9 @@ impl Play {
         agents.close();
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
-        session::report_tasks(&tasks);
+        session::report_tasks(&tasks, &notices);
         planned.report();
-        crate::hooks::report(&hooks);
+        crate::hooks::report(&hooks, &notices);
         match outcome {
             Ok(outcome) => {
                 let ended = outcome.ended.clone();
@@ -155,8 +158,13 @@ fn on_worker<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T>
 }
 
 /// The user, of whom hooks are told that they are asked.
-pub(super) fn notifying(asker: Option<Arc<dyn Asker>>, hooks: &Hooks) -> Option<Arc<dyn Asker>> {
-    asker.map(|asker| Arc::new(Notifying { asker, hooks: hooks.clone() }) as _)
+pub(super) fn notifying(
+    asker: Option<Arc<dyn Asker>>,
+    hooks: &Hooks,
+    notices: &NoticeSink,
+) -> Option<Arc<dyn Asker>> {
+    let notify = |asker| Notifying { asker, hooks: hooks.clone(), notices: notices.clone() };
+    asker.map(|asker| Arc::new(notify(asker)) as _)
 }
 
 /// The servers of a run, which begin to connect; nobody waits for them.

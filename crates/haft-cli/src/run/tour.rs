@@ -16,6 +16,7 @@ use haft_provider::{Model, Wire};
 
 use crate::args::Common;
 use crate::output::{self, one_line};
+use crate::session::Environment;
 use crate::{Usage, hooks};
 
 const SCRIPT: &str = include_str!("tour/script.yaml");
@@ -93,15 +94,18 @@ impl Tour {
         }
     }
 
-    /// A variable of the environment, but for those that lead to the user's settings and state.
-    pub(super) fn variable(&self, name: &str) -> Option<std::ffi::OsString> {
-        let own = match name {
-            haft::env::HAFT_CONFIG_DIR => "config",
-            haft::env::HAFT_STATE_DIR => "state",
-            haft_policy::settings::CLAUDE_CONFIG_DIR => "claude",
-            _ => return std::env::var_os(name),
-        };
-        Some(self.dir.join(own).into_os_string())
+    /// The environment, but for the variables that lead to the user's settings and state.
+    pub(super) fn environment(&self) -> Environment {
+        let dir = self.dir.clone();
+        Environment::new(move |name| {
+            let own = match name {
+                haft::env::HAFT_CONFIG_DIR => "config",
+                haft::env::HAFT_STATE_DIR => "state",
+                haft_policy::settings::CLAUDE_CONFIG_DIR => "claude",
+                _ => return std::env::var_os(name),
+            };
+            Some(dir.join(own).into_os_string())
+        })
     }
 }
 
@@ -157,7 +161,9 @@ pub(super) struct Answers {
 
 impl Asker for Answers {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        let title = super::prompt::relative(Path::new(&approval.view.title), &self.cwd).display().to_string();
+        let title = haft_session::run::prompt::relative(Path::new(&approval.view.title), &self.cwd)
+            .display()
+            .to_string();
         output::say(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
         output::say(&format!("      asks because {}", one_line(&approval.reason)));
         output::say("      nobody is here to ask: the tour says yes, once");

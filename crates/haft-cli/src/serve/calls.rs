@@ -12,6 +12,7 @@ use haft::view::Progress;
 use haft::{Event, EventSink};
 use haft_mcp::server::Peer;
 
+use crate::output;
 use crate::session::Warnings;
 
 /// The calls under way. Clones are the same.
@@ -122,7 +123,9 @@ impl EventSink for Told {
     fn send(&self, event: Event) {
         match (&event.call, &event.what) {
             (Some(call), What::Progress(progress)) => self.0.tell(&call.id, progress),
-            (_, What::Warning(_) | What::Message(_) | What::BlocksThread { .. }) => Warnings.send(event),
+            (_, What::Warning(_) | What::Message(_) | What::BlocksThread { .. }) => {
+                Warnings(output::notices()).send(event)
+            }
             _ => {}
         }
     }

@@ -105,7 +105,8 @@ fn journal(base: &Base, id: &str) -> Arc<Lazy> {
         let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
         let lookup: Lookup<'_> = &|name| std::env::var_os(name);
         // A new id is nobody else's.
-        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup).unwrap_or_default()
+        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup, &output::notices())
+            .unwrap_or_default()
     })
 }
 
@@ -247,7 +248,7 @@ impl Client {
                 results.await
             }
         };
-        hooks::report(&self.member.hooks);
+        hooks::report(&self.member.hooks, &output::notices());
         results.pop()
     }
 

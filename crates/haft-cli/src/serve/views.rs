@@ -142,10 +142,11 @@ fn view(ground: &Ground, client: Option<&At<ServeClient>>, tools: &[String]) -> 
         }
     }
     let ground = ground.with_settings(|settings| change(settings, client));
-    let base = session::base(ground, |words| match client {
+    let base = Base::open(ground, |words| match client {
         Some(client) if client.value.name != DEFAULT => format!("{}: {words}", client.value.name),
         _ => words,
     })?;
+    session::register(base.process_guard());
     Ok(Arc::new(View { base, tools: lists }))
 }
 

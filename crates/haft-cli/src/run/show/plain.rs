@@ -17,7 +17,7 @@ use haft_terminal::thousands;
 
 use crate::Exit;
 use crate::output::{self, Reader, one_line};
-use crate::run::prompt::relative;
+use haft_session::run::prompt::relative;
 
 /// How many lines of what a call shows are printed.
 const BODY_LINES_MAX: usize = 6;

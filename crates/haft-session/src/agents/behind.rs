@@ -1,0 +1,80 @@
+//! Agents in the background, as the main agent hears of them: each one's end, once, unless it has looked at it itself.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use haft::ports::{TaskId, TaskState, Tasks as _};
+use haft::{BoxFuture, TaskTable};
+
+/// How many characters of an answer are told at once; `TaskOutput` shows the rest.
+const ANSWER_CHARS_MAX: usize = 8_000;
+
+/// Agents in the background.
+pub struct Behind {
+    tasks: Arc<TaskTable>,
+    /// Whether their ends are waited for.
+    waits: bool,
+    told: Mutex<BTreeSet<TaskId>>,
+}
+
+impl Behind {
+    pub fn new(tasks: &Arc<TaskTable>, waits: bool) -> Behind {
+        Behind { tasks: tasks.clone(), waits, told: Mutex::default() }
+    }
+
+    fn agents(&self) -> impl Iterator<Item = TaskState> {
+        self.tasks.list().into_iter().filter(|task| task.tool == "Agent")
+    }
+
+    /// What has ended since this was last asked, in words for the model.
+    pub fn news(&self) -> Vec<String> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended: Vec<TaskState> =
+            self.agents().filter(|task| !task.running && told.insert(task.id)).collect();
+        ended.iter().filter_map(|task| self.end_of(task)).collect()
+    }
+
+    /// The end of one; none if it was looked at.
+    fn end_of(&self, task: &TaskState) -> Option<String> {
+        let TaskState { id, about, .. } = task;
+        let log = self.tasks.log(*id);
+        if log.is_some_and(|log| log.last_look() >= log.size().bytes) {
+            return None;
+        }
+        let result = self.tasks.result(*id)?;
+        let (how, text) = match result.outcome() {
+            Ok(output) => ("has answered", output.to_text().to_string()),
+            Err(error) => ("has failed", error.message().to_owned()),
+        };
+        let shown: String = text.chars().take(ANSWER_CHARS_MAX).collect();
+        let more = match shown.len() < text.len() {
+            true => format!("\n[TaskOutput {{\"task_id\": \"{id}\"}} shows the rest]"),
+            false => String::new(),
+        };
+        Some(format!("The agent in the background {id} ({about}) {how}:\n\n{shown}{more}"))
+    }
+
+    /// What has ended, if need be after a wait; none if nothing is awaited.
+    pub async fn next(&self) -> Option<String> {
+        loop {
+            let news = self.news();
+            if !news.is_empty() {
+                return Some(news.join("\n\n"));
+            }
+            let running: Vec<TaskId> =
+                self.agents().filter(|task| task.running).map(|task| task.id).collect();
+            if running.is_empty() || !self.waits {
+                return None;
+            }
+            let mut ends: Vec<BoxFuture<'_, ()>> =
+                running.iter().map(|task| self.tasks.ended(*task)).collect();
+            poll_fn(|cx| match ends.iter_mut().any(|end| end.as_mut().poll(cx).is_ready()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is heard from an agent while it works, and who may step in.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::event::What;
+use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
+use haft::{BoxFuture, ToolResult};
+use haft_policy::hooks::{Hooks, StopInput};
+use haft_provider::run::{RunEvent, RunSink, Session};
+use haft_provider::stream::Delta;
+
+use crate::NoticeSink;
+use crate::text::one_line;
+
+/// How many characters of what an agent says between its calls are a line.
+const LINE_CHARS_MAX: usize = 200;
+
+/// Passes on what happens in an agent's run, under its name, and counts.
+pub(super) struct Heard {
+    agent: Arc<str>,
+    /// The call that it works for.
+    call: Arc<str>,
+    to: Arc<dyn RunSink>,
+    on_line: Option<OnAgentLine>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    turns: u64,
+    calls: u64,
+    /// What the model says and nobody was told yet.
+    text: String,
+    last: Option<String>,
+}
+
+impl Heard {
+    pub(super) fn new(agent: &str, call: &str, to: Arc<dyn RunSink>, on_line: Option<OnAgentLine>) -> Heard {
+        Heard { agent: agent.into(), call: call.into(), to, on_line, state: Mutex::default() }
+    }
+
+    /// How far it is, in words.
+    pub(super) fn so_far(&self) -> String {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let many =
+            |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
+        let last = state.last.as_ref().map(|last| format!(", the last: {last}")).unwrap_or_default();
+        format!("it came as far as {}, {}{last}", many(state.turns, "turn"), many(state.calls, "call"))
+    }
+
+    /// The line about an event, if it is worth one.
+    fn line(&self, event: &RunEvent) -> Option<String> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            RunEvent::Asked { .. } => {
+                state.turns += 1;
+                state.text.clear();
+                None
+            }
+            RunEvent::Model(Delta::Text(text)) => {
+                if state.text.len() < 4 * LINE_CHARS_MAX {
+                    state.text.push_str(text);
+                }
+                None
+            }
+            RunEvent::Model(Delta::CallBegun { .. }) => {
+                let text = std::mem::take(&mut state.text);
+                let line: String = one_line(text.trim()).chars().take(LINE_CHARS_MAX).collect();
+                (!line.is_empty()).then(|| format!("● {line}"))
+            }
+            RunEvent::Tool(tool) => match &tool.what {
+                What::Finished(result) => {
+                    state.calls += 1;
+                    let line = call(result);
+                    state.last = Some(line.clone());
+                    Some(line)
+                }
+                _ => None,
+            },
+            RunEvent::Ended { why, .. } => Some(format!("ended: {}", one_line(&why.to_string()))),
+            _ => None,
+        }
+    }
+}
+
+/// A call that is over, on a line.
+fn call(result: &ToolResult) -> String {
+    let view = result.view();
+    let sign = if result.is_error() { '✗' } else { '✓' };
+    let summary = view.summary.map(|summary| format!("  {}", one_line(&summary))).unwrap_or_default();
+    let line = format!("{sign} {} {}{summary}", result.tool_name(), one_line(&view.title));
+    line.chars().take(LINE_CHARS_MAX).collect()
+}
+
+impl RunSink for Heard {
+    fn send(&self, event: RunEvent) {
+        if let (Some(line), Some(on_line)) = (self.line(&event), &self.on_line) {
+            on_line(&line);
+        }
+        self.to.send(RunEvent::Agent {
+            agent: self.agent.clone(),
+            call: self.call.clone(),
+            event: Box::new(event),
+        });
+    }
+}
+
+/// The user, who is told which agent asks. A call that asks says so itself.
+pub(super) struct Named {
+    pub(super) asker: Arc<dyn Asker>,
+    pub(super) agent: String,
+}
+
+impl Asker for Named {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        self.asker.approve(approval)
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let text = format!("The agent {} asks: {}", self.agent, question.text);
+            self.asker.question(&UserQuestion { text, ..question.clone() }).await
+        })
+    }
+}
+
+/// The hooks of a session, where an agent would stop or forget something.
+pub(super) struct Stops {
+    pub(super) hooks: Hooks,
+    pub(super) agent: String,
+    pub(super) kind: String,
+    pub(super) notices: NoticeSink,
+}
+
+impl Session for Stops {
+    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let input = StopInput::new(text);
+            let input = if again { input.kept_going() } else { input };
+            let stop = self.hooks.subagent_stop(&self.agent, &self.kind, &input).await;
+            stop.outcome.messages.iter().for_each(|words| self.notices.info(words));
+            stop.outcome.warnings.iter().for_each(|words| self.notices.warn(one_line(words)));
+            stop.go_on.map(|blocked| blocked.reason)
+        })
+    }
+
+    fn compacting(&self, _tokens: u64) -> BoxFuture<'_, bool> {
+        Box::pin(async move { self.hooks.pre_compact("auto", "").await.blocked.is_none() })
+    }
+}

@@ -1,0 +1,340 @@
+//! Kinds of agents: those that are built in, and those that the user and a trusted project describe in files.
+//!
+//! A file says what a kind is for, what it is told, and how much less it may do: which tools, which mode. It can widen
+//! nothing, since an agent's calls are judged by its parent's rules too; but it tells a model what to do, so those of a
+//! project count once the user said yes to the workspace, like its memory. A file that can't be read is left out and said.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use haft::ports::PermissionMode;
+use haft::{Class, Entry, ListedClass, Origin};
+use haft_tools::AgentKind;
+use haft_tools::agent::built_in_kinds;
+use haft_tools::front_matter::{self, Value};
+
+use crate::SessionOptions;
+use crate::loaded_settings::LoadedSettings;
+use crate::run::memory::is_trusted;
+use crate::text::one_line;
+
+/// The most of one file, in bytes.
+pub const FILE_BYTES_MAX: u64 = 64 * 1024;
+/// How many files are read at most.
+pub const FILES_MAX: usize = 100;
+/// The longest description of a kind that a model is told, in characters.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+/// The longest name of a kind, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// The folder of such files, in those of settings.
+const FOLDER: &str = "agents";
+
+/// Keys that say how a kind looks or is stored elsewhere, and nothing that would be missed here.
+const PASSED_OVER: [&str; 4] = ["color", "effort", "memory", "version"];
+
+/// What an agent that only looks is told.
+const EXPLORE: &str = "\
+You only look; nothing that you do changes anything. Find what you are asked for: search by name and by content, in several \
+ways at once, and read what looks right before you believe it. Answer with what you found, each fact with the file and the \
+line that it is from, and say what you looked for and did not find.";
+
+/// What an agent that plans is told.
+const PLAN: &str = "\
+You only look; nothing that you do changes anything. Work out how the task should be done here: read the code that it \
+touches, and what is done like it already. Answer with the steps in their order, each with the files that it changes and how \
+to see that it worked; then what could go wrong, and the three to five files that matter most.";
+
+/// A kind of agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kind {
+    pub name: String,
+    pub description: String,
+    /// What it is told, beside what every agent is.
+    pub prompt: String,
+    pub tools: Tools,
+    /// Names of tools that it hasn't.
+    pub without: Vec<String>,
+    /// The model that it asks, where it isn't its parent's.
+    pub model: Option<String>,
+    /// The mode that it is held to beside the session's.
+    pub mode: Option<PermissionMode>,
+    /// How often its model may be asked.
+    pub max_turns: Option<u64>,
+}
+
+/// Which tools a kind has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tools {
+    /// Its parent's.
+    All,
+    /// Those of its parent's that only look, or can.
+    Looking,
+    /// Those of its parent's with these names; a `*` at the end stands for anything.
+    Named(Vec<String>),
+}
+
+/// The kinds of a session, and what is wrong with files.
+#[derive(Debug, Clone, Default)]
+pub struct Kinds {
+    pub kinds: Vec<Kind>,
+    /// What was left out and why, a line each.
+    pub problems: Vec<String>,
+}
+
+impl Kind {
+    fn built_in(told: AgentKind) -> Kind {
+        let looks = told.name != haft_tools::agent::USUAL_KIND;
+        let prompt = match &*told.name {
+            "explore" => EXPLORE,
+            "plan" => PLAN,
+            _ => "",
+        };
+        Kind {
+            name: told.name,
+            description: told.description,
+            prompt: prompt.to_owned(),
+            tools: if looks { Tools::Looking } else { Tools::All },
+            without: Vec::new(),
+            model: None,
+            mode: looks.then_some(PermissionMode::Plan),
+            max_turns: None,
+        }
+    }
+
+    /// Whether it has a tool of its parent's.
+    pub fn has(&self, entry: &Entry) -> bool {
+        let tool = entry.tool();
+        let names = || std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
+        let named = |list: &[String]| list.iter().any(|rule| names().any(|name| fits(rule, name)));
+        let has = match &self.tools {
+            Tools::All => true,
+            Tools::Looking => {
+                let looks = match tool.listed_class() {
+                    ListedClass::Always(class) => class == Class::ReadOnly,
+                    // Held to looking by the mode; of others nobody knows.
+                    ListedClass::Depends => *entry.origin() == Origin::BuiltIn,
+                };
+                looks || matches!(tool.name(), "SendMessage" | "ToolSearch")
+            }
+            Tools::Named(list) => named(list),
+        };
+        has && !named(&self.without)
+    }
+}
+
+/// Whether a name is meant.
+fn fits(rule: &str, name: &str) -> bool {
+    match rule.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => rule == name,
+    }
+}
+
+impl Kinds {
+    /// The kinds of a session: a project's count more than the user's, and these more than those that are built in.
+    pub fn load(given: &LoadedSettings, common: &SessionOptions) -> Kinds {
+        let mut kinds =
+            Kinds { kinds: built_in_kinds().into_iter().map(Kind::built_in).collect(), problems: Vec::new() };
+        let places = &given.places;
+        for folder in [&places.claude_dir, &places.config_dir].into_iter().flatten() {
+            kinds.add_folder(&folder.join(FOLDER), None, given);
+        }
+        let projects = [".claude", ".haft"].map(|folder| places.cwd.join(folder).join(FOLDER));
+        let there: Vec<&PathBuf> = projects.iter().filter(|folder| folder.is_dir()).collect();
+        if there.is_empty() {
+            return kinds;
+        }
+        if !is_trusted(places, common, &given.loaded.judgement, &given.loaded.inventory) {
+            let names: Vec<String> = there.iter().map(|folder| one_line(&places.show(folder))).collect();
+            kinds.problems.push(format!(
+                "left out: {}; this workspace is not trusted, `haft trust` shows it",
+                names.join(", ")
+            ));
+            return kinds;
+        }
+        there.iter().for_each(|folder| kinds.add_folder(folder, Some(&places.cwd), given));
+        kinds
+    }
+
+    /// The kinds as a model is told of them.
+    pub fn told(&self) -> Vec<AgentKind> {
+        let told = |kind: &Kind| AgentKind { name: kind.name.clone(), description: kind.description.clone() };
+        self.kinds.iter().map(told).collect()
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Kind> {
+        let other = if name == "general-purpose" { haft_tools::agent::USUAL_KIND } else { name };
+        let exact = self.kinds.iter().find(|kind| kind.name == name);
+        exact.or_else(|| self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(other)))
+    }
+
+    /// Adds the kinds of a folder; files of one that has a root don't lead out of it.
+    fn add_folder(&mut self, folder: &Path, root: Option<&Path>, given: &LoadedSettings) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let is_markdown = |path: &PathBuf| path.extension().is_some_and(|end| end == "md");
+        let mut files: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path()).filter(is_markdown).collect();
+        files.sort();
+        if files.len() > FILES_MAX {
+            let shown = one_line(&given.places.show(folder));
+            self.problems.push(format!("`{shown}` has more than {FILES_MAX} agents; the rest is left out"));
+            files.truncate(FILES_MAX);
+        }
+        for file in files {
+            let shown = one_line(&given.places.show(&file));
+            let read = text(&file, root).and_then(|text| parse(&text));
+            match read {
+                Ok((kind, notes)) => {
+                    self.problems.extend(notes.iter().map(|note| format!("{shown}: {}", one_line(note))));
+                    self.kinds.retain(|known| known.name != kind.name);
+                    self.kinds.push(kind);
+                }
+                Err(why) => self.problems.push(format!("agent left out: {shown}: {}", one_line(&why))),
+            }
+        }
+    }
+}
+
+fn text(path: &Path, root: Option<&Path>) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("it can't be read: {error}");
+    let real = path.canonicalize().map_err(unreadable)?;
+    if root.is_some_and(|root| !real.starts_with(root)) {
+        return Err("it leads out of the workspace".to_owned());
+    }
+    let file = File::open(&real).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it has more than {FILE_BYTES_MAX} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
+}
+
+/// A kind from a file, and what of the file doesn't count.
+fn parse(file: &str) -> Result<(Kind, Vec<String>), String> {
+    let front = front_matter::read(file)?
+        .ok_or("it has no head; the first line is `---`, then keys such as `name` and `description`")?;
+    let mut notes = Vec::new();
+    let mut kind = Kind {
+        name: String::new(),
+        description: String::new(),
+        prompt: front.text,
+        tools: Tools::All,
+        without: Vec::new(),
+        model: None,
+        mode: None,
+        max_turns: None,
+    };
+    for key in &front.keys {
+        let (at, value) = (key.line, key.understood()?);
+        let key = &key.name;
+        let one = || value.text().map(str::to_owned).ok_or_else(|| format!("line {at}: `{key}` is one text"));
+        match &**key {
+            "name" => kind.name = one()?,
+            "description" => kind.description = one()?,
+            "tools" => kind.tools = tools(at, value, &mut notes),
+            "disallowedTools" => kind.without = names(at, value, &mut notes),
+            "model" => kind.model = Some(one()?).filter(|model| !model.is_empty() && model != "inherit"),
+            "permissionMode" => {
+                let mode = one()?;
+                let known = mode.parse().map_err(|_| {
+                    format!("line {at}: `{mode}` is no permission mode; `plan`, `default`, `dontAsk` … are accepted")
+                });
+                kind.mode = Some(known?);
+            }
+            "maxTurns" => {
+                let turns = one()?;
+                let known = turns.parse().ok().filter(|turns| *turns > 0);
+                kind.max_turns =
+                    Some(known.ok_or_else(|| format!("line {at}: `{turns}` is no number of turns"))?);
+            }
+            other if PASSED_OVER.contains(&other) => {}
+            other => notes.push(format!("line {at}: `{other}` is not known and doesn't count")),
+        }
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if kind.name.is_empty() || kind.name.len() > NAME_CHARS_MAX || !kind.name.chars().all(plain) {
+        return Err(format!("`name` must have 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`"));
+    }
+    if kind.description.trim().is_empty() {
+        return Err("`description` is missing; say when the agent is to be used".to_owned());
+    }
+    kind.description = one_line(&kind.description).chars().take(DESCRIPTION_CHARS_MAX).collect();
+    Ok((kind, notes))
+}
+
+fn tools(at: usize, value: &Value, notes: &mut Vec<String>) -> Tools {
+    let names = names(at, value, notes);
+    match names.iter().any(|name| name == "*") {
+        true => Tools::All,
+        // A list in which nothing is left is a list of nothing, and no list is all.
+        false if names.is_empty() && value.list().is_empty() => Tools::All,
+        false => Tools::Named(names),
+    }
+}
+
+/// Names of tools. One with a rule behind it is left out: taken by its name it would be more than was meant.
+fn names(at: usize, value: &Value, notes: &mut Vec<String>) -> Vec<String> {
+    let (good, bad): (Vec<String>, Vec<String>) =
+        value.list().into_iter().partition(|name| !name.contains(['(', ')', ' ']));
+    for name in bad {
+        notes.push(format!(
+            "line {at}: `{name}` is no name of a tool and doesn't count; rules belong into settings"
+        ));
+    }
+    good
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(head: &str) -> String {
+        format!("---\n{head}\n---\nYou review.\n")
+    }
+
+    #[test]
+    fn a_file_says_what_a_kind_is() {
+        let head = "name: reviewer\ndescription: Reviews code\ntools: Read, Grep, mcp__x__*\ndisallowedTools: [Bash]\n\
+                    model: haiku\npermissionMode: plan\nmaxTurns: 7\ncolor: red";
+        let (kind, notes) = parse(&file(head)).unwrap();
+        assert_eq!(notes, [""; 0]);
+        let named = ["Read", "Grep", "mcp__x__*"].map(str::to_owned).to_vec();
+        let expected = Kind {
+            name: "reviewer".into(),
+            description: "Reviews code".into(),
+            prompt: "You review.".into(),
+            tools: Tools::Named(named),
+            without: vec!["Bash".into()],
+            model: Some("haiku".into()),
+            mode: Some(PermissionMode::Plan),
+            max_turns: Some(7),
+        };
+        assert_eq!(kind, expected);
+        assert!(
+            fits("mcp__x__*", "mcp__x__y") && !fits("mcp__x__*", "mcp__z__y") && !fits("Read", "ReadMore")
+        );
+    }
+
+    #[test]
+    fn what_does_not_count_is_said() {
+        let (kind, notes) = parse(&file("name: a\ndescription: b\ntools: Bash(git *)\nhooks: x")).unwrap();
+        assert_eq!(kind.tools, Tools::Named(Vec::new()), "never more than was meant");
+        assert!(notes[0].contains("line 4: `Bash(git *)`") && notes[1].contains("`hooks`"), "{notes:?}");
+        for (head, part) in [
+            ("description: b", "`name`"),
+            ("name: a b\ndescription: b", "`name`"),
+            ("name: a", "`description`"),
+            ("name: a\ndescription: b\npermissionMode: root", "line 4: `root`"),
+            ("name: a\ndescription: b\nmaxTurns: 0", "line 4: `0`"),
+            ("name: a\ndescription: b\nmodel: [x]", "line 4: `model` is one text"),
+        ] {
+            let error = parse(&file(head)).unwrap_err();
+            assert!(error.contains(part), "{head}: {error}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What tools are given of a session beside files and processes: skills, planned prompts, the settings in force.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft::ports::{Mode as _, Setting, SettingsView};
+use haft_policy::gate::Policy;
+use haft_policy::settings::Places;
+use haft_policy::trust::workspace_key;
+use haft_tools::Shelf;
+use haft_tools::cron::CronTable;
+use haft_tools::skill::{FILE, Links, Skills};
+use serde_json::json;
+
+use crate::SessionOptions;
+use crate::SessionPurpose;
+use crate::loaded_settings::LoadedSettings;
+use crate::run::memory::is_trusted;
+use crate::settings_view;
+use crate::text::one_line;
+
+/// The folder of skills, in those of settings.
+const SKILLS: &str = "skills";
+/// The folders of a workspace that have settings.
+const PROJECT: [&str; 2] = [".haft", ".claude"];
+/// The folders of sessions, in the state folder.
+const SESSIONS: &str = "sessions";
+/// The folder of planned prompts, in the state folder.
+const CRONS: &str = "cron";
+
+/// The user's skills, and those of a workspace that is trusted: they tell a model what to do, like its memory. Says what is
+/// left out.
+pub(super) fn skills(given: &LoadedSettings, common: &SessionOptions) -> Skills {
+    let places = &given.places;
+    let mut skills = Skills::new();
+    for dir in [&places.config_dir, &places.claude_dir].into_iter().flatten() {
+        skills = skills.with(&dir.join(SKILLS), Links::Anywhere);
+    }
+    if is_trusted(places, common, &given.loaded.judgement, &given.loaded.inventory) {
+        for folder in PROJECT {
+            skills = skills.with(&places.cwd.join(folder).join(SKILLS), Links::Inside);
+        }
+    } else {
+        let names: Vec<String> = skills_of(places).iter().map(|file| one_line(&places.show(file))).collect();
+        if !names.is_empty() {
+            common.notices.warn(format!(
+                "left out: {}; this workspace is not trusted, `haft trust` shows it",
+                names.join(", ")
+            ));
+        }
+    }
+    for problem in skills.problems() {
+        common.notices.warn(one_line(&format!("skill left out: {problem}")));
+    }
+    skills
+}
+
+/// The skills of a workspace, which models read once it is trusted.
+pub fn skills_of(places: &Places) -> Vec<PathBuf> {
+    let folders = PROJECT.iter().filter_map(|folder| places.cwd.join(folder).join(SKILLS).read_dir().ok());
+    let files = folders.flatten().filter_map(|entry| Some(entry.ok()?.path().join(FILE)));
+    let mut files: Vec<PathBuf> = files.filter(|file| file.is_file()).collect();
+    files.sort();
+    files.truncate(2 * haft_tools::skill::SKILLS_MAX);
+    files
+}
+
+/// Where sessions keep their task lists, plans and checkpoints: beside their journals, whose folders these are.
+pub(super) fn shelf(lookup: Lookup<'_>, purpose: SessionPurpose) -> Shelf {
+    match haft::env::state_dir(lookup)
+        .filter(|_| matches!(purpose, SessionPurpose::Run | SessionPurpose::Replay))
+    {
+        Some(state) => Shelf::at(&state.join(SESSIONS)),
+        None => Shelf::default(),
+    }
+}
+
+/// Planned prompts, by the clock and zone of the machine. Nobody waits for them before [`CronTable::begin`].
+pub(super) fn crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
+    let table = CronTable::of_system().without_firing();
+    Arc::new(match state {
+        Some(state) => table.kept_in(&state.join(CRONS).join(format!("{}.json", workspace_key(cwd)))),
+        None => table,
+    })
+}
+
+/// The settings of a session, and its mode as it is now.
+pub(super) struct InForce {
+    pub(super) given: LoadedSettings,
+    pub(super) policy: Policy,
+}
+
+impl SettingsView for InForce {
+    fn in_force(&self) -> Vec<Setting> {
+        let mode = Setting {
+            key: "permissions.mode".to_owned(),
+            value: json!(self.policy.current().to_string()),
+            from: "this session, now".to_owned(),
+            left_out: None,
+        };
+        let mut all = vec![mode];
+        all.extend(settings_view::in_force(&self.given));
+        for (list, rule) in self.policy.session_rules() {
+            let key = format!("permissions.{list}");
+            if !all.iter().any(|known| known.key == key && known.value == json!(rule)) {
+                let from = "this session: your answer, a hook or a skill".to_owned();
+                all.push(Setting { key, value: json!(rule), from, left_out: None });
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,399 @@
+//! The tools of a session as they change between turns: what its servers offer now, and what is said about them.
+//!
+//! A session without servers never makes one. Servers connect in the background; whoever runs a single call waits for them
+//! ([`Pool::settled`]), a conversation brings in what changed before each turn ([`Pool::refresh`]). However the session
+//! ends, [`Pool::close`] ends them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haft::ports::{Asker, Processes};
+use haft::{Engine, Origin, Registry, Snapshot};
+use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
+use tokio::task::JoinHandle;
+
+use super::search::Search;
+use super::servers::Planned;
+use crate::hooks::ServerSlot;
+use crate::mcp::approvals::FileApprovals;
+use crate::mcp::logs::Logs;
+use crate::mcp::prompt;
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError, TelemetrySource};
+
+/// How many tools a line names before it counts the rest.
+const NAMED_MAX: usize = 5;
+/// The folder of the state that tokens of sign-ins are kept in.
+const TOKENS: &str = "mcp-tokens";
+
+/// What servers of a session are started with.
+pub struct Links {
+    pub planned: Planned,
+    /// The user, where there is one.
+    pub asker: Option<Arc<dyn Asker>>,
+    /// The tools without those of servers.
+    pub(super) registry: Registry,
+    /// The engine that hooks look at: it has the tools and the rules, and no hooks.
+    pub(super) bare: Engine,
+    pub(super) processes: Arc<dyn Processes>,
+    pub(super) cwd: PathBuf,
+    pub(super) roots: Vec<PathBuf>,
+    pub(super) state: Option<PathBuf>,
+    /// Whether tools may be given by name alone.
+    pub(super) searches: bool,
+    /// Where hooks find the servers.
+    pub(super) slot: ServerSlot,
+    /// Whether a hook is a tool of one.
+    pub(super) for_hooks: bool,
+    pub(super) notices: NoticeSink,
+    pub(super) telemetry: Option<Arc<dyn TelemetrySource>>,
+}
+
+/// How much is said about servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// What keeps the user from using them.
+    NeedsYou,
+    /// Also what they list and can't be offered.
+    Everything,
+}
+
+/// Whom servers may ask.
+#[derive(Default, Clone)]
+pub struct Lent {
+    pub asker: Option<Arc<dyn Asker>>,
+    pub sampler: Option<Arc<dyn Sampler>>,
+    /// Who opens the page of a sign-in.
+    pub browser: Option<Arc<dyn Browser>>,
+    /// Nothing goes on behind the turn: a call that takes long is waited for.
+    pub one_turn: bool,
+}
+
+/// The tools of a session, of its servers too.
+pub struct Pool {
+    /// The session's, and the one that its hooks look at.
+    engines: [Engine; 2],
+    base: Registry,
+    servers: Arc<Servers>,
+    approvals: Arc<FileApprovals>,
+    searches: bool,
+    state: Mutex<State>,
+    questions: Mutex<Vec<JoinHandle<()>>>,
+    notices: NoticeSink,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of the servers, as it was brought in; none before the first time.
+    version: Option<u64>,
+    /// Whether the model searches for tools; once it does, it stays so.
+    searching: bool,
+    /// Lines that were said.
+    said: BTreeSet<String>,
+    /// What the model was told.
+    told: BTreeSet<String>,
+}
+
+impl Links {
+    /// Whether the session's tools are all there are, now and later.
+    pub fn is_fixed(&self) -> bool {
+        self.planned.is_empty() && !(self.searches && has_outside(&self.registry))
+    }
+
+    /// Whether servers are needed whatever is called, because hooks are tools of them.
+    pub fn are_for_hooks(&self) -> bool {
+        self.for_hooks && !self.planned.is_empty()
+    }
+
+    /// Says what is doubtful about the servers that settings name.
+    pub fn warn(&self) {
+        self.planned.warnings().iter().for_each(|words| self.notices.warn(one_line(words)));
+    }
+
+    /// What was approved of the workspace's servers.
+    pub fn approvals(&self) -> FileApprovals {
+        let enabled = self.planned.servers.iter().filter(|planned| planned.enabled);
+        let enabled = enabled.map(|planned| planned.server.name.clone());
+        FileApprovals::new(self.state.as_deref(), &self.cwd, enabled)
+    }
+
+    /// Starts the servers, side by side; waits for none. Needs a runtime.
+    pub fn open(&self, engine: &Engine, lent: Lent) -> Result<Pool, SessionError> {
+        let approvals = Arc::new(self.approvals());
+        let mut host = Host::new(&self.cwd)
+            .with_roots(&self.roots)
+            .with_processes(self.processes.clone())
+            .with_approvals(approvals.clone());
+        if let Some(state) = &self.state {
+            let logs = Logs::new(state, &self.cwd);
+            host = host
+                .with_on_log(move |server, bytes| logs.add(server, bytes))
+                .with_tokens(Arc::new(FileTokens::new(state.join(TOKENS))));
+        }
+        host.asker = lent.asker;
+        host.sampler = lent.sampler;
+        host.browser = lent.browser;
+        host.observer = self.telemetry.as_ref().and_then(|telemetry| telemetry.observer(engine.session()));
+        let configs = self.planned.usable().map(|(_, config)| {
+            let mut config = config.clone();
+            config.background_after = config.background_after.filter(|_| !lent.one_turn);
+            config
+        });
+        let servers = Servers::start(configs, host).map_err(|bad| SessionError::new(bad.to_string()))?;
+        let servers = Arc::new(servers);
+        let _ = self.slot.set(servers.clone());
+        let base = match self.planned.is_empty() {
+            true => Ok(self.registry.clone()),
+            false => self.registry.with(servers.tools()),
+        };
+        let pool = Pool {
+            engines: [engine.clone(), self.bare.clone()],
+            base: base.map_err(|error| SessionError::new(error.to_string()))?,
+            servers,
+            approvals,
+            searches: self.searches,
+            state: Mutex::default(),
+            questions: Mutex::default(),
+            notices: self.notices.clone(),
+        };
+        pool.refresh();
+        Ok(pool)
+    }
+}
+
+fn has_outside(registry: &Registry) -> bool {
+    registry.entries().any(|entry| *entry.origin() != Origin::BuiltIn)
+}
+
+impl Pool {
+    pub fn servers(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+
+    /// The tools as they are now, those of servers too.
+    pub fn registry(&self) -> Option<Registry> {
+        self.servers.registry(&self.base).ok()
+    }
+
+    /// Brings in what changed since it was last asked for, from the next turn on.
+    pub fn refresh(&self) {
+        let version = self.servers.version();
+        if self.state().version == Some(version) {
+            return;
+        }
+        // Two tools of a server with one name can't be: they are told apart before.
+        let Ok(registry) = self.servers.registry(&self.base) else { return };
+        let mut state = self.state();
+        state.version = Some(version);
+        let wanted = self.searches && has_outside(&registry);
+        let with_search = wanted.then(|| registry.with(Search::new(&self.servers)).ok()).flatten();
+        if let Some(with_search) = with_search {
+            self.engines[0].refresh_with(with_search.clone());
+            state.searching |= self.engines[0].snapshot().deferred().next().is_some();
+            if state.searching {
+                self.engines[1].refresh_with(with_search);
+                return;
+            }
+        }
+        self.engines.iter().for_each(|engine| engine.refresh_with(registry.clone()));
+    }
+
+    /// Waits until of each server it is known whether it can be used, or these tools are enough, or the longest time that
+    /// one has to connect is over. Then says which can't be used.
+    pub async fn settled(&self, enough: impl Fn(&Snapshot) -> bool) {
+        self.wait(enough).await;
+        self.say(Said::NeedsYou);
+    }
+
+    /// The same for all of them, without a word.
+    pub async fn settled_quietly(&self) {
+        self.wait(|_| false).await;
+    }
+
+    async fn wait(&self, enough: impl Fn(&Snapshot) -> bool) {
+        let limit =
+            self.servers.iter().map(|server| server.config().connect_timeout).max().unwrap_or_default();
+        // A moment more, so that each says itself that its time was over.
+        let limit = limit + Duration::from_millis(500);
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            self.refresh();
+            let version = self.state().version.unwrap_or_default();
+            if enough(&self.engines[0].snapshot()) {
+                break;
+            }
+            tokio::select! {
+                () = self.servers.settled(limit) => break,
+                () = self.servers.changed_since(version) => {}
+                () = tokio::time::sleep_until(deadline) => break,
+            }
+        }
+        self.refresh();
+        // What is offered may depend on how servers are.
+        self.engines.iter().for_each(Engine::refresh);
+    }
+
+    /// Says what there is to say about servers, each thing once.
+    pub fn say(&self, what: Said) {
+        let mut lines: Vec<String> = Vec::new();
+        for server in self.servers.iter() {
+            let name = &server.config().name;
+            lines.extend(server.failure().map(|reason| match server.tool_count() {
+                0 => format!("the MCP server `{name}` can't be used: {reason}"),
+                // It was there before.
+                _ => format!(
+                    "the MCP server `{name}` went away: {reason}; the next call of it starts it again"
+                ),
+            }));
+            match server.status() {
+                Status::Unapproved(withheld) => {
+                    let why = match withheld.before {
+                        None => "you have not approved it",
+                        Some(_) => "it is not what you approved",
+                    };
+                    lines.push(format!(
+                        "the MCP server `{name}` is not started: {why}; `haft mcp approve {name}` shows it"
+                    ));
+                }
+                Status::NeedsSignIn { reason } => {
+                    lines.push(format!("the MCP server `{name}` can't be used: {reason}"));
+                }
+                _ => {}
+            }
+            lines.extend(withheld_line(server));
+            lines.extend(server.withheld_instructions().map(|withheld| {
+                let why = match withheld.before {
+                    None => "wait for your approval",
+                    Some(_) => "have changed since you approved them",
+                };
+                format!(
+                    "the MCP server `{name}`: its instructions for models {why} and are not told; `haft mcp approve {name}` \
+                     shows them"
+                )
+            }));
+            let left_out = if what == Said::Everything { server.left_out() } else { Vec::new() };
+            lines.extend(left_out.iter().take(NAMED_MAX).map(|left| {
+                format!("the MCP server `{name}`: its tool `{}` is left out: {}", left.name, left.reason)
+            }));
+        }
+        lines.extend(
+            self.approvals.damaged().map(|words| format!("{words}; approvals kept there don't count")),
+        );
+        let mut state = self.state();
+        for line in lines {
+            let line = one_line(&line);
+            if state.said.insert(line.clone()) {
+                self.notices.warn(line);
+            }
+        }
+    }
+
+    /// What the model should know before it is asked: each thing once.
+    pub fn notices(&self) -> Vec<String> {
+        let mut connecting: Vec<String> = Vec::new();
+        let mut words: Vec<String> = Vec::new();
+        let mut state = self.state();
+        for server in self.servers.iter() {
+            let name = &server.config().name;
+            match server.status() {
+                Status::Connecting if server.failure().is_none() => connecting.push(format!("`{name}`")),
+                Status::Ready { .. } => {
+                    if let Some(instructions) = server.instructions()
+                        && state.told.insert(format!("{name}\n{instructions}"))
+                    {
+                        words.push(format!("The MCP server `{name}` says how to use it:\n{instructions}"));
+                    }
+                }
+                _ => {}
+            }
+            for uri in server.take_changed_resources() {
+                let uri = one_line(&uri);
+                words.push(format!(
+                    "The resource `{uri}` of the MCP server `{name}` has changed since you read it."
+                ));
+            }
+        }
+        if !connecting.is_empty() && state.told.insert("connecting".to_owned()) {
+            words.push(format!(
+                "These MCP servers are still being connected, and their tools will be there in one of your next \
+                 messages: {}. Call WaitForMcpServers first if you need one of them.",
+                connecting.join(", ")
+            ));
+        }
+        words
+    }
+
+    /// Asks the user about servers of the workspace, and about tools of theirs, that need an approval; whenever there are.
+    pub fn ask_for_approvals(&self, planned: &Planned, asker: &Arc<dyn Asker>) {
+        for (planned, config) in planned.usable() {
+            let Some(server) = self.servers.get(&config.name) else { continue };
+            if config.trust != haft_mcp::Trust::Approvals {
+                continue;
+            }
+            let about =
+                prompt::About::new(planned, server.clone(), self.approvals.clone(), self.notices.clone());
+            let (servers, asker) = (self.servers.clone(), asker.clone());
+            let task = tokio::spawn(async move {
+                loop {
+                    let version = servers.version();
+                    let status = about.server.status();
+                    about.ask(&*asker).await;
+                    tokio::select! {
+                        () = servers.changed_since(version) => {}
+                        () = about.server.changed_from(&status) => {}
+                    }
+                }
+            });
+            self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        }
+    }
+
+    /// Ends all servers, politely and in bounded time.
+    pub async fn close(&self) {
+        let questions = std::mem::take(&mut *self.questions.lock().unwrap_or_else(PoisonError::into_inner));
+        questions.iter().for_each(JoinHandle::abort);
+        self.servers.close().await;
+        if let Err(words) = self.approvals.keep_first_seen() {
+            self.notices.warn(format!("what servers offer could not be kept: {}", one_line(&words)));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a server offers and the user has to approve, in a line.
+fn withheld_line(server: &Server) -> Option<String> {
+    let withheld = server.withheld();
+    let name = &server.config().name;
+    let mut names: Vec<String> = withheld
+        .iter()
+        .filter_map(|withheld| withheld.subject.tool.as_ref())
+        .take(NAMED_MAX)
+        .map(|tool| format!("`{}`", haft_mcp::text::line(tool, 60)))
+        .collect();
+    if withheld.len() > NAMED_MAX {
+        names.push(format!("{} more", withheld.len() - NAMED_MAX));
+    }
+    let changed = withheld.iter().filter(|withheld| withheld.before.is_some()).count();
+    let what = match (withheld.len(), changed) {
+        (0, _) => return None,
+        (1, 0) => "one of its tools waits for your approval".to_owned(),
+        (1, _) => "one of its tools has changed since you approved it".to_owned(),
+        (all, 0) => format!("{all} of its tools wait for your approval"),
+        (all, changed) if all == changed => {
+            format!("{all} of its tools have changed since you approved them")
+        }
+        (all, changed) => {
+            format!("{all} of its tools wait for your approval, {changed} because they changed")
+        }
+    };
+    let them = if withheld.len() == 1 { "it" } else { "them" };
+    Some(format!(
+        "the MCP server `{name}`: {what} ({}); `haft mcp approve {name}` shows {them}",
+        names.join(", ")
+    ))
+}

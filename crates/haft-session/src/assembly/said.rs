@@ -1,0 +1,49 @@
+//! What a session says while it goes on and when it ends, line by line.
+
+use haft::event::What;
+use haft::ports::{TaskState, Tasks as _};
+use haft::view::Progress;
+use haft::{Cause, Event, EventSink, TaskTable};
+
+use crate::notice::{NoticeSink, SessionNotice};
+use crate::text::one_line;
+
+/// Says what still ran in the background when the session ended, and where its output is.
+pub fn report_tasks(tasks: &TaskTable, notices: &NoticeSink) {
+    let by_session = |task: &TaskState| {
+        let cause = tasks.result(task.id).and_then(|result| result.error()?.cause());
+        task.running || cause == Some(Cause::Shutdown)
+    };
+    for task in tasks.list().into_iter().filter(by_session) {
+        let kept = tasks.log(task.id).and_then(|log| log.keep().ok()?);
+        let kept = kept.map(|file| format!("; what it printed is in {}", file.display()));
+        let about = one_line(&task.about);
+        notices.warn(format!("{} ended with the session: {about}{}", task.id, kept.unwrap_or_default()));
+    }
+}
+
+/// Says warnings of the engine, and how far a call is.
+pub struct Warnings(pub NoticeSink);
+
+impl EventSink for Warnings {
+    fn send(&self, event: Event) {
+        let tool = event.call.map(|call| format!("{}: ", call.tool)).unwrap_or_default();
+        match event.what {
+            What::Warning(words) => self.0.warn(format!("{tool}{words}")),
+            What::Message(words) => self.0.info(format!("{tool}{words}")),
+            What::BlocksThread { since } => {
+                self.0.warn(format!("{tool}keeps a thread busy since {} ms", since.as_millis()));
+            }
+            What::Progress(Progress { fraction, message }) => {
+                let percent = fraction.map(|fraction| format!("{:.0} % ", fraction * 100.0));
+                self.0.send(SessionNotice::Progress(format!(
+                    "{tool}{}{}",
+                    percent.unwrap_or_default(),
+                    message.unwrap_or_default()
+                )));
+            }
+            What::Finished(_) => self.0.send(SessionNotice::ProgressEnded),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The tools of a session: those that are built in, and script tools.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft::results::Readers;
+use haft::{Registry, Snapshot};
+use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
+
+#[cfg(feature = "browser")]
+use super::browser;
+use super::kit;
+#[cfg(feature = "web")]
+use super::web;
+use super::workspace::{real, reason};
+use crate::SessionOptions;
+use crate::SessionPurpose;
+use crate::agents::kinds::Kinds;
+use crate::loaded_settings::LoadedSettings;
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError};
+
+/// Script tools of a workspace.
+pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
+
+/// The shell with the limits of the environment, and what settings let run without the sandbox.
+fn bash(lookup: Lookup<'_>, given: &LoadedSettings) -> Result<Bash, SessionError> {
+    let (usual, max) =
+        haft::env::bash_timeouts(lookup).map_err(|error| SessionError::new(error.to_string()))?;
+    let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
+    let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let sandbox = &given.loaded.settings.sandbox;
+    let bash = Bash::new()
+        .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(|at| at.value))
+        .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
+    Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
+}
+
+/// The tools that are built in.
+pub(super) fn core(
+    given: &LoadedSettings,
+    common: &SessionOptions,
+    lookup: Lookup<'_>,
+    purpose: SessionPurpose,
+    (continues, seen): (Option<&str>, &Seen),
+) -> Result<Registry, SessionError> {
+    let tools = BuiltIns::new()
+        .seen(seen)
+        .agent(Agent::new(Kinds::load(given, common).told()))
+        .bash(bash(lookup, given)?)
+        .reads_first(purpose != SessionPurpose::Once)
+        .kept_in(kit::shelf(lookup, purpose), continues)
+        .skill(Skill::new(kit::skills(given, common)))
+        .worktrees(EnterWorktree::of(&given.places.cwd));
+    #[cfg(feature = "browser")]
+    let tools = tools.browser(browser::browser(lookup, given));
+    #[cfg(feature = "web")]
+    let tools = {
+        let (fetch, search) = web::tools(given, lookup)?;
+        tools.web(fetch, search)
+    };
+    let tools = tools.tools();
+    Registry::new().with(tools).map_err(|error| SessionError::new(error.to_string()))
+}
+
+/// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
+///
+/// Sources have labels and no paths: a label decides between two tools of one name and is in the name of the second, and a
+/// model is to be told the same on every machine. Folders of flags go before the user's, in the order given.
+pub(super) fn with_scripts(
+    mut registry: Registry,
+    common: &SessionOptions,
+    config: Option<&Path>,
+    given: &LoadedSettings,
+) -> Result<Registry, SessionError> {
+    let cwd = &given.places.cwd;
+    let users = config.map(|config| (config.join("tools"), "script:user"));
+    let trusted = given.loaded.judgement.is_trusted();
+    let projects = trusted.then(|| (cwd.join(PROJECT_TOOLS), "script:project"));
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for (dir, source) in users.into_iter().chain(projects).filter(|(dir, _)| dir.exists()) {
+        match scripts::load(&dir) {
+            Ok(loaded) => registry = add(&registry, source, loaded, &common.notices),
+            // Not said by the user just now, so no reason to do nothing.
+            Err(error) => {
+                common.notices.warn(format!("`{}` can't be read: {}", dir.display(), reason(&error)));
+            }
+        }
+        seen.push(real(&dir));
+    }
+    for (at, named) in common.tools_dir.iter().enumerate() {
+        let dir = real(&cwd.join(named));
+        if seen.contains(&dir) {
+            continue;
+        }
+        let loaded = scripts::load(&dir).map_err(|error| {
+            let named = one_line(&named.display().to_string());
+            SessionError::new(format!(
+                "--tools-dir `{named}`: {}; give a directory that exists",
+                reason(&error)
+            ))
+        })?;
+        if loaded.tools.is_empty() && loaded.problems.is_empty() {
+            let named = one_line(&named.display().to_string());
+            common.notices.warn(format!(
+                "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
+            ));
+        }
+        registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded, &common.notices);
+        seen.push(dir);
+    }
+    Ok(registry)
+}
+
+/// The tools that could be loaded; of the others, why not.
+fn add(
+    registry: &Registry,
+    source: impl Into<Arc<str>>,
+    loaded: scripts::Loaded,
+    notices: &NoticeSink,
+) -> Registry {
+    let (registry, problems) = loaded.register(registry, source);
+    for problem in &problems {
+        notices.warn(format!("script tool left out: {problem}"));
+    }
+    registry
+}
+
+/// Says which tools are not called what they call themselves.
+pub(super) fn warn_of_clashes(snapshot: &Snapshot, notices: &NoticeSink) {
+    for offer in snapshot.offers().iter().filter(|offer| offer.name() != offer.tool().name()) {
+        let (own, name) = (offer.tool().name(), offer.name());
+        let holder = snapshot.find(own).map(|first| format!(", which {} has", first.origin()));
+        let holder = holder.unwrap_or_default();
+        notices.warn(format!(
+            "two tools are called `{own}`{holder}; the one of {} is called `{name}`",
+            offer.origin()
+        ));
+    }
+}
+
+/// The tools that a preview may advise: those that there are.
+pub(super) fn readers(registry: &Registry) -> Readers {
+    let all = Readers::default();
+    let there = |name: &std::sync::Arc<str>| registry.entries().any(|entry| entry.tool().name() == &**name);
+    Readers { read: all.read.filter(there), search: all.search.filter(there) }
+}

@@ -1,0 +1,82 @@
+//! The directories of a session.
+
+use std::path::{Path, PathBuf};
+
+use haft::Workspace;
+use haft::files::resolve;
+use haft_policy::settings::At;
+
+use crate::SessionOptions;
+use crate::loaded_settings::LoadedSettings;
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError};
+
+/// Files that say what the machine is and hold nothing of anybody's: read unasked, unless a rule says otherwise.
+const PUBLIC_FACTS: [&str; 9] = [
+    "/etc/debian_version",
+    "/etc/lsb-release",
+    "/etc/os-release",
+    "/proc/cpuinfo",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/uptime",
+    "/proc/version",
+];
+
+pub(super) fn workspace(common: &SessionOptions) -> Result<Workspace, SessionError> {
+    let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
+    let refused = |flag: &str, dir: &Path, why: &str| {
+        let dir = one_line(&dir.display().to_string());
+        SessionError::new(format!("{flag} `{dir}`: {why}; give a directory that exists"))
+    };
+    let mut workspace = Workspace::new(cwd).map_err(|error| match &common.cwd {
+        Some(dir) => refused("--cwd", dir, &reason(&error)),
+        None => {
+            SessionError::new(format!("the current directory can't be used: {}; give --cwd", reason(&error)))
+        }
+    })?;
+    for dir in &common.add_dir {
+        if workspace.cwd().join(dir).is_file() {
+            return Err(refused("--add-dir", dir, "not a directory"));
+        }
+        workspace = workspace.with_dir(dir).map_err(|error| refused("--add-dir", dir, &reason(&error)))?;
+    }
+    Ok(PUBLIC_FACTS.iter().fold(workspace, Workspace::with_readable))
+}
+
+/// Adds the directories of settings. One that isn't there is no reason to do nothing: others use the file as well.
+pub(super) fn with_directories(
+    mut workspace: Workspace,
+    given: &LoadedSettings,
+    notices: &NoticeSink,
+) -> Workspace {
+    let dirs = &given.loaded.settings.permissions.additional_directories;
+    // Those of flags are there already.
+    for At { value, source } in dirs.iter().filter(|dir| dir.source.file.is_some()) {
+        match workspace.clone().with_dir(value) {
+            Ok(with) => workspace = with,
+            Err(error) => {
+                let dir = one_line(&value.display().to_string());
+                notices.warn(format!("{source}: the directory `{dir}` can't be used: {}", reason(&error)));
+            }
+        }
+    }
+    workspace
+}
+
+/// Why a directory can't be used, without the number of the system's error.
+pub(super) fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "its permissions don't allow it".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A folder as it really is, also where it doesn't exist yet: what is protected is compared by real paths.
+pub(super) fn real(dir: &Path) -> PathBuf {
+    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    resolve(Path::new("/"), &absolute).map_or(absolute, |found| found.real)
+}

@@ -1,0 +1,186 @@
+//! The hooks of the settings, and what they need of a session: its rules, its trust, its words, its servers.
+//!
+//! What a hook is and says is `haft-policy`'s; here it is only put beside the rules. The `if` of a hook is answered by an
+//! engine without hooks, which sees a call as the rules will see it.
+
+mod calls_of_hooks;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use haft::hooks::HookCall;
+use haft::ports::{Mode as _, PermissionMode, Processes};
+use haft::{Engine, Offer, OffloadStore, ToolResult};
+use haft_policy::gate::{Meaning, Policy};
+use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
+use haft_policy::settings::Handler;
+use haft_policy::source::{List, Scope};
+use haft_policy::trust::{Inventory, Named};
+
+pub use self::calls_of_hooks::{ServerSlot, use_servers};
+use crate::loaded_settings::LoadedSettings;
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError};
+
+/// Understands the hooks of the settings. Starts none.
+///
+/// `engine` is the one that they will be added to.
+pub fn read(
+    given: &LoadedSettings,
+    engine: &Engine,
+    id: &str,
+    policy: &Policy,
+    processes: Arc<dyn Processes>,
+    results: Option<OffloadStore>,
+    servers: &ServerSlot,
+) -> Result<Hooks, SessionError> {
+    let mode = policy.clone();
+    let (rules, looking) = (policy.clone(), engine.clone());
+    let inventory = given.loaded.inventory.clone();
+    let around = inventory.clone();
+    let changed = policy.clone();
+    let mut session = Session::new(id, given.places.cwd.as_path())
+        .with_mode(move || mode.current().to_string())
+        .with_environment(std::env::vars_os())
+        .with_conditions(Arc::new(move |rule, source| {
+            let meaning =
+                rules.meaning(rule, source).map_err(|bad| format!("bad rule `{rule}`: {}", bad.what))?;
+            Ok(Arc::new(If { meaning, engine: looking.clone() }) as Arc<dyn Condition>)
+        }))
+        .with_verify(Arc::new(move |handler| as_trusted(handler, &inventory)))
+        .with_confined(Arc::new(move |handler| around.runs_workspace(&handler.action)))
+        .with_on_permissions(Arc::new(move |updates| {
+            updates.iter().try_for_each(|update| change(&changed, update))
+        }))
+        .with_call_tool(calls_of_hooks::caller(engine, policy, servers));
+    if let Some(results) = results {
+        session = session.with_results(Arc::new(results));
+    }
+    Hooks::from_settings(&given.loaded.settings, processes, session)
+        .map_err(|error| SessionError::new(error.to_string()))
+}
+
+/// An id for a session, that no other one of this machine has.
+pub fn session_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let process = std::process::id();
+    match COUNT.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("{time:x}-{process:x}"),
+        count => format!("{time:x}.{count:x}-{process:x}"),
+    }
+}
+
+/// Says what hooks in the background had to say so far.
+pub fn report(hooks: &Hooks, notices: &NoticeSink) {
+    for report in hooks.take_reports() {
+        notices.warn(format!("hook `{}`: {}", report.hook, report.words));
+    }
+}
+
+/// Says that the turn ends with these results: whoever runs the conversation should stop here, and no provider's JSON
+/// has a place for it.
+pub fn ended(results: &[ToolResult], notices: &NoticeSink) {
+    let of_calls = results.iter().filter(|result| result.ends_turn()).filter_map(ToolResult::error);
+    let mut reasons = results.iter().filter_map(ToolResult::stop_reason);
+    if let Some(reason) = reasons.next() {
+        notices.info(format!("a hook ended the turn: {}", one_line(reason)));
+    } else if let Some(error) = of_calls.into_iter().next() {
+        notices.info(format!("the turn ends here: {}", one_line(error.message())));
+    }
+}
+
+/// The rule in the `if` of a hook.
+struct If {
+    meaning: Meaning,
+    /// Has the tools and the rules, and no hooks.
+    engine: Engine,
+}
+
+impl Condition for If {
+    fn matches(&self, call: &HookCall<'_>) -> bool {
+        let snapshot = self.engine.snapshot();
+        let mut offers = snapshot.offers().iter();
+        // Of two tools of one name the second is offered under another.
+        let is_named = |offer: &Offer| offer.name() == call.tool || offer.tool().name() == call.tool;
+        let offer = offers.find(|offer| is_named(offer) && offer.origin() == call.origin);
+        let Some(offer) = offer else { return true };
+        let look = |request: &haft::ports::Request<'_>| self.meaning.is_meant(request);
+        self.engine.consider(offer.tool(), offer.origin(), call.input.clone().into(), look).unwrap_or(true)
+    }
+}
+
+/// A hook of the workspace runs only while the scripts that it names are what they were when it was trusted, and one of
+/// the user while those of them that lie in the workspace are what they were when the session began. Those of other hooks
+/// are no matter of its own.
+fn as_trusted(handler: &Handler, inventory: &Inventory) -> Result<(), String> {
+    if !matches!(handler.source.scope, Scope::Project | Scope::Local) {
+        let named = Named::Hook(&handler.source);
+        return match inventory.stale_users(&named) {
+            None => Ok(()),
+            Some(path) => Err(format!(
+                "`{}`, which it runs, has changed since this session began; look at it, and start another session",
+                path.display()
+            )),
+        };
+    }
+    match inventory.stale_scripts(&Named::Hook(&handler.source)).first() {
+        None => Ok(()),
+        Some(change) => Err(format!(
+            "this workspace has changed since it was trusted ({change}); the user can look at it with `haft trust`"
+        )),
+    }
+}
+
+/// Makes a change that a permission hook asks for. Rules count for the session; local ones are kept where answers of the
+/// user are, since no file of the workspace is written without a question.
+fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
+    match update {
+        PermissionUpdate::AddRules { rules, behavior, destination } => {
+            let list = match behavior.as_str() {
+                "allow" => List::Allow,
+                "ask" => List::Ask,
+                "deny" => List::Deny,
+                other => {
+                    return Err(format!("`behavior` is `{other}`; `allow`, `ask` and `deny` are accepted"));
+                }
+            };
+            let lasting = match destination.as_str() {
+                "session" => false,
+                "localSettings" => true,
+                other => {
+                    return Err(format!(
+                        "no rule is kept in `{other}`; `session` and `localSettings` are accepted"
+                    ));
+                }
+            };
+            let rules: Vec<String> = rules.iter().map(written).collect();
+            policy.add_rules(&rules, list, lasting)
+        }
+        PermissionUpdate::SetMode { mode, destination } if destination == "session" => {
+            let wanted: PermissionMode = mode.parse().map_err(|error| format!("{error}"))?;
+            if wanted == PermissionMode::BypassPermissions {
+                return Err(format!(
+                    "no hook turns on the mode `{wanted}`; the user can, with `--permission-mode`"
+                ));
+            }
+            policy.set(wanted);
+            match policy.current() == wanted {
+                true => Ok(()),
+                false => Err(format!("settings forbid the mode `{wanted}`")),
+            }
+        }
+        PermissionUpdate::SetMode { destination, .. } => {
+            Err(format!("no mode is kept in `{destination}`; `session` is accepted"))
+        }
+        _ => Err("only `addRules` and `setMode` are accepted here".to_owned()),
+    }
+}
+
+fn written(rule: &RuleUpdate) -> String {
+    match &rule.rule_content {
+        Some(content) => format!("{}({content})", rule.tool_name),
+        None => rule.tool_name.clone(),
+    }
+}

@@ -1,0 +1,90 @@
+//! Hooks that are tools of servers: the call, under the rules that hold for it.
+//!
+//! A hook of the user's own settings is what the user wants to happen, so that only a rule that denies the tool keeps it from being
+//! called. One that came with the workspace needs what any call of the tool needs, a rule that allows it: nobody is asked for a
+//! hook. Hooks hear nothing of such a call, or it would never end.
+
+use std::sync::{Arc, OnceLock};
+
+use haft::ports::{Authorizer, Because, Request, Ruling};
+use haft::{AnyTool, BoxFuture, Engine, Registry, ToolCall};
+use haft_mcp::Servers;
+use haft_mcp::names::wire_name;
+use haft_policy::gate::{Policy, VerdictName};
+use haft_policy::hooks::{CallTool, ToolUse};
+use haft_policy::settings::{Action, Settings};
+use haft_policy::source::Scope;
+
+use crate::text::one_line;
+
+/// The servers of a session, once they are started.
+pub type ServerSlot = Arc<OnceLock<Arc<Servers>>>;
+
+/// Whether any hook is a tool of a server.
+pub fn use_servers(settings: &Settings) -> bool {
+    let handlers = settings.hooks.groups.iter().flat_map(|group| &group.handlers);
+    handlers.into_iter().any(|handler| matches!(handler.action, Action::McpTool { .. }))
+}
+
+/// Calls tools for hooks. `engine` has the tools and the rules, and no hooks.
+pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> CallTool {
+    let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
+    Arc::new(move |wanted: ToolUse| -> BoxFuture<'static, Result<String, String>> {
+        let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
+        Box::pin(async move {
+            may(&engine, &policy, &wanted)?;
+            let ToolUse { server: name, tool: own, input, .. } = wanted;
+            let server = servers.get().and_then(|servers| servers.get(&name)).cloned();
+            let server =
+                server.ok_or_else(|| format!("there is no MCP server `{}` here", one_line(&name)))?;
+            server.settled().await;
+            let offered = server.tools().into_iter().find(|(offered, _)| *offered == own);
+            let (_, tool) = offered.ok_or_else(|| {
+                let why = server.failure().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("the MCP server `{name}` offers no tool `{}`{why}", one_line(&own))
+            })?;
+            call(&name, tool, input).await
+        })
+    })
+}
+
+/// Whether rules let a hook have this call.
+fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), String> {
+    let name = wire_name(&wanted.server, &wanted.tool);
+    let explained = policy.check(engine, &name, &wanted.input).map_err(|bad| bad.to_string())?;
+    let of_workspace = matches!(wanted.source.scope, Scope::Project | Scope::Local);
+    match (explained.verdict, &explained.decided_by) {
+        (VerdictName::Allow, _) => Ok(()),
+        (VerdictName::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.rule, rule.source)),
+        (_, _) if !of_workspace => Ok(()),
+        (_, _) => Err(format!(
+            "it came with the workspace, and no rule allows `{name}`; to allow it: --allow {name}"
+        )),
+    }
+}
+
+/// One call that was looked at already.
+async fn call(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<String, String> {
+    let name = tool.name().to_owned();
+    let registry = Registry::new().with_external(server, vec![tool]).map_err(|error| error.to_string())?;
+    let engine = Engine::new(registry).permissions(Judged);
+    let mut results = engine.turn().run([ToolCall::new("hook-1", name, input)]).await;
+    let result = results.pop().ok_or_else(|| "the call has no result".to_owned())?;
+    match result.outcome() {
+        Ok(output) => Ok(output.to_text()),
+        Err(error) => Err(error.message().to_owned()),
+    }
+}
+
+/// Rules were asked before.
+struct Judged;
+
+impl Authorizer for Judged {
+    fn judge(&self, _: &Request<'_>) -> Ruling {
+        Ruling::Allow(Because::by("the hook"))
+    }
+
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+        None
+    }
+}

@@ -1,0 +1,357 @@
+//! Sessions that are kept: the journal of a run, and going on with one that was cut off.
+//!
+//! [`Keeping`] writes while a run goes; [`Resumed`] is what an earlier process left of one, and [`left`] what it left beside.
+//! [`sessions`] and [`log`] show what is there.
+
+pub mod left;
+mod resumed;
+pub mod shown;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use haft::env::Lookup;
+use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+use haft::{BoxFuture, ToolCall, ToolResult};
+use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
+use haft_policy::settings::{self, JournalSettings};
+use haft_provider::run::Keeper;
+use haft_provider::{Conversation, Tools, Usage as Cost};
+use haft_tools::Seen;
+use haft_tools::worktrees::{self, Worktree};
+use serde_json::Value;
+
+pub use self::resumed::Resumed;
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError};
+
+/// Environment variables that are secret whatever settings say.
+const SECRET: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+/// The most of a title, in characters.
+const TITLE_CHARS_MAX: usize = 1_000;
+const DAY: u64 = 24 * 60 * 60;
+/// What helps where no journal can be opened.
+const OPEN_IT: &str =
+    "set HAFT_STATE_DIR to a folder that can be written, or `journal.enabled` to false in your settings";
+
+/// Whether a session is kept.
+#[derive(Clone, Default)]
+pub enum Journaled {
+    /// Nobody wants it, or there is no place for it.
+    #[default]
+    Not,
+    In(Arc<Keeping>),
+    /// It should be and can't: what can't be recorded is not done.
+    Broken(String),
+}
+
+impl Journaled {
+    /// The engine's recorder, where there is to be one.
+    pub fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        match self {
+            Journaled::Not => None,
+            Journaled::In(keeping) => Some(keeping.clone()),
+            Journaled::Broken(words) => Some(Arc::new(Broken(words.clone()))),
+        }
+    }
+
+    pub fn is_not(&self) -> bool {
+        matches!(self, Journaled::Not)
+    }
+
+    pub fn keeping(&self) -> Option<&Arc<Keeping>> {
+        match self {
+            Journaled::In(keeping) => Some(keeping),
+            _ => None,
+        }
+    }
+}
+
+/// A journal that is opened with the first call: a client that only looks around leaves none.
+pub struct Lazy {
+    open: Box<dyn Fn() -> Journaled + Send + Sync>,
+    journaled: OnceLock<Journaled>,
+}
+
+impl Lazy {
+    pub fn new(open: impl Fn() -> Journaled + Send + Sync + 'static) -> Arc<Lazy> {
+        Arc::new(Lazy { open: Box::new(open), journaled: OnceLock::new() })
+    }
+
+    fn journaled(&self) -> &Journaled {
+        self.journaled.get_or_init(|| (self.open)())
+    }
+}
+
+impl Recorder for Lazy {
+    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        match self.journaled() {
+            Journaled::Not => Box::pin(async { Ok(()) }),
+            Journaled::In(keeping) => keeping.before(intent),
+            Journaled::Broken(words) => {
+                let broken = Broken(words.clone());
+                Box::pin(async move { broken.before(intent).await })
+            }
+        }
+    }
+
+    fn after<'a>(
+        &'a self,
+        intent: &'a Intent<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
+        match self.journaled() {
+            Journaled::In(keeping) => keeping.after(intent, result),
+            _ => Box::pin(async { Ok(()) }),
+        }
+    }
+
+    fn refused(&self, refused: &RefusedCall<'_>) {
+        if let Some(keeping) = self.journaled().keeping() {
+            keeping.refused(refused);
+        }
+    }
+
+    fn hooked(&self, hooked: &HookOutcome<'_>) {
+        if let Some(keeping) = self.journaled().keeping() {
+            keeping.hooked(hooked);
+        }
+    }
+}
+
+impl Drop for Lazy {
+    fn drop(&mut self) {
+        if let Some(keeping) = self.journaled.get().and_then(Journaled::keeping) {
+            keeping.ended("closed");
+        }
+    }
+}
+
+/// A journal that could not be opened.
+struct Broken(String);
+
+impl Recorder for Broken {
+    fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        let message = format!("{}; {OPEN_IT}", self.0);
+        Box::pin(async move { Err(RecordError { message }) })
+    }
+
+    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Keeps a run in its journal.
+pub struct Keeping {
+    journal: Journal,
+    /// The tools that were noted last, and their hash.
+    tools: Mutex<Option<(Arc<str>, String)>>,
+    /// What the session knows of files, if that is kept.
+    seen: OnceLock<Seen>,
+    /// Whether the user was told that it can't be written.
+    told: AtomicBool,
+    notices: NoticeSink,
+}
+
+impl Keeping {
+    /// Begins the journal of a session, or goes on with it from where it was read.
+    pub fn open(
+        state: Option<&Path>,
+        settings: &JournalSettings,
+        (id, began): (&str, Began),
+        mark: Option<Mark>,
+        lookup: Lookup<'_>,
+        notices: &NoticeSink,
+    ) -> Result<Journaled, SessionError> {
+        let Some(state) = state.filter(|_| settings.enabled()) else { return Ok(Journaled::Not) };
+        let store = Store::at(state);
+        let options = options(settings, lookup);
+        let opened = match mark {
+            Some(mark) => store.go_on(id, mark, began, options),
+            None => store.create(id, began, options),
+        };
+        // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
+        let days = settings.keep_days().unwrap_or(haft_journal::limits::KEPT_DAYS);
+        let most = settings.keep_megabytes().map(|megabytes| megabytes.saturating_mul(1024 * 1024));
+        store.clean(
+            Duration::from_secs(days.saturating_mul(DAY)),
+            most.unwrap_or(haft_journal::limits::KEPT_BYTES),
+        );
+        match opened {
+            Err(error @ (StoreError::Running(_) | StoreError::LookedAt(_) | StoreError::GoneOn(_))) => {
+                Err(SessionError::new(error.to_string()))
+            }
+            Ok(journal) => Ok(Journaled::In(Arc::new(Keeping {
+                journal,
+                tools: Mutex::default(),
+                seen: OnceLock::new(),
+                told: AtomicBool::new(false),
+                notices: notices.clone(),
+            }))),
+            Err(error) => {
+                let words = one_line(&error.to_string());
+                notices.warn(format!(
+                    "this session can't be kept, so nothing is changed in it: {words}; {OPEN_IT}"
+                ));
+                Ok(Journaled::Broken(words))
+            }
+        }
+    }
+
+    /// Keeps from now on what the session knows of files.
+    pub fn knows(&self, seen: &Seen) {
+        let _ = self.seen.set(seen.clone());
+        // Only what comes from now on is new.
+        seen.news(self.journal.id());
+    }
+
+    /// Notes a worktree before it is made: it is found although nobody may live to say so.
+    pub fn makes(&self, worktree: &Worktree) {
+        let repository = worktree.path.ancestors().nth(3).unwrap_or(&worktree.path).to_owned();
+        let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
+        self.note(Record::Worktree { path, repository, branch });
+    }
+
+    /// A name for people: what was said first.
+    pub fn title(&self, words: &str) {
+        let first = words.trim().lines().next().unwrap_or_default();
+        let text: String = first.chars().take(TITLE_CHARS_MAX).collect();
+        self.note(Record::Title { text });
+    }
+
+    /// The conversation begins with this, or begins again.
+    pub fn begins(&self, conversation: &Conversation) {
+        Keeper::items(self, 0, conversation.items());
+    }
+
+    /// The session ended by itself.
+    pub fn ended(&self, why: &str) {
+        self.note(Record::Ended { why: why.to_owned() });
+        if let Err(error) = self.journal.close() {
+            self.failed(&error);
+        }
+    }
+
+    pub fn note(&self, record: Record) {
+        if let Err(error) = self.journal.note(record) {
+            self.failed(&error);
+        }
+    }
+
+    /// Notes what may come after the end, when nobody needs it any more.
+    pub fn note_if_open(&self, record: Record) {
+        let _ = self.journal.note(record);
+    }
+
+    fn failed(&self, error: &RecordError) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            self.notices.warn(format!("this session can't be continued later: {}", one_line(&error.message)));
+        }
+    }
+}
+
+/// The names in a list of definitions, whoever's form it has.
+fn names(definitions: &str) -> Vec<String> {
+    let list: Vec<Value> = serde_json::from_str(definitions).unwrap_or_default();
+    let declared = list.iter().flat_map(|one| match one["functionDeclarations"].as_array() {
+        Some(all) => all.iter().collect(),
+        None => vec![one],
+    });
+    let name = |one: &Value| {
+        let name = one["name"].as_str().or_else(|| one["function"]["name"].as_str());
+        name.or_else(|| one["type"].as_str()).map(str::to_owned)
+    };
+    declared.filter_map(name).collect()
+}
+
+fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
+    let named = settings.redact();
+    let names = named.iter().map(String::as_str).chain(SECRET);
+    let value = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
+    let secrets = names.filter_map(|name| Some((name.to_owned(), value(name)?)));
+    let durability = match settings.durability() {
+        settings::Durability::Off => Durability::Off,
+        settings::Durability::Batch => Durability::Batch,
+        settings::Durability::Call => Durability::Call,
+    };
+    Options { durability, redactor: Redactor::new(secrets) }
+}
+
+impl Keeper for Keeping {
+    fn items(&self, from: usize, items: &[Value]) {
+        if let Err(error) = self.journal.items(from, items) {
+            self.failed(&error);
+        }
+    }
+
+    fn replied(&self, turn: u64, items: &[Value]) {
+        if let Err(error) = self.journal.reply(turn, items) {
+            self.failed(&error);
+        }
+    }
+
+    fn spent(&self, turn: u64, usage: &Cost) {
+        let (input, cached, output) = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens);
+        if input + output > 0 {
+            self.note(Record::Spent { turn, input, cached, output });
+        }
+    }
+
+    fn asked(&self, _: u64, tools: &Tools) {
+        let json = tools.shared();
+        let mut noted = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        // The same bytes are at the same place from turn to turn.
+        if noted.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, &json)) {
+            return;
+        }
+        let hash = haft_journal::sha256(json.as_bytes());
+        if noted.as_ref().is_none_or(|(_, last)| *last != hash) {
+            self.note(Record::Tools { hash: hash.clone(), names: names(&json) });
+        }
+        *noted = Some((json, hash));
+    }
+
+    fn settled<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let files = self.seen.get().map(|seen| seen.news(self.journal.id())).unwrap_or_default();
+            if !files.is_empty() {
+                self.note(Record::Seen { files });
+            }
+            if let Err(error) = self.journal.turn_over().await {
+                self.failed(&error);
+            }
+        })
+    }
+}
+
+impl Recorder for Keeping {
+    fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        for path in intent.effects.writes.iter().map(|path| &path.at.real) {
+            if let Some(folder) = path.parent().filter(|folder| folder.ends_with(worktrees::FOLDER))
+                && let Some(name) = path.file_name().and_then(|name| name.to_str())
+            {
+                self.makes(&Worktree::named(folder, name));
+            }
+        }
+        self.journal.before(intent)
+    }
+
+    fn after<'a>(
+        &'a self,
+        intent: &'a Intent<'a>,
+        result: &'a ToolResult,
+    ) -> BoxFuture<'a, Result<(), RecordError>> {
+        self.journal.after(intent, result)
+    }
+
+    fn refused(&self, refused: &RefusedCall<'_>) {
+        self.journal.refused(refused);
+    }
+
+    fn hooked(&self, hooked: &HookOutcome<'_>) {
+        self.journal.hooked(hooked);
+    }
+}

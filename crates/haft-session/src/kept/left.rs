@@ -1,0 +1,121 @@
+//! What a session left beside its journal: tasks that ran in the background, and worktrees.
+//!
+//! Tasks are no more when their process is: what they started ends with it. Worktrees stay, with whatever is in them. They are
+//! named to whoever looks at the session or goes on with it, and go with it if nothing is lost with them.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
+use haft::{
+    BoxFuture, Context, Effects, NoInput, Permissions, Registry, TaskTable, ToolCall, ToolResult, tool,
+};
+use haft_journal::{Record, Recovered};
+use haft_tools::worktrees::Worktree;
+use serde_json::json;
+
+use super::Keeping;
+use crate::assembly::Session;
+use crate::{SessionOptions, SessionPurpose};
+
+/// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
+pub fn of(recovered: &Recovered) -> Vec<String> {
+    let tasks = recovered.tasks.iter().map(|(id, words)| format!("{id} ended with its process: {words}"));
+    let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
+    let worktrees = there.map(|(path, _, branch)| {
+        format!("a worktree of this session is in {} (branch {branch})", path.display())
+    });
+    tasks.chain(worktrees).collect()
+}
+
+/// Removes the worktrees of a session with which nothing is lost, and says what became of each.
+pub fn clean(recovered: &Recovered, common: &SessionOptions) -> Vec<String> {
+    let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
+    there.map(|(path, repository, _)| removed(path, repository, common)).collect()
+}
+
+fn removed(path: &Path, repository: &Path, common: &SessionOptions) -> String {
+    let shown = path.display();
+    let named = path.parent().zip(path.file_name().and_then(|name| name.to_str()));
+    let Some((folder, name)) = named else { return format!("{shown} is no worktree of ours") };
+    let worktree = Worktree::named(folder, name);
+    let branch = worktree.branch.clone();
+    let common = SessionOptions { cwd: Some(repository.to_owned()), non_interactive: true, ..common.clone() };
+    match remove(worktree, &common) {
+        Ok(None) => format!("removed the worktree {shown} and its branch {branch}"),
+        Ok(Some(lost)) => format!("the worktree {shown} (branch {branch}) stays: it has {lost}"),
+        Err(why) => format!("the worktree {shown} (branch {branch}) stays: {why}"),
+    }
+}
+
+/// Removes a worktree as a call does, by the same rules for what git may start; what would be lost is said instead.
+fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>, String> {
+    const NAME: &str = "remove_worktree";
+    let lost = Arc::new(Mutex::new(None));
+    let found = lost.clone();
+    let work = move |_: NoInput, cx: Context| {
+        let (worktree, found) = (worktree.clone(), found.clone());
+        async move {
+            let losses = worktree.losses(&cx).await?;
+            if !losses.is_empty() {
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(losses.words());
+                return Ok(false);
+            }
+            worktree.remove(&losses, false, &cx).await.map(|()| true)
+        }
+    };
+    let removing =
+        tool(NAME, "Removes a worktree.", work).effects(|_| Effects::writes_state("git:worktrees"));
+    let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
+    let session = Session::open(common, SessionPurpose::Once).map_err(|error| error.to_string())?;
+    let allowed = Permissions::new().allow(NAME).map_err(|error| error.to_string())?;
+    let engine = session.engine.permissions(allowed);
+    engine.refresh_with(registry);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let results = runtime.block_on(engine.turn().run([ToolCall::new("1", NAME, json!({}))]));
+    if let Some(error) = results.iter().find_map(ToolResult::error) {
+        return Err(error.message().to_owned());
+    }
+    Ok(lost.lock().unwrap_or_else(PoisonError::into_inner).take())
+}
+
+/// Background tasks, of which the journal is told.
+pub struct Noted {
+    pub tasks: Arc<TaskTable>,
+    pub keeping: Arc<Keeping>,
+}
+
+impl Tasks for Noted {
+    fn adopt(&self, task: NewTask) -> Result<TaskId, TooManyTasks> {
+        let words = format!("{}: {}", task.tool, task.about);
+        let id = self.tasks.adopt(task)?;
+        self.keeping.note(Record::Task { id: id.to_string(), words });
+        Ok(id)
+    }
+
+    fn finish(&self, task: TaskId, result: ToolResult) {
+        self.tasks.finish(task, result);
+        self.keeping.note_if_open(Record::TaskEnded { id: task.to_string() });
+    }
+
+    fn list(&self) -> Vec<TaskState> {
+        self.tasks.list()
+    }
+
+    fn result(&self, task: TaskId) -> Option<ToolResult> {
+        self.tasks.result(task)
+    }
+
+    fn stop(&self, task: TaskId) -> bool {
+        self.tasks.stop(task)
+    }
+
+    fn log(&self, task: TaskId) -> Option<Arc<dyn TaskLog>> {
+        self.tasks.log(task)
+    }
+
+    fn ended<'a>(&'a self, task: TaskId) -> BoxFuture<'a, ()> {
+        self.tasks.ended(task)
+    }
+}

@@ -1,0 +1,190 @@
+//! A session that goes on: what an earlier process left of it, for the model and for the person.
+
+use std::path::Path;
+
+use haft::{CallLog, EarlierCall, Engine};
+use haft_journal::{CallState, Mark, Ran, Recovered, Store};
+use haft_provider::run::CutOff;
+use haft_provider::{Conversation, Wire};
+
+use super::{left, shown};
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError};
+
+/// What an earlier process left of a session.
+pub struct Resumed {
+    pub id: String,
+    pub recovered: Recovered,
+    /// From where it goes on.
+    pub mark: Mark,
+    /// Whether the model had something to answer, when the conversation was taken.
+    waits: bool,
+    notices: NoticeSink,
+}
+
+impl Resumed {
+    /// Finds the session: this one, or the last one of this folder.
+    pub fn find(
+        state: Option<&Path>,
+        id: Option<&str>,
+        cwd: &Path,
+        notices: &NoticeSink,
+    ) -> Result<Resumed, SessionError> {
+        let state = state.ok_or_else(|| {
+            SessionError::new(
+                "nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned(),
+            )
+        })?;
+        let store = Store::at(state);
+        let said = |error: haft_journal::StoreError| SessionError::new(error.to_string());
+        if let Some(id) = id {
+            let session = store.find(id).map_err(said)?;
+            let (recovered, mark) = store.recover(&session.id).map_err(said)?;
+            return Resumed::new(session.id, recovered, mark, notices).in_folder(cwd);
+        }
+        // One that was killed just now is waited for; whoever really runs has made others wait long enough.
+        let mut waits = true;
+        for session in store.list() {
+            let is_here = store.began(&session.id).is_ok_and(|began| began.is_some_and(|one| one.cwd == cwd));
+            if !is_here || session.is_running && store.is_running(&session, std::mem::take(&mut waits)) {
+                continue;
+            }
+            // One that is gone meanwhile.
+            let Ok((recovered, mark)) = store.recover(&session.id) else { continue };
+            if !recovered.items.is_empty() {
+                return Ok(Resumed::new(session.id, recovered, mark, notices));
+            }
+        }
+        Err(SessionError::new(format!(
+            "nothing to continue in {}; `haft sessions list` shows all sessions, `--resume ID` takes one of them",
+            cwd.display()
+        )))
+    }
+
+    fn new(id: String, recovered: Recovered, mark: Mark, notices: &NoticeSink) -> Resumed {
+        if recovered.is_damaged {
+            notices.warn(format!(
+                "the journal of session {id} is damaged, and something of it is missing; calls of which nothing is known are not run again"
+            ));
+        }
+        Resumed { id, recovered, mark, waits: false, notices: notices.clone() }
+    }
+
+    /// A session goes on where it was: its calls name paths that begin there.
+    fn in_folder(self, cwd: &Path) -> Result<Resumed, SessionError> {
+        let was = &self.recovered.began.cwd;
+        if was == cwd {
+            return Ok(self);
+        }
+        if was.as_os_str().is_empty() {
+            return Err(SessionError::new(format!(
+                "session {} can't go on: its journal doesn't say where it works, since it is empty or its beginning is damaged; begin a new one",
+                self.id
+            )));
+        }
+        Err(SessionError::new(format!(
+            "session {} works in {}; go there, or use --cwd",
+            self.id,
+            was.display()
+        )))
+    }
+
+    /// What earlier processes did, for tools that ask what was done.
+    pub fn recalls(&self, state: Option<&Path>, calls: &CallLog, engine: &Engine) {
+        let Some(store) = state.map(Store::at) else { return };
+        let (id, mark) = (self.id.clone(), self.mark);
+        calls.goes_on(engine.registry(), move || {
+            let (count, ran) = store.calls(&id, mark, haft::limits::PAST_CALLS_MAX).unwrap_or_default();
+            let earlier = |ran: Ran| EarlierCall {
+                agent: ran.agent,
+                tool: ran.tool,
+                input: ran.input,
+                error: ran.error,
+            };
+            (count, ran.into_iter().map(earlier).collect())
+        });
+    }
+
+    /// That the conversation can go on in this wire.
+    pub fn fits(&self, wire: Wire) -> Result<(), SessionError> {
+        let was = &self.recovered.last.wire;
+        if *was != wire.name() {
+            return Err(SessionError::new(format!(
+                "session {} was held with `{was}`, and a conversation can't change to `{}`; use --provider {was}",
+                self.id,
+                wire.name()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The conversation as it was; taken from here, since it may be long.
+    pub fn conversation(&mut self, wire: Wire) -> Result<Conversation, SessionError> {
+        self.fits(wire)?;
+        self.waits = self.awaits();
+        let mut items = std::mem::take(&mut self.recovered.items);
+        // Some providers take no conversation that the user didn't begin.
+        if self.recovered.is_damaged && items.first().is_some_and(|first| first["role"] != "user") {
+            let mut whole = Conversation::new(wire);
+            whole.say("(what was said here is lost)");
+            items.splice(0..0, whole.items().iter().cloned());
+        }
+        Ok(Conversation::from_items(wire, items))
+    }
+
+    /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.
+    pub fn waits(&self) -> bool {
+        self.waits || self.awaits()
+    }
+
+    fn awaits(&self) -> bool {
+        self.recovered.reply.is_some() || CutOff::awaits(&self.recovered.items)
+    }
+
+    /// The message whose calls were not all answered, with what is known of them.
+    pub fn cut_off(&self, wire: Wire) -> Option<CutOff> {
+        let items = self.recovered.reply.clone()?;
+        // Of a message that can't be read nothing is run anyway.
+        let results = self.recovered.results(&CutOff::calls(wire, &items).unwrap_or_default());
+        Some(CutOff { items, results })
+    }
+
+    /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
+    pub fn told(&self, not_there: Option<&str>) -> Option<String> {
+        self.recovered.told(not_there)
+    }
+
+    /// Says to the user what is known and what isn't; on a screen also what was said last.
+    pub fn show(&self, on_screen: bool) {
+        if on_screen {
+            shown::past(&self.recovered.items).iter().for_each(|line| self.notices.info(line));
+        }
+        let unknown = self.recovered.calls.values().filter_map(|state| match state {
+            CallState::Unknown(started) => Some(started),
+            _ => None,
+        });
+        let stray = self.recovered.stray.iter().filter(|started| started.ended.is_none());
+        for started in unknown.chain(stray) {
+            let files = started.files.iter().map(|(path, touched)| format!("; {} {touched}", path.display()));
+            self.notices.warn(one_line(&format!(
+                "{} was started when the session was cut off, and its outcome is unknown{}",
+                started.tool,
+                files.collect::<String>()
+            )));
+        }
+        left::of(&self.recovered).iter().for_each(|line| self.notices.info(one_line(line)));
+    }
+
+    /// Brings the agent to where it was; what can't be is said, and told to the model.
+    pub fn place(&self, engine: &Engine) -> Option<String> {
+        let moved = &self.recovered.moved;
+        let why = engine.move_to(moved).err()?;
+        let from = moved.scope.as_ref().or(moved.cwd.as_ref()).map(|path| path.display().to_string());
+        let words = format!(
+            "You were in `{}`, and that is not possible any more ({why}): you are in the checkout now.",
+            from.unwrap_or_default()
+        );
+        self.notices.warn(one_line(&format!("the session goes on in its first folder: {why}")));
+        Some(words)
+    }
+}

@@ -1,0 +1,52 @@
+//! What a session keeps and asks about its MCP servers: approvals, logs, secrets, and models that servers ask.
+
+pub mod approvals;
+pub mod logs;
+pub mod prompt;
+pub mod sample;
+pub mod secrets;
+
+use haft_policy::settings::{Server, Transport};
+
+use crate::text::one_line;
+
+/// A command line as it is written, or an address; without what looks like a secret.
+pub fn target(server: &Server) -> String {
+    match &server.transport {
+        Transport::Stdio { command, args, .. } => {
+            let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
+                true => format!("{word:?}"),
+                false => word.clone(),
+            };
+            let args = secrets::masked(args);
+            let words: Vec<String> = std::iter::once(command).chain(&args).map(quoted).collect();
+            one_line(&words.join(" "))
+        }
+        Transport::Remote { url, .. } => one_line(&secrets::without_secrets(url)),
+    }
+}
+
+/// Everything that an approval of a server is about, as rows of a name and words.
+pub fn rows(server: &Server) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    let names = |of: &std::collections::BTreeMap<String, String>| {
+        one_line(&of.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+    };
+    match &server.transport {
+        Transport::Stdio { command, args, env } => {
+            rows.push(("command", one_line(command)));
+            rows.extend(args.iter().map(|arg| ("argument", one_line(arg))));
+            if !env.is_empty() {
+                rows.push(("variables", names(env)));
+            }
+        }
+        Transport::Remote { url, headers, headers_helper, .. } => {
+            rows.push(("address", one_line(url)));
+            if !headers.is_empty() {
+                rows.push(("headers", names(headers)));
+            }
+            rows.extend(headers_helper.iter().map(|helper| ("runs for headers", one_line(helper))));
+        }
+    }
+    rows
+}

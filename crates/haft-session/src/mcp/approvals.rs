@@ -1,0 +1,253 @@
+//! What the user approved of servers that came with a workspace, on disk: one file for each workspace in the state folder.
+//!
+//! Kept as it was seen, so that a change can be shown as one. A file that is damaged, or that somebody else could have
+//! written, approves nothing. A server that settings approve by its name needs no question: its tools count as they are
+//! when they are first seen, and a changed one is withheld like any other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use haft_mcp::{Approvals, Entry, Fingerprint, Known, Subject};
+use haft_policy::trust::StateFile;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The longest file of approvals, in bytes.
+const BYTES_MAX: u64 = 32 * 1024 * 1024;
+const VERSION: u32 = 1;
+
+/// What was approved: of a server, or of a tool of one.
+type Kept = BTreeMap<(String, Option<String>), Value>;
+
+/// Approvals of one workspace.
+pub struct FileApprovals {
+    file: Option<StateFile>,
+    workspace: String,
+    /// Servers whose tools are approved when they are first seen.
+    enabled: BTreeSet<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// None before the file was read.
+    known: Option<Kept>,
+    /// What the user said yes to in this process.
+    accepted: Kept,
+    /// First seen, and not yet kept.
+    first_seen: Vec<Subject>,
+    /// What is wrong with the file, in words.
+    damaged: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    /// For people; the name of the file is what counts.
+    workspace: String,
+    entries: Vec<Entry>,
+}
+
+impl FileApprovals {
+    /// Those of a workspace; nothing is read before it is asked for.
+    pub fn new(
+        state_dir: Option<&Path>,
+        workspace: &Path,
+        enabled: impl IntoIterator<Item = String>,
+    ) -> FileApprovals {
+        FileApprovals {
+            file: state_dir.map(|state| self::file(state, workspace)),
+            workspace: workspace.display().to_string(),
+            enabled: enabled.into_iter().collect(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes the user's yes to these for this process.
+    pub fn accept(&self, subjects: &[Subject]) {
+        let mut state = self.state();
+        for subject in subjects {
+            state.accepted.insert((subject.server.clone(), subject.tool.clone()), subject.value.clone());
+        }
+    }
+
+    /// Keeps the user's yes to all of these, in one go.
+    pub fn approve_all(&self, subjects: &[Subject]) -> Result<(), String> {
+        let file = self.file.as_ref().ok_or(
+            "there is no folder to keep an approval in; set HAFT_STATE_DIR, or HOME, to an absolute path",
+        )?;
+        let mut kept = BTreeMap::new();
+        file.change(BYTES_MAX, |before| {
+            // What is damaged counts for nothing, so nothing is lost with it.
+            kept = before.and_then(|bytes| entries(&bytes).ok()).unwrap_or_default();
+            for subject in subjects {
+                kept.insert((subject.server.clone(), subject.tool.clone()), subject.value.clone());
+            }
+            let entries = kept.iter().map(|((server, tool), value)| Entry {
+                server: server.clone(),
+                tool: tool.clone(),
+                value: value.clone(),
+            });
+            let record =
+                Record { version: VERSION, workspace: self.workspace.clone(), entries: entries.collect() };
+            serde_json::to_vec(&record).map_err(|error| error.to_string())
+        })?;
+        let mut state = self.state();
+        state.damaged = None;
+        state.known = Some(kept);
+        Ok(())
+    }
+
+    /// Keeps what was seen for the first time of servers that settings approve.
+    pub fn keep_first_seen(&self) -> Result<(), String> {
+        let first_seen = std::mem::take(&mut self.state().first_seen);
+        if first_seen.is_empty() { Ok(()) } else { self.approve_all(&first_seen) }
+    }
+
+    /// What is wrong with the file, in words, if something is.
+    pub fn damaged(&self) -> Option<String> {
+        self.state().damaged.clone()
+    }
+
+    fn read(&self) -> (Kept, Option<String>) {
+        let Some(file) = &self.file else { return Default::default() };
+        let read = file.read(BYTES_MAX).and_then(|bytes| match bytes {
+            Some(bytes) => entries(&bytes).map_err(|words| format!("{}: {words}", file.path().display())),
+            None => Ok(BTreeMap::new()),
+        });
+        match read {
+            Ok(known) => (known, None),
+            Err(words) => (BTreeMap::new(), Some(words)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets what was approved in a workspace; says whether there was something.
+pub fn forget(state_dir: &Path, workspace: &Path) -> std::io::Result<bool> {
+    file(state_dir, workspace).forget()
+}
+
+fn file(state_dir: &Path, workspace: &Path) -> StateFile {
+    StateFile::of_workspace(state_dir, "mcp-approvals", workspace, "json")
+}
+
+fn entries(bytes: &[u8]) -> Result<Kept, String> {
+    let record: Record = serde_json::from_slice(bytes).map_err(|error| format!("damaged: {error}"))?;
+    if record.version != VERSION {
+        return Err("another version of haft wrote it".to_owned());
+    }
+    Ok(record.entries.into_iter().map(|entry| ((entry.server, entry.tool), entry.value)).collect())
+}
+
+impl Approvals for FileApprovals {
+    fn known(&self, subject: &Subject) -> Known {
+        let mut state = self.state();
+        // Somebody may have approved it meanwhile, in another window.
+        if state.known.is_none() || subject.tool.is_none() {
+            let (known, damaged) = self.read();
+            (state.known, state.damaged) = (Some(known), damaged);
+        }
+        let enabled = self.enabled.contains(&subject.server);
+        if enabled && subject.tool.is_none() {
+            return Known::Approved;
+        }
+        let key = (subject.server.clone(), subject.tool.clone());
+        let before = state.accepted.get(&key).or_else(|| state.known.as_ref()?.get(&key));
+        match before {
+            Some(before) if Fingerprint::of(before) == subject.fingerprint() => Known::Approved,
+            Some(before) => Known::Changed(before.clone()),
+            None if enabled => {
+                state.known.get_or_insert_default().insert(key, subject.value.clone());
+                state.first_seen.push(subject.clone());
+                Known::Approved
+            }
+            None => Known::New,
+        }
+    }
+
+    fn approve(&self, subject: &Subject) -> Result<(), String> {
+        self.approve_all(std::slice::from_ref(subject))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn subject(tool: Option<&str>, value: &str) -> Subject {
+        Subject { server: "s".into(), tool: tool.map(str::to_owned), value: json!({"d": value}) }
+    }
+
+    fn file_of(approvals: &FileApprovals) -> &Path {
+        approvals.file.as_ref().unwrap().path()
+    }
+
+    #[test]
+    fn an_approval_outlives_the_process_and_is_the_users_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || FileApprovals::new(Some(&dir.path().join("state")), dir.path(), []);
+        assert_eq!(open().known(&subject(None, "a")), Known::New);
+        open().approve_all(&[subject(None, "a"), subject(Some("t"), "b")]).unwrap();
+        let again = open();
+        assert_eq!(again.known(&subject(None, "a")), Known::Approved);
+        assert_eq!(again.known(&subject(Some("t"), "b")), Known::Approved);
+        assert_eq!(again.known(&subject(Some("t"), "c")), Known::Changed(json!({"d": "b"})));
+        let mode = std::fs::metadata(file_of(&again)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let other = FileApprovals::new(Some(&dir.path().join("state")), elsewhere.path(), []);
+        assert_eq!(other.known(&subject(None, "a")), Known::New, "another workspace");
+    }
+
+    #[test]
+    fn what_another_process_approved_counts_at_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || FileApprovals::new(Some(dir.path()), dir.path(), []);
+        let running = open();
+        assert_eq!(running.known(&subject(None, "a")), Known::New);
+        open().approve(&subject(None, "a")).unwrap();
+        assert_eq!(running.known(&subject(None, "a")), Known::Approved);
+        running.approve(&subject(Some("t"), "b")).unwrap();
+        assert_eq!(open().known(&subject(None, "a")), Known::Approved, "neither forgets the other's");
+    }
+
+    #[test]
+    fn a_torn_or_foreign_file_approves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || FileApprovals::new(Some(dir.path()), dir.path(), []);
+        open().approve(&subject(None, "a")).unwrap();
+        let whole = std::fs::read(file_of(&open())).unwrap();
+        for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
+            std::fs::write(file_of(&open()), &whole[..cut]).unwrap();
+            let torn = open();
+            assert_eq!(torn.known(&subject(None, "a")), Known::New, "{cut}");
+            assert!(torn.damaged().is_some(), "{cut}");
+        }
+        std::fs::write(file_of(&open()), &whole).unwrap();
+        std::fs::set_permissions(file_of(&open()), std::fs::Permissions::from_mode(0o606)).unwrap();
+        assert_eq!(open().known(&subject(None, "a")), Known::New);
+    }
+
+    #[test]
+    fn what_settings_approve_counts_as_it_was_first_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || FileApprovals::new(Some(dir.path()), dir.path(), ["s".to_owned()]);
+        let first = open();
+        assert_eq!(first.known(&subject(None, "a")), Known::Approved);
+        assert_eq!(first.known(&subject(Some("t"), "a")), Known::Approved);
+        assert_eq!(first.known(&subject(Some("t"), "b")), Known::Changed(json!({"d": "a"})));
+        first.keep_first_seen().unwrap();
+        let second = open();
+        assert_eq!(second.known(&subject(None, "another command")), Known::Approved);
+        assert_eq!(second.known(&subject(Some("t"), "b")), Known::Changed(json!({"d": "a"})));
+    }
+}

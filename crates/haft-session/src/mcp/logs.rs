@@ -1,0 +1,207 @@
+//! What servers complain about, kept so that another process can show it: `haft mcp logs`.
+//!
+//! One file for each server of a workspace in the state folder, and the one before it. Whatever a server prints, a file has a
+//! bound, and so has what is written to disk in a minute; what is left out is said to be.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use haft_policy::trust::StateFile;
+
+/// How long a file may grow before the next is begun, in bytes; one before it is kept.
+pub const FILE_BYTES_MAX: u64 = 256 * 1024;
+/// How much of one server is written in a minute, in bytes.
+const MINUTE_BYTES_MAX: u64 = 512 * 1024;
+/// How long logs of a workspace are kept that nobody adds to.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How many folders one session removes.
+const SWEPT_MAX: usize = 100;
+
+/// The logs of a workspace's servers.
+pub struct Logs {
+    folder: PathBuf,
+    open: Mutex<BTreeMap<String, Open>>,
+}
+
+/// A file that is written.
+struct Open {
+    /// None where it can't be: then nothing is kept.
+    file: Option<File>,
+    bytes: u64,
+    minute: Instant,
+    in_minute: u64,
+    left_out: u64,
+}
+
+impl Logs {
+    /// Those of a workspace; nothing is created before something is to be kept.
+    pub fn new(state_dir: &Path, workspace: &Path) -> Logs {
+        let folder = StateFile::of_workspace(state_dir, "mcp-logs", workspace, "d").path().to_owned();
+        Logs { folder, open: Mutex::default() }
+    }
+
+    /// Keeps what a server printed.
+    pub fn add(&self, server: &str, bytes: &[u8]) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !open.contains_key(server) {
+            open.insert(server.to_owned(), self.begin(server));
+        }
+        let Some(log) = open.get_mut(server) else { return };
+        if log.minute.elapsed() >= Duration::from_secs(60) {
+            (log.minute, log.in_minute) = (Instant::now(), 0);
+        }
+        log.in_minute += bytes.len() as u64;
+        if log.in_minute > MINUTE_BYTES_MAX {
+            log.left_out += bytes.len() as u64;
+            return;
+        }
+        if log.left_out > 0 {
+            let words = format!("\n[haft left out {} bytes: too much in a minute]\n", log.left_out);
+            log.left_out = 0;
+            log.write(words.as_bytes());
+        }
+        log.write(bytes);
+        if log.bytes > FILE_BYTES_MAX {
+            let path = self.path(server);
+            let _ = std::fs::rename(&path, before(&path));
+            *log = Open { file: create(&path), bytes: 0, ..Open::none() };
+        }
+    }
+
+    fn begin(&self, server: &str) -> Open {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        if made.is_err() {
+            return Open::none();
+        }
+        self.sweep();
+        let path = self.path(server);
+        let file = create(&path);
+        let bytes = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |found| found.len());
+        let mut log = Open { file, bytes, ..Open::none() };
+        let seconds =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        log.write(format!("[process {} at {}]\n", std::process::id(), utc(seconds)).as_bytes());
+        log
+    }
+
+    /// What is kept of a server, the oldest first; nothing where nothing is.
+    pub fn read(&self, server: &str) -> Option<Vec<u8>> {
+        let path = self.path(server);
+        let parts = [before(&path), path].map(|path| tail(&path));
+        let mut text: Option<Vec<u8>> = None;
+        for part in parts.into_iter().flatten() {
+            text.get_or_insert_default().extend(part);
+        }
+        text
+    }
+
+    fn path(&self, server: &str) -> PathBuf {
+        self.folder.join(format!("{server}.log"))
+    }
+
+    /// Removes the logs of workspaces that nobody has worked in for long.
+    fn sweep(&self) {
+        let Some(Ok(all)) = self.folder.parent().map(std::fs::read_dir) else { return };
+        let old = |entry: &std::fs::DirEntry| {
+            let modified = entry.metadata().and_then(|found| found.modified()).ok();
+            modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > KEPT)
+        };
+        let others = all.flatten().filter(|entry| entry.path() != self.folder && old(entry));
+        for entry in others.take(SWEPT_MAX) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+impl Open {
+    fn none() -> Open {
+        Open { file: None, bytes: 0, minute: Instant::now(), in_minute: 0, left_out: 0 }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(file) = &mut self.file {
+            let _ = file.write_all(bytes);
+            self.bytes += bytes.len() as u64;
+        }
+    }
+}
+
+fn create(path: &Path) -> Option<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok()
+}
+
+fn before(path: &Path) -> PathBuf {
+    path.with_extension("log.1")
+}
+
+/// The end of a file.
+fn tail(path: &Path) -> Option<Vec<u8>> {
+    let mut file = File::open(path).ok()?;
+    let most = 2 * FILE_BYTES_MAX;
+    let size = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(most))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A time as people read it.
+fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days since the first of March of the year 0, by which leap days are at the end of a year.
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_process_can_read_what_was_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = || Logs::new(&dir.path().join("state"), dir.path());
+        assert_eq!(logs().read("s"), None);
+        let writer = logs();
+        writer.add("s", b"it hurts\n");
+        writer.add("other", b"fine\n");
+        let text = String::from_utf8(logs().read("s").unwrap()).unwrap();
+        assert!(text.starts_with("[process ") && text.ends_with(" UTC]\nit hurts\n"), "{text}");
+    }
+
+    #[test]
+    fn a_flood_has_bounds_on_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = Logs::new(dir.path(), dir.path());
+        for _ in 0..1_000 {
+            logs.add("s", &[b'x'; 10_000]);
+        }
+        let text = logs.read("s").unwrap();
+        assert!(text.len() as u64 <= MINUTE_BYTES_MAX + 1_000, "{}", text.len());
+        let on_disk: u64 = std::fs::read_dir(&logs.folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum();
+        assert!(on_disk <= 2 * FILE_BYTES_MAX + 20_000, "{on_disk}");
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_735_689_599), "2024-12-31 23:59:59 UTC");
+    }
+}

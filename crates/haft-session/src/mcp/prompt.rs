@@ -1,0 +1,123 @@
+//! Asking, in the middle of a run, about a server of the workspace that needs an approval, or about tools of it.
+//!
+//! Only what was shown whole can be approved here; what is too long for a question is left to `haft mcp approve`. Each thing
+//! is asked about once: a no is a no for this session.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::ports::{Asker, Choice, UserQuestion};
+use haft_mcp::{Fingerprint, Server, Status, Subject, Withheld};
+
+use super::approvals::FileApprovals;
+use super::{rows, target};
+use crate::NoticeSink;
+use crate::assembly::PlannedServer;
+use crate::text::one_line;
+
+/// How many lines of definitions a question shows.
+const LINES_MAX: usize = 40;
+const YES: &str = "Approve";
+const NO: &str = "Not now";
+
+/// A server of the workspace, for as long as it may have something to approve.
+pub struct About {
+    pub server: Server,
+    words: String,
+    approvals: Arc<FileApprovals>,
+    asked: Mutex<BTreeSet<Fingerprint>>,
+    notices: NoticeSink,
+}
+
+impl About {
+    pub fn new(
+        planned: &PlannedServer,
+        server: Server,
+        approvals: Arc<FileApprovals>,
+        notices: NoticeSink,
+    ) -> About {
+        let named = &planned.server;
+        let mut words = format!("{}: {}\n", named.source, target(named));
+        for (name, value) in rows(named) {
+            words.push_str(&format!("{name:12} {value}\n"));
+        }
+        About { server, words, approvals, asked: Mutex::default(), notices }
+    }
+
+    /// Asks about what is there to approve now and was not asked about before.
+    pub async fn ask(&self, asker: &dyn Asker) {
+        let name = &self.server.config().name;
+        if let Status::Unapproved(withheld) = self.server.status() {
+            let fresh = self.fresh(vec![withheld]);
+            let Some(withheld) = fresh.first() else { return };
+            let why = match withheld.before {
+                None => "came with this workspace, and you have not approved it",
+                Some(_) => "is not what you approved",
+            };
+            let text = format!("The MCP server `{name}` {why}. Start it?\n{}", self.words);
+            if yes(asker, text).await {
+                self.keep(std::slice::from_ref(&withheld.subject));
+            }
+            return;
+        }
+        let all = self.server.withheld().into_iter().chain(self.server.withheld_instructions());
+        let fresh = self.fresh(all.collect());
+        if fresh.is_empty() {
+            return;
+        }
+        let mut text = format!("The MCP server `{name}` offers what you have not approved as it is:\n");
+        for withheld in &fresh {
+            text.push_str(&definition(withheld));
+        }
+        if text.lines().count() > LINES_MAX {
+            self.notices.warn(format!(
+                "the MCP server `{name}` offers {} things to approve, too much to show here; `haft mcp approve {name}` shows them",
+                fresh.len()
+            ));
+        } else if yes(asker, text).await {
+            let subjects: Vec<Subject> = fresh.into_iter().map(|withheld| withheld.subject).collect();
+            self.keep(&subjects);
+        }
+    }
+
+    fn fresh(&self, withheld: Vec<Withheld>) -> Vec<Withheld> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        withheld.into_iter().filter(|withheld| asked.insert(withheld.subject.fingerprint())).collect()
+    }
+
+    /// Keeps the yes, and lets the server go on with it.
+    fn keep(&self, subjects: &[Subject]) {
+        // It counts in this session at once, whatever the disk does.
+        self.approvals.accept(subjects);
+        self.server.reconsider();
+        if let Err(words) = self.approvals.approve_all(subjects) {
+            self.notices.warn(format!("the approval can't be kept: {}", one_line(&words)));
+        }
+    }
+}
+
+async fn yes(asker: &dyn Asker, text: String) -> bool {
+    let choice = |label: &str| Choice { label: label.to_owned(), description: None };
+    let question = UserQuestion { text, choices: vec![choice(YES), choice(NO)], several: false };
+    asker.question(&question).await.is_some_and(|answer| answer == [YES])
+}
+
+/// A definition to approve: the whole of a new one, what changed of another. Nothing in it is hidden.
+pub fn definition(withheld: &Withheld) -> String {
+    let tool = withheld.subject.tool.as_deref().unwrap_or_default();
+    let (word, diff) = (if withheld.before.is_some() { "changed" } else { "new" }, withheld.diff());
+    let mut text = match withheld.subject.is_instructions() {
+        true => format!("{word} instructions for models\n"),
+        false => format!("{word} tool {}\n", haft_mcp::text::line(tool, 200)),
+    };
+    for line in diff.lines() {
+        let line = match withheld.before {
+            // All of it is new, so nothing has to be marked.
+            None if line.starts_with("@@") => continue,
+            None => line.strip_prefix('+').unwrap_or(line),
+            Some(_) => line,
+        };
+        text.push_str(&format!("    {}\n", one_line(line)));
+    }
+    text
+}

@@ -1,0 +1,137 @@
+//! A server asks the model (`sampling/createMessage`): off unless the user's settings allow it for that server, and then with
+//! the user's yes to each question, or to all of a server for this session.
+//!
+//! The model gets the server's words as a conversation of its own, without tools, and knows nothing of the session's.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haft::BoxFuture;
+use haft::ports::{Asker, Choice, UserQuestion};
+use haft_mcp::{Sampler, text};
+use haft_provider::{Conversation, Model, Prompt, Tools};
+use serde_json::{Value, json};
+
+/// How often servers may ask in one session.
+const ASKED_MAX: usize = 50;
+/// The longest question, in characters.
+const QUESTION_CHARS_MAX: usize = 100_000;
+/// How much of it the user is shown.
+const SHOWN_CHARS_MAX: usize = 2_000;
+
+const ONCE: &str = "Yes, this once";
+const ALWAYS: &str = "Yes, whatever it asks in this session";
+const NO: &str = "No";
+
+/// Answers for the model of a run.
+pub struct ModelSampler {
+    model: Arc<dyn Model>,
+    asker: Option<Arc<dyn Asker>>,
+    asked: AtomicUsize,
+    allowed: Mutex<BTreeSet<String>>,
+}
+
+impl ModelSampler {
+    pub fn new(model: Arc<dyn Model>, asker: Option<Arc<dyn Asker>>) -> ModelSampler {
+        ModelSampler { model, asker, asked: AtomicUsize::new(0), allowed: Mutex::default() }
+    }
+
+    async fn may(&self, server: &str, question: &str) -> Result<(), String> {
+        if self.allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(server) {
+            return Ok(());
+        }
+        let asker = self.asker.as_ref().ok_or("nobody is there who could allow it")?;
+        let words = format!(
+            "The MCP server `{server}` wants to ask the model, at your cost:\n{}",
+            text::shown(question, SHOWN_CHARS_MAX)
+        );
+        let choice = |label: &str| Choice { label: label.to_owned(), description: None };
+        let choices = vec![choice(ONCE), choice(ALWAYS), choice(NO)];
+        let answer = asker.question(&UserQuestion { text: words, choices, several: false }).await;
+        match answer.as_deref() {
+            Some([answer]) if answer == ONCE => Ok(()),
+            Some([answer]) if answer == ALWAYS => {
+                self.allowed.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned());
+                Ok(())
+            }
+            _ => Err("the user said no".to_owned()),
+        }
+    }
+}
+
+impl Sampler for ModelSampler {
+    fn sample<'a>(&'a self, server: &'a str, params: Value) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            let question = question(&params)?;
+            if self.asked.fetch_add(1, Ordering::Relaxed) >= ASKED_MAX {
+                return Err(format!("servers may ask {ASKED_MAX} times in a session"));
+            }
+            self.may(server, &question).await?;
+            let mut system = vec!["Another program asks you something. Answer it, and nothing else.".into()];
+            system.extend(params["systemPrompt"].as_str().map(Arc::from));
+            let mut conversation = Conversation::new(self.model.wire());
+            conversation.say(&question);
+            let tools = Tools::none();
+            let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };
+            let mut incoming = self.model.ask(&prompt);
+            let mut deltas = Vec::new();
+            while incoming.more(&mut deltas).await {
+                deltas.clear();
+            }
+            let reply = incoming.finish();
+            if reply.text().is_empty() {
+                return Err("the model gave no answer".to_owned());
+            }
+            Ok(json!({
+                "role": "assistant", "model": self.model.name(), "stopReason": "endTurn",
+                "content": {"type": "text", "text": reply.text()},
+            }))
+        })
+    }
+}
+
+/// The server's messages as one text.
+fn question(params: &Value) -> Result<String, String> {
+    let messages = params["messages"].as_array().filter(|messages| !messages.is_empty());
+    let messages = messages.ok_or("there are no messages")?;
+    let mut parts = Vec::new();
+    for message in messages {
+        let blocks = match &message["content"] {
+            Value::Array(blocks) => blocks.clone(),
+            block => vec![block.clone()],
+        };
+        for block in blocks {
+            let words = block["text"].as_str().filter(|_| block["type"] == "text");
+            let words = words.ok_or("only text can be asked here")?;
+            match (messages.len(), message["role"].as_str()) {
+                (1, _) => parts.push(words.to_owned()),
+                (_, Some("assistant")) => parts.push(format!("You said:\n{words}")),
+                _ => parts.push(format!("The program said:\n{words}")),
+            }
+        }
+    }
+    let text = parts.join("\n\n");
+    match text.chars().nth(QUESTION_CHARS_MAX) {
+        Some(_) => Err(format!("a question may have {QUESTION_CHARS_MAX} characters")),
+        None => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_one_text_and_only_text_is_asked() {
+        let text =
+            |role: &str, words: &str| json!({"role": role, "content": {"type": "text", "text": words}});
+        let ask = |messages: Value| question(&json!({"messages": messages}));
+        assert_eq!(ask(json!([text("user", "Why?")])), Ok("Why?".to_owned()));
+        let both = ask(json!([text("user", "a"), text("assistant", "b")])).unwrap();
+        assert_eq!(both, "The program said:\na\n\nYou said:\nb");
+        assert!(ask(json!([])).is_err());
+        assert!(ask(json!([{"role": "user", "content": {"type": "image", "data": ""}}])).is_err());
+        assert!(ask(json!([text("user", &"x".repeat(QUESTION_CHARS_MAX + 1))])).is_err());
+    }
+}

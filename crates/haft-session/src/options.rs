@@ -1,0 +1,125 @@
+//! What a session is built from, beside the settings files.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::ConflictRule;
+use haft::ports::{Asker, PermissionMode, Tracer};
+use haft_mcp::Observer;
+use haft_policy::settings::Flags;
+
+use crate::notice::NoticeSink;
+
+/// Everything that the caller says about a session. The rest comes from settings files and the environment.
+#[derive(Clone, Default)]
+pub struct SessionOptions {
+    /// Directory to work in. Default: the current one.
+    pub cwd: Option<PathBuf>,
+    /// More directories to work in.
+    pub add_dir: Vec<PathBuf>,
+    /// Folders with script tools.
+    pub tools_dir: Vec<PathBuf>,
+    /// Groups of tools that are left out.
+    pub tools_off: Vec<String>,
+    /// The permission mode. Default: that of the settings.
+    pub permission_mode: Option<PermissionMode>,
+    /// Calls that run without asking, such as `Edit(src/**)`.
+    pub allow: Vec<String>,
+    /// Calls that always ask.
+    pub ask: Vec<String>,
+    /// Calls that never run.
+    pub deny: Vec<String>,
+    /// Files with settings, or settings as JSON.
+    pub settings: Vec<String>,
+    /// Files with MCP servers.
+    pub mcp_config: Vec<PathBuf>,
+    /// The hash of a workspace that is trusted.
+    pub trust_hash: Option<String>,
+    /// Which calls may run at the same time.
+    pub schedule: Option<ConflictRule>,
+    /// How many calls run at the same time.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// Whether calls that would ask are denied.
+    pub non_interactive: bool,
+    /// Whether programs run without the sandbox.
+    pub no_sandbox: bool,
+    /// The session to continue.
+    pub resume: Option<String>,
+    /// The environment variables that settings, tools and providers are read from.
+    pub environment: Environment,
+    /// Receives warnings and messages.
+    pub notices: NoticeSink,
+    /// Opens the user's side: who answers questions.
+    pub asker: Option<Arc<dyn AskerSource>>,
+    /// Observes calls and servers.
+    pub telemetry: Option<Arc<dyn TelemetrySource>>,
+}
+
+/// What a session is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionPurpose {
+    /// A conversation, or calls for as long as the owner has some.
+    #[default]
+    Run,
+    /// The calls of one command, which remember nothing of others.
+    Once,
+    /// Recorded calls, made again in a copy of their workspace. The sandbox is sealed: no writes outside, no network.
+    Replay,
+    /// Explaining what calls would do. No process starts and no sandbox is made.
+    Inspect,
+}
+
+/// Opens whoever answers questions, once the directory of the session is known.
+pub trait AskerSource: Send + Sync {
+    /// The asker; `None` if nobody can answer.
+    fn open(&self, cwd: &Path) -> Option<Arc<dyn Asker>>;
+}
+
+/// Opens telemetry when a session needs it.
+pub trait TelemetrySource: Send + Sync {
+    /// Traces the calls of a session.
+    fn tracer(&self) -> Option<Arc<dyn Tracer>>;
+    /// Observes the MCP servers of a session.
+    fn observer(&self, session: &str) -> Option<Arc<dyn Observer>>;
+}
+
+/// Environment variables: those of this process, or others.
+#[derive(Clone)]
+pub struct Environment(Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>);
+
+impl Environment {
+    /// Variables that this function looks up.
+    pub fn new(lookup: impl Fn(&str) -> Option<OsString> + Send + Sync + 'static) -> Environment {
+        Environment(Arc::new(lookup))
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<OsString> {
+        (self.0)(name)
+    }
+}
+
+impl Default for Environment {
+    /// The variables of this process.
+    fn default() -> Environment {
+        Environment::new(|name| std::env::var_os(name))
+    }
+}
+
+impl SessionOptions {
+    /// What these options say about settings.
+    pub fn flags(&self) -> Flags {
+        Flags {
+            settings: self.settings.clone(),
+            allow: self.allow.clone(),
+            ask: self.ask.clone(),
+            deny: self.deny.clone(),
+            permission_mode: self.permission_mode,
+            add_dirs: self.add_dir.clone(),
+            mcp_config: self.mcp_config.clone(),
+            trust_hash: self.trust_hash.clone(),
+        }
+    }
+}

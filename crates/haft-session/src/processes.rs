@@ -1,0 +1,300 @@
+//! The child processes of a session: in a sandbox, or without one where the user says so.
+//!
+//! The sandbox is made when the first child is started, since most runs of this program start none. Whether there can be
+//! one is asked of the kernel at once, as the rules have to know; if it then can't be made, nothing is started.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use haft::BoxFuture;
+use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft_policy::gate::{DeniedReads, Open, Policy};
+use haft_policy::settings::{At, Sandbox as Wanted};
+use haft_sandbox::net::NetworkPolicy;
+use haft_sandbox::net::host::HostRule;
+use haft_sandbox::{
+    DeniedRead, LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of,
+};
+
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError};
+
+/// Starts the children of this program.
+pub struct Starter {
+    /// What the sandbox is made from, once the rules are known; none where the user wants no sandbox.
+    plan: Option<Mutex<Option<SandboxConfig>>>,
+    sandbox: RwLock<Option<Result<Arc<Sandbox>, String>>>,
+    local: LocalProcesses,
+    notices: NoticeSink,
+    /// Where children put temporary files; removed at the end.
+    temp: OnceLock<PathBuf>,
+}
+
+impl Starter {
+    /// Without a sandbox: children can do what the user can.
+    pub fn unconfined(notices: NoticeSink) -> Starter {
+        let local = LocalProcesses::new(std::env::vars_os()).keeping_families(None);
+        Starter { plan: None, sandbox: RwLock::new(None), local, notices, temp: OnceLock::new() }
+    }
+
+    /// In a sandbox, which is made once it is planned and needed.
+    pub fn confined(notices: NoticeSink) -> Starter {
+        Starter { plan: Some(Mutex::new(None)), ..Starter::unconfined(notices) }
+    }
+
+    /// Says what the sandbox is to be, where there is to be one.
+    pub fn plan(&self, config: SandboxConfig) {
+        if let Some(plan) = &self.plan {
+            let _ = self.temp.set(config.profile.temp.clone());
+            *plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
+        }
+    }
+
+    /// The sandbox. The first who asks waits until it is made.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn sandbox(&self) -> Result<Arc<Sandbox>, String> {
+        if let Some(made) = &*self.sandbox.read().unwrap_or_else(PoisonError::into_inner) {
+            return made.clone();
+        }
+        let mut sandbox = self.sandbox.write().unwrap_or_else(PoisonError::into_inner);
+        sandbox.get_or_insert_with(|| self.make()).clone()
+    }
+
+    fn make(&self) -> Result<Arc<Sandbox>, String> {
+        let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
+        let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sandbox = Sandbox::start(plan.ok_or("no process is started any more: this program ends")?);
+        let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
+        if let Some(folder) = self.temp.get().and_then(|temp| temp.parent()) {
+            sweep(folder);
+        }
+        for note in sandbox.notes() {
+            self.notices.warn(one_line(note));
+        }
+        Ok(Arc::new(sandbox))
+    }
+
+    /// Whether all of the sandbox can be made, nothing of what rules deny left open: asked where commands are to run
+    /// unasked for that reason.
+    pub fn is_full(&self) -> bool {
+        self.plan.is_some()
+            && self.sandbox().is_ok_and(|sandbox| sandbox.stack() == Stack::Full && !sandbox.is_incomplete())
+    }
+
+    /// What of that which rules deny may be left open: the sandbox could not look at everything, or has no mounts that
+    /// mask it.
+    pub fn misses(&self) -> Open {
+        match self.plan.as_ref().and_then(|_| self.sandbox().ok()) {
+            Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != Stack::Full => Open::Anything,
+            Some(sandbox) if sandbox.misses_elsewhere() => Open::Elsewhere,
+            _ => Open::Nothing,
+        }
+    }
+
+    /// Ends every child.
+    pub fn shutdown(&self) {
+        if let Some(plan) = &self.plan {
+            plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        // With the last who holds it, it cleans up behind itself.
+        if let Some(Ok(sandbox)) = self.sandbox.write().unwrap_or_else(PoisonError::into_inner).take() {
+            sandbox.shutdown();
+        }
+        self.local.shutdown();
+        if let Some(temp) = self.temp.get() {
+            // Of this session alone, and nothing runs any more that could use it.
+            let _ = std::fs::remove_dir_all(temp);
+        }
+    }
+}
+
+impl Processes for Starter {
+    fn confines(&self) -> bool {
+        self.plan.is_some() && haft_sandbox::is_possible()
+    }
+
+    fn tidy(&self) {
+        // While it is being made nothing lies there.
+        if let Ok(sandbox) = self.sandbox.try_read()
+            && let Some(Ok(sandbox)) = &*sandbox
+        {
+            sandbox.tidy();
+        }
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        if self.plan.is_none() || request.confinement == Confinement::Outside {
+            return self.local.run(request);
+        }
+        Box::pin(async move {
+            // The first time it looks at the workspace, which may take a moment.
+            match blocking(|| self.sandbox()) {
+                Ok(sandbox) => sandbox.run(request).await,
+                Err(message) => Err(ProcessError { message }),
+            }
+        })
+    }
+}
+
+/// Does something that takes a moment without holding up other calls, where the runtime can do that.
+fn blocking<T>(make: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(make),
+        _ => make(),
+    }
+}
+
+/// Begins the name of a session's temporary folder, which ends with the number of its process.
+const TEMP_PREFIX: &str = "haft-";
+/// How old such a folder is before it counts as left behind: its session was killed.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many of them one session removes.
+const SWEPT_MAX: usize = 100;
+
+/// Removes temporary folders of this user's sessions that are gone.
+fn sweep(folder: &Path) {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::getuid().as_raw();
+    let is_left = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let number = name.to_str()?.strip_prefix(TEMP_PREFIX)?.rsplit_once('-')?.1;
+        let process = u32::from_str_radix(number, 16).ok()?;
+        let found = entry.metadata().ok().filter(|found| found.is_dir() && found.uid() == own)?;
+        let age = found.modified().ok()?.elapsed().ok()?;
+        let gone = !Path::new("/proc").join(process.to_string()).exists();
+        (gone && age > LEFT_BEHIND_AFTER).then_some(())
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| is_left(entry).is_some()).take(SWEPT_MAX) {
+        let _ = std::fs::remove_dir_all(entry.path());
+    }
+}
+
+/// Where things are that a sandbox has to know.
+pub struct Surroundings<'a> {
+    /// The working directory, then those that were added.
+    pub workspace: Vec<PathBuf>,
+    pub home: Option<&'a Path>,
+    /// Folders with the user's settings and state, here and where others have them.
+    pub own: Vec<PathBuf>,
+    pub state: Option<&'a Path>,
+    /// Folders of script tools.
+    pub tools: Vec<PathBuf>,
+    /// Scripts that hooks and tools of the workspace name.
+    pub scripts: Vec<PathBuf>,
+    /// The id of the session.
+    pub session: &'a str,
+}
+
+/// Where sandboxes keep what outlives them.
+pub fn caches(state: &Path) -> PathBuf {
+    state.join("caches")
+}
+
+/// A sandbox as settings and rules want it.
+pub fn sandbox(
+    wanted: &Wanted,
+    policy: &Policy,
+    surroundings: Surroundings<'_>,
+) -> Result<SandboxConfig, SessionError> {
+    let Surroundings { workspace, home, own, state, tools, scripts, session } = surroundings;
+    let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
+    let path = |at: &At<String>| at_home(home, &cwd, &at.value);
+    let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
+    // Another process that is told to go on with a session that runs has a folder of its own to remove.
+    let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}-{:x}", std::process::id()));
+    let kept = state.map_or_else(|| temp.join("caches"), caches);
+    let mut profile = ProfileConfig::new(&cwd, temp, kept);
+    profile.workspace = workspace;
+    profile.home = home.map(Path::to_owned);
+    profile.own = own;
+    profile.results = state.map(|state| state.join("results"));
+    profile.tools = tools;
+    profile.scripts = scripts;
+    profile.allow_read = paths(&wanted.files.allow_read);
+    profile.allow_write = paths(&wanted.files.allow_write);
+    // By their very names, and as rules would have them.
+    profile.deny_read_paths = paths(&wanted.files.deny_read);
+    profile.deny_read_paths.extend(paths(&wanted.files.hidden));
+    // One above a working directory hides what lies around that.
+    let around = |path: &&PathBuf| profile.workspace.iter().any(|workspace| workspace.starts_with(path));
+    let as_rules: Vec<PathBuf> =
+        profile.deny_read_paths.iter().filter(|path| !around(path)).cloned().collect();
+    let walls = policy.walls_denying(&as_rules);
+    profile.deny_read = walls.unreadable;
+    profile.denied_reads = walls.denied_reads.into_iter().map(denied_read).collect();
+    profile.deny_write = walls.unwritable;
+    profile.deny_write_paths = paths(&wanted.files.deny_write);
+    profile.deny_write_paths.extend(walls.unwritable_names);
+
+    let network = NetworkPolicy::new()
+        .with_allowed(of_rules(&walls.allowed_hosts)?)
+        .with_allowed(of_settings(&wanted.network.allowed_domains)?)
+        .with_asked(of_rules(&walls.asked_hosts)?)
+        .with_denied(of_rules(&walls.denied_hosts)?)
+        .with_denied(of_settings(&wanted.network.denied_domains)?);
+    let network = wanted.presets.iter().try_fold(network, |network, preset| {
+        let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
+        Ok(network.with_preset(preset))
+    })?;
+    let hidden = |name: &OsString| wanted.hidden_variables.iter().any(|hidden| *name == *hidden.value);
+    let variables = std::env::vars_os().filter(|(name, _)| !hidden(name));
+    Ok(SandboxConfig::new(profile).with_network(network).with_variables(variables))
+}
+
+/// Leaves nothing to be changed but the workspace, and nobody to be reached: what settings and rules open beside it is for the
+/// sessions that they were written for, not for calls that are made again.
+pub fn shut(config: &mut SandboxConfig) {
+    config.profile.allow_write.clear();
+    config.network = NetworkPolicy::new();
+}
+
+fn denied_read(denied: DeniedReads) -> DeniedRead {
+    let DeniedReads { rule, path, whole, covers } = denied;
+    let read = DeniedRead::new(rule, path, covers);
+    if whole { read } else { read.with_pattern() }
+}
+
+fn of_rules(hosts: &[String]) -> Result<Vec<HostRule>, SessionError> {
+    let read = |host: &String| {
+        host.parse().map_err(|bad| SessionError::new(format!("WebFetch(domain:{host}): {bad}")))
+    };
+    hosts.iter().map(read).collect()
+}
+
+pub fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, SessionError> {
+    hosts.iter().map(|host| host.value.parse().map_err(|bad| wrong(&host.source, &bad))).collect()
+}
+
+fn wrong(source: &haft_policy::source::Source, bad: &impl std::fmt::Display) -> SessionError {
+    SessionError::new(format!("{source}: {bad}"))
+}
+
+/// A path of settings: absolute, of the home folder, or from the working directory.
+fn at_home(home: Option<&Path>, cwd: &Path, text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => cwd.join(text),
+    }
+}
+
+/// Whether all of a sandbox could be made here, for whoever makes none. Tried once.
+pub fn can_be_full() -> bool {
+    static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == Stack::Full);
+    *FULL
+}
+
+/// What a sandbox would leave open here of that which rules deny, as far as that is known without one.
+pub fn may_leave_open() -> Open {
+    if can_be_full() { Open::Nothing } else { Open::Anything }
+}
+
+/// Whether the user wants commands in a sandbox.
+pub fn is_wanted(no_sandbox: bool, wanted: &Wanted) -> bool {
+    !no_sandbox && wanted.enabled.as_ref().is_none_or(|enabled| enabled.value)
+}

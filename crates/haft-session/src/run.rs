@@ -1,0 +1,11 @@
+//! What a run of the agent loop needs beside the session: the model, the system prompt, the user's hooks, the journal.
+
+pub mod hooks;
+pub mod kept;
+pub mod memory;
+pub mod planned;
+pub mod prompt;
+pub mod provider;
+pub mod proxy;
+
+pub use prompt::surroundings;

@@ -1,0 +1,112 @@
+//! Memory: what people write down for agents, `AGENTS.md` and `CLAUDE.md`.
+//!
+//! The user's own always count. Those of a project count once the user said yes to the workspace, since they tell a model
+//! what to do. They are not part of what the yes is bound to: they run nothing and lift no rule, and people change them
+//! every day. A file may be a link, as long as it stays inside of the project.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use haft_policy::settings::Places;
+use haft_policy::trust::{Inventory, Judgement, TrustStore};
+
+use super::prompt::relative;
+use crate::SessionOptions;
+use crate::loaded_settings::LoadedSettings;
+use crate::text::one_line;
+
+/// The most of one file, in bytes; what is longer is cut, and that is said.
+pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
+/// How many files are read at most.
+pub const MEMORY_FILES_MAX: usize = 32;
+
+const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+
+/// The memory of a run as a part of the system prompt. Says what is left out.
+pub fn read(given: &LoadedSettings, common: &SessionOptions) -> Option<String> {
+    let places = &given.places;
+    let projects = of_project(places);
+    let trusted = is_trusted(places, common, &given.loaded.judgement, &given.loaded.inventory);
+    if !trusted && !projects.is_empty() {
+        let names: Vec<String> = projects.iter().map(|file| one_line(&places.show(file))).collect();
+        common.notices.warn(format!(
+            "left out: {}; this workspace is not trusted, `haft trust` shows it",
+            names.join(", ")
+        ));
+    }
+    let files = of_user(places).into_iter().chain(if trusted { projects } else { Vec::new() });
+    let mut parts = Vec::new();
+    for file in files.take(MEMORY_FILES_MAX) {
+        let Some((text, cut)) = text(&file) else {
+            common.notices.warn(format!("`{}` can't be read and is left out", one_line(&places.show(&file))));
+            continue;
+        };
+        if cut {
+            let name = one_line(&places.show(&file));
+            common
+                .notices
+                .warn(format!("`{name}` is longer than {MEMORY_BYTES_MAX} bytes; the rest is left out"));
+        }
+        if !text.trim().is_empty() {
+            parts.push(format!("From {}:\n\n{}", relative(&file, &places.cwd).display(), text.trim()));
+        }
+    }
+    let introduced =
+        "What was written down for whoever works here. Where two disagree, the later one counts.";
+    (!parts.is_empty()).then(|| format!("{introduced}\n\n{}", parts.join("\n\n")))
+}
+
+/// The files of the user.
+fn of_user(places: &Places) -> Vec<PathBuf> {
+    let own = places.config_dir.iter().map(|dir| dir.join(NAMES[0]));
+    let claudes = places.claude_dir.iter().map(|dir| dir.join(NAMES[1]));
+    own.chain(claudes).filter(|file| file.is_file()).collect()
+}
+
+/// The files of a project, from the root of the repository down to the working directory. Each is there once, whatever
+/// its names are.
+pub fn of_project(places: &Places) -> Vec<PathBuf> {
+    // A worktree's root is its own, and not that of the main checkout.
+    let root = places.git_root.as_deref().filter(|root| places.cwd.starts_with(root)).unwrap_or(&places.cwd);
+    let mut dirs: Vec<&Path> = places.cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
+    dirs.reverse();
+    let users: Vec<PathBuf> = of_user(places).iter().filter_map(|file| file.canonicalize().ok()).collect();
+    let mut real: Vec<PathBuf> = Vec::new();
+    let mut files = Vec::new();
+    for file in dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name))) {
+        let Ok(found) = file.canonicalize() else { continue };
+        if found.is_file() && found.starts_with(root) && !users.contains(&found) && !real.contains(&found) {
+            real.push(found);
+            files.push(file);
+        }
+    }
+    files
+}
+
+/// Whether the user said yes to the workspace: to what it runs and loosens, or, where that is nothing, to it as it is.
+pub fn is_trusted(
+    places: &Places,
+    common: &SessionOptions,
+    judgement: &Judgement,
+    inventory: &Inventory,
+) -> bool {
+    match judgement {
+        Judgement::Trusted => true,
+        Judgement::Untrusted(_) => false,
+        Judgement::Nothing => match (&common.trust_hash, &places.state_dir) {
+            (Some(given), _) => *given == inventory.hash().to_string(),
+            (None, Some(state)) => TrustStore::at(state).changed_since(&places.cwd, inventory).is_some(),
+            (None, None) => false,
+        },
+    }
+}
+
+/// A file's text, and whether it was cut.
+fn text(file: &Path) -> Option<(String, bool)> {
+    let mut bytes = Vec::new();
+    File::open(file).ok()?.take(MEMORY_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
+    let cut = bytes.len() > MEMORY_BYTES_MAX;
+    bytes.truncate(MEMORY_BYTES_MAX);
+    Some((String::from_utf8_lossy(&bytes).into_owned(), cut))
+}

@@ -1,0 +1,436 @@
+//! Which model is asked: by flag, environment or the user's settings, in this order. Never by a project's files.
+//!
+//! What a workspace's settings say about it was left out, with a warning, before it gets here; a workspace can't set
+//! variables of this process either. Keys are read, handed to the client and shown nowhere.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft_policy::settings::{Provider, RunSettings};
+use haft_provider::client::Client;
+use haft_provider::endpoint::{Endpoint, base_url_variable, default_base_url, key_variable};
+use haft_provider::limits::SCRIPT_BYTES_MAX;
+use haft_provider::run::Prices;
+use haft_provider::scripted::{Script, ScriptedModel};
+use haft_provider::{Deferral, Model, RequestOptions, Wire};
+
+use super::proxy;
+use crate::text::one_line;
+use crate::{NoticeSink, SessionError, SessionOptions, loaded_settings};
+
+/// The order in which a key decides who is asked.
+const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::OpenAiChat];
+
+#[cfg(feature = "web")]
+/// How many tokens an answer of a small model may have.
+const SMALL_TOKENS_MAX: u64 = 4_000;
+
+/// What settings want of a provider beside the model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wishes {
+    /// Whether deferral is the provider's own.
+    pub deferral: Option<Deferral>,
+    /// Whether the provider searches the web by itself.
+    pub web_search: bool,
+}
+
+/// Which model is asked, as far as the caller says.
+#[derive(Debug, Clone, Default)]
+pub struct ModelOptions {
+    /// Who is asked.
+    pub provider: ProviderChoice,
+    /// The model. Default: that of the environment or the settings, or the provider's usual one.
+    pub model: Option<String>,
+    /// Where the provider is reached.
+    pub base_url: Option<String>,
+    /// A script in place of a model.
+    pub script: Option<PathBuf>,
+}
+
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProviderChoice {
+    /// The script if one is given, else the provider of the settings, else the first one with a key.
+    #[default]
+    Auto,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's Responses API.
+    OpenAi,
+    /// OpenAI's Chat Completions API, as many servers speak it.
+    OpenAiChat,
+    /// Google's Gemini API.
+    Gemini,
+    /// A script.
+    Scripted,
+}
+
+/// A model that can be asked, and what is known of it.
+pub struct Chosen {
+    pub model: Arc<dyn Model>,
+    /// Who is asked, as the flag says it.
+    pub provider: &'static str,
+    pub window_tokens: Option<u64>,
+    pub prices: Option<Prices>,
+    /// Makes other models of the same provider.
+    pub others: Others,
+}
+
+/// A model by its name, of a provider that was chosen.
+#[derive(Clone)]
+pub struct Other {
+    pub model: Arc<dyn Model>,
+    pub prices: Option<Prices>,
+    pub window_tokens: Option<u64>,
+}
+
+/// Makes models by their names; an error says why one can't be made.
+pub type Others = Arc<dyn Fn(&str) -> Result<Other, String> + Send + Sync>;
+
+/// Others where there is only one.
+pub fn only(model: &Arc<dyn Model>) -> Others {
+    let model = model.clone();
+    Arc::new(move |_| Ok(Other { model: model.clone(), prices: None, window_tokens: None }))
+}
+
+/// Whether anything says who is to be asked. If nothing does, there is a tour.
+pub fn is_configured(
+    args: &ModelOptions,
+    common: &SessionOptions,
+    lookup: Lookup<'_>,
+) -> Result<bool, SessionError> {
+    if args.provider != ProviderChoice::Auto || args.script.is_some() || args.base_url.is_some() {
+        return Ok(true);
+    }
+    let named = |provider| {
+        let wire = wire(provider);
+        [key_variable(wire), base_url_variable(wire)].iter().any(|name| variable(lookup, name).is_some())
+    };
+    if ORDER.into_iter().any(named) {
+        return Ok(true);
+    }
+    let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
+    let run = loaded_settings::load(common, cwd, lookup)?.loaded.settings.run;
+    let of_settings = |provider| run.api_key(provider).or(run.base_url(provider)).is_some();
+    Ok(run.provider().is_some() || ORDER.into_iter().any(of_settings))
+}
+
+/// The model of a run. Nothing is sent yet.
+pub fn choose(
+    args: &ModelOptions,
+    settings: &RunSettings,
+    wishes: Wishes,
+    session: &str,
+    lookup: Lookup<'_>,
+    notices: &NoticeSink,
+) -> Result<Chosen, SessionError> {
+    let provider = match args.provider {
+        ProviderChoice::Scripted => return scripted(args),
+        ProviderChoice::Auto if args.script.is_some() => return scripted(args),
+        _ if args.script.is_some() => {
+            return Err(SessionError::new(
+                "--script is played by the provider `scripted`; leave --provider out",
+            ));
+        }
+        ProviderChoice::Auto => auto(args, settings, lookup)?,
+        ProviderChoice::Anthropic => Provider::Anthropic,
+        ProviderChoice::OpenAi => Provider::OpenAi,
+        ProviderChoice::OpenAiChat => Provider::OpenAiChat,
+        ProviderChoice::Gemini => Provider::Gemini,
+    };
+    over_http(provider, args, settings, wishes, session, lookup, notices)
+}
+
+fn auto(args: &ModelOptions, settings: &RunSettings, lookup: Lookup<'_>) -> Result<Provider, SessionError> {
+    if let Some(provider) = settings.provider() {
+        return Ok(provider);
+    }
+    let has_key = |provider: &Provider| key(*provider, settings, lookup).is_some();
+    let has_url = |provider: &Provider| base_url(*provider, settings, lookup).is_some();
+    let found = ORDER.iter().find(|provider| has_key(provider));
+    let found = found.or_else(|| ORDER.iter().find(|provider| has_url(provider)));
+    found.copied().ok_or_else(|| {
+        let url = args.base_url.as_deref().unwrap_or_default();
+        SessionError::new(format!(
+            "which API is spoken at `{}`? say --provider anthropic, openai, openai-chat or gemini",
+            one_line(url)
+        ))
+    })
+}
+
+fn over_http(
+    provider: Provider,
+    args: &ModelOptions,
+    settings: &RunSettings,
+    wishes: Wishes,
+    session: &str,
+    lookup: Lookup<'_>,
+    notices: &NoticeSink,
+) -> Result<Chosen, SessionError> {
+    let wire = wire(provider);
+    let usual = default_base_url(wire);
+    let base_url = args.base_url.clone().or_else(|| base_url(provider, settings, lookup));
+    let base_url = base_url.unwrap_or_else(|| usual.to_owned());
+    let is_vendors = base_url.trim().trim_end_matches('/') == usual;
+    let key = key(provider, settings, lookup);
+    if key.is_none() && is_vendors {
+        let (name, word) = (key_variable(wire), provider.word());
+        return Err(SessionError::new(format!(
+            "there is no key for `{word}`; set {name}, or `run.{word}.apiKey` in your own settings; a server that wants no key is named by --base-url"
+        )));
+    }
+    let of_environment = variable(lookup, model_variable(provider));
+    let name = args.model.clone().or(of_environment).or_else(|| settings.model(provider));
+    let name = match (name, provider) {
+        (Some(name), _) => name,
+        (None, Provider::OpenAiChat) if !is_vendors => {
+            return Err(SessionError::new("which model? a server of your own has no usual one; say --model"));
+        }
+        (None, _) => usual_model(provider).to_owned(),
+    };
+    let window = settings.window_tokens(provider);
+    let window_tokens = window.or_else(|| usual_window(provider).filter(|_| is_vendors));
+    let prices = prices_of(settings, &name);
+    let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
+    endpoint.proxy = proxy::of(&base_url, lookup);
+    endpoint.deferral = wishes.deferral;
+    if wishes.web_search && !wire.searches() {
+        notices
+            .warn(format!("`{}` has no search of its own; `web.search` is without effect", provider.word()));
+    }
+    let others: Others = {
+        let (endpoint, settings, session) = (endpoint.clone(), settings.clone(), session.to_owned());
+        let (usual, web_search) = (name.clone(), wishes.web_search);
+        Arc::new(move |name: &str| {
+            let name = full_name(provider, name).unwrap_or(&usual);
+            let options = RequestOptions::new(name).cache_key(&session).web_search(web_search);
+            let model = Client::new(endpoint.clone(), options)?;
+            Ok(Other { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
+        })
+    };
+    let options = RequestOptions::new(name).cache_key(session).web_search(wishes.web_search);
+    let client = Client::new(endpoint, options).map_err(SessionError::new)?;
+    if base_url.starts_with("https://") {
+        // Certificates are read while the rest is made ready. Without the thread the first request reads them.
+        let warm = client.clone();
+        let _ = std::thread::Builder::new().name("haft-warm".into()).spawn(move || warm.warm());
+    }
+    Ok(Chosen { model: Arc::new(client), provider: provider.word(), window_tokens, prices, others })
+}
+
+fn prices_of(settings: &RunSettings, name: &str) -> Option<Prices> {
+    settings.prices(name).map(|prices| Prices {
+        input: prices.input,
+        output: prices.output,
+        cache_read: prices.cache_read.unwrap_or(prices.input),
+        cache_write: prices.cache_write.unwrap_or(prices.input),
+    })
+}
+
+/// The name by which a provider knows a model that people call by a short one; none for a short one of somebody else's.
+fn full_name(provider: Provider, name: &str) -> Option<&str> {
+    match (name, provider) {
+        ("sonnet", Provider::Anthropic) => Some("claude-sonnet-4-5"),
+        ("opus", Provider::Anthropic) => Some("claude-opus-4-5"),
+        ("haiku", Provider::Anthropic) => Some("claude-haiku-4-5"),
+        ("sonnet" | "opus" | "haiku", _) => None,
+        (name, _) => Some(name),
+    }
+}
+
+#[cfg(feature = "web")]
+/// A small model beside the one of a run, with the address and the key of its provider. Nothing is sent yet.
+///
+/// # Errors
+/// In words: there is no key, or the address can't be used.
+pub fn small(
+    provider: Provider,
+    model: &str,
+    settings: &RunSettings,
+    lookup: Lookup<'_>,
+) -> Result<Client, String> {
+    let wire = wire(provider);
+    let usual = default_base_url(wire);
+    let base_url = base_url(provider, settings, lookup).unwrap_or_else(|| usual.to_owned());
+    let key = key(provider, settings, lookup);
+    if key.is_none() && base_url.trim().trim_end_matches('/') == usual {
+        return Err(format!("there is no key for `{}`; {} is not set", provider.word(), key_variable(wire)));
+    }
+    let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
+    endpoint.proxy = proxy::of(&base_url, lookup);
+    Client::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
+}
+
+fn scripted(args: &ModelOptions) -> Result<Chosen, SessionError> {
+    if args.base_url.is_some() {
+        return Err(SessionError::new(
+            "a script is played here and needs no --base-url; `haft script serve` serves one",
+        ));
+    }
+    let Some(path) = &args.script else {
+        return Err(SessionError::new(
+            "the provider `scripted` plays a script; say which with --script FILE",
+        ));
+    };
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script(path)?, Wire::Anthropic));
+    let others = only(&model);
+    Ok(Chosen { model, provider: "scripted", window_tokens: None, prices: None, others })
+}
+
+/// Reads a script.
+pub fn script(path: &Path) -> Result<Script, SessionError> {
+    let name = one_line(&path.display().to_string());
+    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+    if bytes > SCRIPT_BYTES_MAX as u64 {
+        return Err(SessionError::new(format!("`{name}` has more than {SCRIPT_BYTES_MAX} bytes")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        SessionError::new(format!("`{name}` can't be read: {error}; give a script in JSON or YAML"))
+    })?;
+    Script::parse(&text).map_err(|bad| SessionError::new(format!("{name}: {}", one_line(&bad.to_string()))))
+}
+
+fn key(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {
+    // The two APIs of OpenAI have one key, so its variable names the first of them.
+    variable(lookup, key_variable(wire(provider))).or_else(|| settings.api_key(provider))
+}
+
+fn base_url(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {
+    variable(lookup, base_url_variable(wire(provider))).or_else(|| settings.base_url(provider))
+}
+
+pub fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {
+    lookup(name)?.into_string().ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn wire(provider: Provider) -> Wire {
+    match provider {
+        Provider::Anthropic => Wire::Anthropic,
+        Provider::OpenAi => Wire::OpenAi,
+        Provider::OpenAiChat => Wire::OpenAiChat,
+        Provider::Gemini => Wire::Gemini,
+    }
+}
+
+/// The variable that names a model.
+fn model_variable(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => "ANTHROPIC_MODEL",
+        Provider::OpenAi | Provider::OpenAiChat => "OPENAI_MODEL",
+        Provider::Gemini => "GEMINI_MODEL",
+    }
+}
+
+/// The model where nobody names one.
+fn usual_model(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => "claude-sonnet-4-5",
+        Provider::OpenAi | Provider::OpenAiChat => "gpt-5",
+        Provider::Gemini => "gemini-2.5-pro",
+    }
+}
+
+/// The least window of the vendor's models of today. A larger one is told by settings; a smaller one by the provider,
+/// whose error makes room as well.
+fn usual_window(provider: Provider) -> Option<u64> {
+    match provider {
+        Provider::Anthropic => Some(200_000),
+        Provider::OpenAi | Provider::OpenAiChat => Some(272_000),
+        Provider::Gemini => Some(1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    /// What these flags and variables choose: who, which model, where; or why nobody.
+    fn chosen(flags: &str, variables: &[(&str, &str)]) -> Result<(&'static str, String), String> {
+        let mut options = ModelOptions::default();
+        let mut words = flags.split_whitespace();
+        while let Some(flag) = words.next() {
+            let value = words.next().unwrap().to_owned();
+            match flag {
+                "--provider" => options.provider = provider_choice(&value),
+                "--model" => options.model = Some(value),
+                "--base-url" => options.base_url = Some(value),
+                "--script" => options.script = Some(value.into()),
+                other => panic!("{other}"),
+            }
+        }
+        let lookup = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        };
+        let chosen = choose(
+            &options,
+            &RunSettings::default(),
+            Wishes::default(),
+            "s",
+            &lookup,
+            &NoticeSink::default(),
+        )
+        .map_err(|error| error.to_string())?;
+        Ok((chosen.provider, chosen.model.name().to_owned()))
+    }
+
+    fn provider_choice(name: &str) -> ProviderChoice {
+        match name {
+            "anthropic" => ProviderChoice::Anthropic,
+            "openai" => ProviderChoice::OpenAi,
+            "openai-chat" => ProviderChoice::OpenAiChat,
+            "gemini" => ProviderChoice::Gemini,
+            "scripted" => ProviderChoice::Scripted,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(flags: &str, variables: &[(&str, &str)], provider: &str, model: &str) {
+        let found = chosen(flags, variables).unwrap();
+        assert_eq!((found.0, found.1.as_str()), (provider, model), "{flags} {variables:?}");
+    }
+
+    #[test]
+    fn keys_decide_in_order() {
+        let (a, o, g) = (("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", "k"), ("GEMINI_API_KEY", "k"));
+        check("", &[g, o, a], "anthropic", "claude-sonnet-4-5");
+        check("", &[g, o], "openai", "gpt-5");
+        check("", &[g], "gemini", "gemini-2.5-pro");
+        check("", &[("OPENAI_API_KEY", " "), g], "gemini", "gemini-2.5-pro");
+        check("", &[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1"), g], "gemini", "gemini-2.5-pro");
+        check("", &[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")], "openai", "gpt-5");
+    }
+
+    #[test]
+    fn a_flag_counts_more_than_the_environment() {
+        let model = ("ANTHROPIC_MODEL", "of-env");
+        check("", &[("ANTHROPIC_API_KEY", "k"), model], "anthropic", "of-env");
+        check("--model m", &[("ANTHROPIC_API_KEY", "k"), model], "anthropic", "m");
+        check(
+            "--provider gemini",
+            &[("ANTHROPIC_API_KEY", "k"), ("GEMINI_API_KEY", "k")],
+            "gemini",
+            "gemini-2.5-pro",
+        );
+        check("--provider openai-chat --base-url http://127.0.0.1:1/v1 --model m", &[], "openai-chat", "m");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let refused = |flags: &str, part: &str| {
+            let words = chosen(flags, &[]).unwrap_err();
+            assert!(words.contains(part), "{flags}: {words}");
+        };
+        refused("--provider anthropic", "set ANTHROPIC_API_KEY");
+        refused("--provider gemini", "set GEMINI_API_KEY");
+        refused("--base-url http://127.0.0.1:1", "which API");
+        refused("--provider openai-chat --base-url http://127.0.0.1:1/v1", "say --model");
+        refused("--provider scripted", "--script FILE");
+        refused("--provider scripted --script x --base-url y", "needs no --base-url");
+        refused("--provider openai --script x", "leave --provider out");
+        refused("--provider anthropic --base-url ftp://x", "`https:` and `http:`");
+    }
+}

@@ -1,0 +1,81 @@
+//! The proxy for requests to a provider, by the variables that everybody uses.
+//!
+//! `HTTPS_PROXY` for `https:`, `HTTP_PROXY` for `http:`, `ALL_PROXY` for both, in small letters first; none for hosts that
+//! `NO_PROXY` lists, and never one for this machine itself.
+
+use std::net::IpAddr;
+
+use haft::env::Lookup;
+
+/// The proxy for a base URL, if there is one.
+pub fn of(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
+    let (scheme, rest) = base_url.split_once("://")?;
+    let host = host(rest);
+    let set = |name: &str| {
+        let small = lookup(&name.to_lowercase()).or_else(|| lookup(name));
+        small?.into_string().ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    if is_own(host) || set("NO_PROXY").is_some_and(|list| lists(&list, host)) {
+        return None;
+    }
+    let own = if scheme == "https" { "HTTPS_PROXY" } else { "HTTP_PROXY" };
+    set(own).or_else(|| set("ALL_PROXY"))
+}
+
+/// The host of what follows `//`.
+fn host(rest: &str) -> &str {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority.rsplit('@').next().unwrap_or_default();
+    match authority.strip_prefix('[') {
+        Some(six) => six.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+fn is_own(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether a list names a host: `*`, the host itself, or a domain that it is in.
+fn lists(list: &str, host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(
+        |entry| {
+            let domain = entry.trim_start_matches("*.").trim_start_matches('.');
+            entry == "*"
+                || host == domain
+                || host.strip_suffix(domain).is_some_and(|before| before.ends_with('.'))
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    #[test]
+    fn variables_name_the_proxy() {
+        let check = |url: &str, variables: &[(&str, &str)], expected: Option<&str>| {
+            let lookup = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(of(url, &lookup).as_deref(), expected, "{url} {variables:?}");
+        };
+        let https = ("HTTPS_PROXY", "http://p:1");
+        check("https://api.example/v1", &[https], Some("http://p:1"));
+        check("https://api.example/v1", &[https, ("https_proxy", "http://q:2")], Some("http://q:2"));
+        check("http://api.example", &[https], None);
+        check("http://api.example", &[("ALL_PROXY", "http://a:3")], Some("http://a:3"));
+        check("https://127.0.0.1:8080", &[https], None);
+        check("https://[::1]:8080/v1", &[https], None);
+        check("https://localhost", &[https], None);
+        for no in ["*", "api.example", ".example", "other, example", "*.example", "API.EXAMPLE"] {
+            check("https://api.example", &[https, ("NO_PROXY", no)], None);
+        }
+        for no in ["", "pi.example", "other.example"] {
+            check("https://api.example", &[https, ("no_proxy", no)], Some("http://p:1"));
+        }
+    }
+}
