@@ -10,7 +10,7 @@ use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
 use crate::run::once;
-use crate::session::{Session, SessionPurpose};
+use crate::session::{SessionParts, SessionPurpose};
 use crate::{Exit, Usage, hooks, output, session, turn};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
@@ -27,13 +27,13 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
 
 /// Makes one call in a session, and prints what came of it.
 pub(crate) fn carry_out(
-    session: Session,
+    session: SessionParts,
     tool: &str,
     given: Option<&str>,
     form: Form,
     interrupts: &Interrupts,
 ) -> Result<Exit, Usage> {
-    let Session { engine, hooks, tasks, links, .. } = session;
+    let SessionParts { engine, hooks, tasks, links, .. } = session;
     let input = input(given)?;
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);

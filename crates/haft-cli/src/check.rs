@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use crate::args::{CheckArgs, Common, Form};
 use crate::output::Reader;
-use crate::session::{Session, SessionPurpose};
+use crate::session::{SessionParts, SessionPurpose};
 use crate::{Exit, Usage, call, output, session};
 
 pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { engine, policy, links, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { engine, policy, links, .. } =
+        session::open(&common.options(), SessionPurpose::Inspect)?;
     let input = call::input(args.input.as_deref())?;
     let input: Value =
         serde_json::from_str(&input).map_err(|error| Usage(format!("the input can't be taken: {error}")))?;

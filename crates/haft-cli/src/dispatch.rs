@@ -10,13 +10,14 @@ use haft_provider::{Message, decode, limits::MESSAGE_BYTES_MAX};
 use crate::args::{Common, DispatchArgs};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::session::{Session, SessionPurpose};
+use crate::session::{SessionParts, SessionPurpose};
 use crate::{Exit, Usage, hooks, output, session, turn};
 
 pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { engine, hooks, tasks, links, .. } = session::open(&common.options(), SessionPurpose::Once)?;
+    let SessionParts { engine, hooks, tasks, links, .. } =
+        session::open(&common.options(), SessionPurpose::Once)?;
     let message = message(args)?;
     for kind in message.passed_over() {
         output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));

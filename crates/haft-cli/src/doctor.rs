@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::{Common, DoctorArgs, Form};
 use crate::output::{Reader, one_line};
-use crate::session::{Session, SessionPurpose};
+use crate::session::{SessionParts, SessionPurpose};
 use crate::{Exit, Usage, output, session};
 
 /// Programs that tools start, and what goes without them.
@@ -20,7 +20,7 @@ const BOUNDS: &str =
     "processes, open files and sizes of files have limits; memory has none, since no cgroup is used";
 
 pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { given, warnings, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { given, warnings, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
     let found = probe(None);
     let report = Report {
         sandbox: stack_of(&found).into(),

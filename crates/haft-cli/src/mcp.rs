@@ -26,13 +26,13 @@ use haft_mcp::names::wire_name;
 use haft_policy::settings::{Remote, Server, Transport};
 use haft_policy::source::Scope;
 
-pub(crate) use haft_session::mcp::{approvals, logs, prompt, rows, sample, secrets, target};
+pub(crate) use haft_session::mcp::{approvals, logs, prompt, rows, secrets, target};
 
 use self::args::{LogsArgs, McpArgs, McpCallArgs, McpCommand};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Planned, Session, SessionPurpose};
+use crate::session::{Planned, SessionParts, SessionPurpose};
 use crate::{Exit, Usage, call, given, session};
 
 pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
@@ -80,7 +80,7 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let kept = plain.then(|| logs::Logs::new(state, &places.cwd).read(&args.server)).flatten();
     let Some(kept) = kept else {
-        let Session { links, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
+        let SessionParts { links, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
         links.planned.find(&args.server).ok_or_else(|| unknown(&args.server, &links.planned))?;
         output::say(&format!("nothing is kept of `{}`: it has not complained here", args.server));
         return Ok(Exit::Done);

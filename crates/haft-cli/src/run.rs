@@ -37,7 +37,7 @@ use crate::args::Common;
 use crate::given;
 use crate::interrupt::Interrupts;
 use crate::kept::{Keeping, Resumed};
-use crate::session::{self, Session, SessionOptions, SessionPurpose};
+use crate::session::{self, SessionOptions, SessionParts, SessionPurpose};
 use crate::{Exit, Usage, output};
 
 /// Why nobody was asked.
@@ -155,7 +155,7 @@ fn resumed(args: &RunArgs, common: &Common, lookup: Lookup<'_>) -> Result<Option
 }
 
 /// Whether the provider is to search the web by itself: settings want it, and no rule denies the tool in whose place it does.
-fn searches_by_itself(session: &Session) -> bool {
+fn searches_by_itself(session: &SessionParts) -> bool {
     if session.given.loaded.settings.web.search() != Some(Search::Provider) {
         return false;
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use haft_session::assembly::{
     Base, Ground, Joining, Lent, Links, Member, NotUsed, Planned, PlannedServer, Pool, ProcessGuard,
-    RESULTS_KEPT, Said, Session, Warnings, report_tasks, skills_of,
+    RESULTS_KEPT, Said, SessionParts, Warnings, report_tasks, skills_of,
 };
 pub(crate) use haft_session::{Environment, SessionOptions, SessionPurpose};
 
@@ -21,15 +21,15 @@ pub(crate) fn close() {
 }
 
 /// Opens a session and prints its warnings.
-pub(crate) fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<Session, Usage> {
+pub(crate) fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, Usage> {
     let session = inspect(options, purpose)?;
     session.report_warnings();
     Ok(session)
 }
 
 /// Opens a session and leaves its warnings to the caller.
-pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Result<Session, Usage> {
-    let session = Session::open(options, purpose)?;
+pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, Usage> {
+    let session = SessionParts::open(options, purpose)?;
     register(session.process_guard.share());
     Ok(session)
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
 use crate::output::{self, one_line};
-use crate::session::{self, Session, SessionPurpose};
+use crate::session::{self, SessionParts, SessionPurpose};
 use crate::{Exit, Usage};
 
 /// How wide the column of values is at most.
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
     // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
-    let Session { given, warnings, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { given, warnings, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
     let shown = Shown::of(&given, warnings);
     Ok(match args.output {
         Form::Text => shown.text(&given),

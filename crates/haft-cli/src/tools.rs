@@ -12,11 +12,12 @@ use serde::Serialize;
 use crate::args::{Common, Format, Strict, ToolsArgs};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::session::{Lent, Pool, Said, Session, SessionPurpose};
+use crate::session::{Lent, Pool, Said, SessionParts, SessionPurpose};
 use crate::{Exit, Usage, output, session, turn};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { engine, links, confined, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { engine, links, confined, .. } =
+        session::open(&common.options(), SessionPurpose::Inspect)?;
     links.warn();
     if links.is_fixed() {
         return Ok(print(args, &engine.snapshot(), confined, &BTreeMap::new()));

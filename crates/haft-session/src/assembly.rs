@@ -42,7 +42,7 @@ pub use self::servers::{NotUsed, Planned, PlannedServer};
 pub const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// An engine, the rules that it asks, and where they come from.
-pub struct Session {
+pub struct SessionParts {
     /// No other session of this machine has it.
     pub id: String,
     pub workspace: Workspace,
@@ -71,18 +71,18 @@ pub struct Session {
     pub process_guard: ProcessGuard,
 }
 
-impl Session {
+impl SessionParts {
     /// Builds a session. Reads the disk, starts nothing.
     ///
     /// # Errors
     /// Settings, directories, rules or tools that can't be used.
-    pub fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<Session, SessionError> {
+    pub fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, SessionError> {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
         let id = options.resume.clone().unwrap_or_else(hooks::session_id);
         let seen = Seen::default();
         let tools = |given: &_| core(given, options, lookup, purpose, (options.resume.as_deref(), &seen));
         let session = assemble(tools, options, lookup, (purpose, id))?;
-        Ok(Session { seen, ..session })
+        Ok(SessionParts { seen, ..session })
     }
 
     /// Reports what is doubtful about settings, rules and tools.
@@ -159,7 +159,7 @@ fn assemble(
     common: &SessionOptions,
     lookup: Lookup<'_>,
     (purpose, id): (SessionPurpose, String),
-) -> Result<Session, SessionError> {
+) -> Result<SessionParts, SessionError> {
     let ground = Ground::read(tools, common, lookup)?;
     let source = common.asker.as_ref().filter(|_| !common.non_interactive);
     let asker: Option<Arc<dyn Asker>> = source.and_then(|source| source.open(ground.workspace.cwd()));
@@ -195,7 +195,7 @@ fn assemble(
     let warnings = warnings(&base.ground.given, findings, &hooks);
     let Ground { workspace, given, .. } = base.ground;
     let seen = Seen::default();
-    Ok(Session {
+    Ok(SessionParts {
         id,
         workspace,
         engine,

@@ -4,6 +4,7 @@ pub mod hooks;
 pub mod kept;
 pub mod memory;
 pub mod planned;
+pub mod prepared;
 pub mod prompt;
 pub mod provider;
 pub mod proxy;

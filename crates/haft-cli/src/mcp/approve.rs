@@ -12,13 +12,13 @@ use super::{rows, unknown};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Lent, NotUsed, PlannedServer, Session, SessionPurpose};
+use crate::session::{Lent, NotUsed, PlannedServer, SessionParts, SessionPurpose};
 use crate::{Exit, Usage, session, terminal, turn};
 
 pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
     let mut wanted = Vec::new();
     let mut whole = true;
     match &args.server {

@@ -14,7 +14,7 @@ use super::{rows, scope_word, secrets, target, transport_word, unknown};
 use crate::args::{Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Lent, Links, NotUsed, PlannedServer, Pool, Session, SessionPurpose};
+use crate::session::{Lent, Links, NotUsed, PlannedServer, Pool, SessionParts, SessionPurpose};
 use crate::{Exit, Usage, session, turn};
 
 /// How wide the columns of names and states are at most.
@@ -24,7 +24,7 @@ const STATE_WIDTH_MAX: usize = 60;
 const ABOUT_CHARS: usize = 90;
 
 pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
     let shown = tried(&links, &engine, |pool| {
         let mut rows: Vec<Row> = links.planned.servers.iter().map(|planned| Row::of(planned, pool)).collect();
         rows.sort_by(|a, b| (&a.name, a.state == State::NotUsed).cmp(&(&b.name, b.state == State::NotUsed)));
@@ -42,7 +42,7 @@ pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
-    let Session { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
     let planned = std::mem::take(&mut links.planned);
     planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     links.planned = planned.only(&args.server);

@@ -13,7 +13,7 @@ use super::unknown;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, one_line};
-use crate::session::{Lent, Session, SessionPurpose};
+use crate::session::{Lent, SessionParts, SessionPurpose};
 use crate::{Exit, Usage, session, terminal, turn};
 
 pub(super) fn login(args: &AccountArgs, common: &Common) -> Result<Exit, Usage> {
@@ -45,7 +45,7 @@ fn with_server(
 ) -> Result<Exit, Usage> {
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let Session { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let SessionParts { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
     let planned = std::mem::take(&mut links.planned);
     let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     if let Err(why) = &found.plan {

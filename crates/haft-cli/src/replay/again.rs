@@ -23,7 +23,7 @@ use super::report::Row;
 use super::verdict::Today;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
-use crate::session::{self, Environment, Session, SessionOptions, SessionPurpose};
+use crate::session::{self, Environment, SessionOptions, SessionParts, SessionPurpose};
 use crate::{Usage, output, turn};
 
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
@@ -100,7 +100,7 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
 }
 
 /// A session of the copy, with the user's settings, the trust of the workspace, and a state of its own.
-fn in_copy(copy: &Copy, here: &Session, common: &Common) -> Result<Session, Usage> {
+fn in_copy(copy: &Copy, here: &SessionParts, common: &Common) -> Result<SessionParts, Usage> {
     let loaded = &here.given.loaded;
     let trust_hash = loaded.judgement.is_trusted().then(|| loaded.inventory.hash().to_string());
     let common = Common {

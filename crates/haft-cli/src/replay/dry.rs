@@ -10,7 +10,7 @@ use super::report::Row;
 use super::verdict::Today;
 use crate::Usage;
 use crate::args::Common;
-use crate::session::{self, Session, SessionPurpose};
+use crate::session::{self, SessionParts, SessionPurpose};
 
 /// The fewest calls for which a second thread is worth its start.
 const CALLS_PER_THREAD_MIN: usize = 500;
@@ -50,7 +50,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn of(session: &Session) -> Judge {
+    pub(super) fn of(session: &SessionParts) -> Judge {
         let planned = &session.links.planned.servers;
         let servers = planned.iter().map(|planned| planned.server.name.clone()).collect();
         Judge { policy: session.policy.clone(), engine: session.engine.clone(), servers }

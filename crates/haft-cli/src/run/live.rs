@@ -7,23 +7,19 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use haft::env::Lookup;
-use haft::ports::{Mode, PermissionMode};
+use haft::ports::{Asker, Mode as _, PermissionMode};
 use haft::{Engine, Workspace};
 use haft_policy::gate::Policy;
-use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, Prices, RunOptions, RunSink, ToolEvents};
-use haft_provider::{Conversation, Model, Usage as Tokens};
-use haft_session::agents::{Agents, Setup};
+use haft_provider::run::{Ended, Handle, Outcome, Prices, RunEvent, RunSink};
+use haft_provider::{Conversation, Usage as Tokens};
 use haft_session::loaded_settings::LoadedSettings;
-use haft_session::run::hooks::Fired;
-use haft_session::run::kept::Kept;
-use haft_session::run::planned::Planned;
+use haft_session::run::prepared::{BackgroundAgents, FrontEnd, PreparedRun, RunPlan};
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
-use super::play::{Play, ended_by_hook, exit, notifying, pool, runtime};
+use super::play::{Play, ended_by_hook, exit, runtime};
 use crate::args::Common;
 use crate::interrupt::{self, Interrupts};
-use crate::session::{self, Session};
 use crate::{Exit, Usage, settings, tools};
 
 /// The file of the history, in the state folder.
@@ -58,94 +54,58 @@ pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
 impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, model, others, kinds, options, prompt, mut kept, .. } = self;
-        let Session {
-            engine, policy, given, hooks, tasks, crons, workspace, confined, links, notices, ..
-        } = session;
-        let planned = Planned::begin(crons, notices.clone());
-        let sink: Arc<dyn RunSink> = Arc::new(screen.sink());
-        let asker = notifying(Some(Arc::new(screen.asker())), &hooks, &notices);
-        let engine = engine.events(ToolEvents::new(sink.clone()));
-        let agents = Agents::new(kinds);
-        let engine = engine.ports(|ports| {
-            ports.asker = asker.clone();
-            ports.mode = Some(Arc::new(ShownMode { policy: policy.clone(), remote: screen.remote() }));
-            ports.sub_agents = Some(agents.clone());
-        });
-        agents.open(Setup {
-            engine: engine.clone(),
-            policy: policy.clone(),
-            model: model.clone(),
-            others,
-            options: options.clone(),
-            sink: sink.clone(),
-            hooks: hooks.clone(),
-            asker: asker.clone(),
-            cwd: workspace.cwd().to_owned(),
-            keeping: kept.keeping(),
-            notices: notices.clone(),
-        });
-        kept.places(&engine);
-        screen.show_views_of(&engine);
-        // What can't be removed is tried again next time.
-        let _ = engine.clean_results(session::RESULTS_KEPT);
+        let Play { session, model, others, kinds, options, prompt, kept, .. } = self;
+        let (given, workspace, confined) =
+            (session.given.clone(), session.workspace.clone(), session.confined);
+        let prices = options.prices;
+        // In a conversation the user has the word while agents work.
+        let background = match prompt {
+            Some(_) => BackgroundAgents::Awaited,
+            None => BackgroundAgents::Reported,
+        };
         let runtime = runtime()?;
-        let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired = Fired::new(hooks.clone(), pool, notices.clone()).ending_grants_of(&policy);
-        // In a conversation the user has the word meanwhile.
-        let fired = Arc::new(match prompt {
-            Some(_) => fired.waiting_for(&tasks),
-            None => fired.telling_of(&tasks),
+        let front_end = Arc::new(ScreenFrontEnd {
+            sink: Arc::new(screen.sink()),
+            asker: Arc::new(screen.asker()),
+            remote: screen.remote(),
         });
+        let plan = RunPlan { model, others, kinds, options, kept, background };
+        let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
+        screen.show_views_of(&run.engine);
         let desk = Desk {
             remote: screen.remote(),
-            engine,
-            policy: policy.clone(),
+            engine: run.engine.clone(),
+            policy: run.policy.clone(),
             given,
             confined,
             workspace,
-            prices: options.prices,
-            began_in: policy.current(),
+            prices,
+            began_in: run.policy.current(),
         };
         desk.show_mode();
-        desk.remote.footer(model.name());
+        desk.remote.footer(run.model.name());
         let played = runtime.block_on(async {
-            let first = fired.start(model.name()).await?;
-            let mut conversation = kept.conversation(&*model, first.as_deref());
-            let mut talk = Talk {
-                desk: &desk,
-                model,
-                options,
-                sink,
-                fired: &fired,
-                interrupts,
-                agents: &agents,
-                planned: &planned,
-                kept,
-            };
+            let mut conversation = run.start().await?;
+            let mut talk = Talk { desk: &desk, run: &mut run, interrupts };
             let outcome = match &prompt {
                 Some(prompt) => {
-                    talk.kept.said(prompt);
-                    Some(talk.run(&mut screen, &mut conversation, Some(prompt), &Spent::default()).await.0)
+                    talk.run.kept.said(prompt);
+                    Some(talk.answer(&mut screen, &mut conversation, Some(prompt), &Spent::default()).await.0)
                 }
                 None => {
                     talk.converse(&mut screen, conversation).await;
                     None
                 }
             };
-            fired.end().await;
-            talk.kept.ended(outcome.as_ref().map_or(&Ended::Finished, |outcome| &outcome.ended));
+            run.end(outcome.as_ref().map_or(&Ended::Finished, |outcome| &outcome.ended)).await;
             Ok::<_, String>(outcome)
         });
         interrupts.tell_run(None);
-        agents.close();
         drop(desk);
         screen.close();
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
-        session::report_tasks(&tasks, &notices);
-        planned.report();
-        crate::hooks::report(&hooks, &notices);
+        run.report();
         Ok(match played {
             Ok(Some(outcome)) => exit(&outcome.ended, Ok(()), interrupts),
             Ok(None) if interrupts.any() => Exit::Interrupted,
@@ -155,42 +115,58 @@ impl Play {
     }
 }
 
-/// What runs have in common.
+/// The screen as the front end of a run.
+struct ScreenFrontEnd {
+    sink: Arc<dyn RunSink>,
+    asker: Arc<dyn Asker>,
+    remote: Remote,
+}
+
+impl FrontEnd for ScreenFrontEnd {
+    fn show(&self, event: RunEvent) {
+        self.sink.send(event);
+    }
+
+    fn asker(&self) -> Option<Arc<dyn Asker>> {
+        Some(self.asker.clone())
+    }
+
+    fn mode_changed(&self, mode: PermissionMode) {
+        self.remote.mode(mode.to_string());
+    }
+}
+
+/// A conversation on the screen.
 struct Talk<'a> {
     desk: &'a Desk,
-    model: Arc<dyn Model>,
-    options: RunOptions,
-    sink: Arc<dyn RunSink>,
-    fired: &'a Arc<Fired>,
+    run: &'a mut PreparedRun,
     interrupts: &'a Interrupts,
-    agents: &'a Agents,
-    kept: Kept,
-    planned: &'a Planned,
 }
 
 impl Talk<'_> {
     /// Until the user leaves.
     async fn converse(&mut self, screen: &mut Screen, mut conversation: Conversation) {
         let mut spent = Spent::default();
-        if self.kept.waits() {
-            let (outcome, leaves) = self.run(screen, &mut conversation, None, &spent).await;
+        if self.run.kept.waits() {
+            let (outcome, leaves) = self.answer(screen, &mut conversation, None, &spent).await;
             spent.add(&outcome);
             if leaves {
                 return;
             }
         }
+        let planned = self.run.planned.clone();
         loop {
             let typed = tokio::select! {
                 typed = screen.next() => typed,
-                words = self.planned.next() => Some(Typed::Words(words)),
+                words = planned.next() => Some(Typed::Words(words)),
             };
             let Some(typed) = typed else { return };
             let words = match typed {
                 Typed::Words(words) => words,
                 Typed::Leave => return,
                 Typed::Command { name, .. } if name == "clear" => {
-                    conversation = Conversation::new(self.model.wire());
-                    self.kept.begins(&conversation);
+                    conversation = Conversation::new(self.run.model.wire());
+                    self.run.kept.begins(&conversation);
                     self.desk.remote.clear();
                     continue;
                 }
@@ -200,9 +176,9 @@ impl Talk<'_> {
                 }
             };
             if conversation.is_empty() {
-                self.kept.said(&words);
+                self.run.kept.said(&words);
             }
-            let (outcome, leaves) = self.run(screen, &mut conversation, Some(&words), &spent).await;
+            let (outcome, leaves) = self.answer(screen, &mut conversation, Some(&words), &spent).await;
             spent.add(&outcome);
             self.desk.show_mode();
             if leaves {
@@ -212,22 +188,14 @@ impl Talk<'_> {
     }
 
     /// One run; whether the user wants to leave after it.
-    async fn run(
+    async fn answer(
         &mut self,
         screen: &mut Screen,
         conversation: &mut Conversation,
         words: Option<&str>,
         spent: &Spent,
     ) -> (Outcome, bool) {
-        let (handle, account) = (Handle::new(), Account::new());
-        self.agents.main_runs(&handle, &account);
-        let agent = Loop::new(self.desk.engine.clone(), self.model.clone())
-            .options(self.options.clone())
-            .account(account)
-            .events(self.sink.clone())
-            .session(self.fired.clone())
-            .handle(handle.clone());
-        let agent = self.kept.keeps(agent);
+        let handle = Handle::new();
         self.interrupts.tell_run(Some(handle.clone()));
         let desk = self.desk;
         let mut leaves = false;
@@ -247,28 +215,10 @@ impl Talk<'_> {
             }
             typed => desk.other(typed, spent),
         };
-        let played = self.kept.play(&agent, &handle, conversation, words);
-        let played = self.planned.beside(&handle, &**self.fired, played);
+        let played = self.run.play(conversation, words, &handle);
         let outcome = screen.during(&handle, played, other).await;
         self.interrupts.tell_run(None);
         (outcome, leaves)
-    }
-}
-
-/// The mode of the session, for tools that change it: the screen shows it at once.
-struct ShownMode {
-    policy: Policy,
-    remote: Remote,
-}
-
-impl Mode for ShownMode {
-    fn current(&self) -> PermissionMode {
-        self.policy.current()
-    }
-
-    fn set(&self, mode: PermissionMode) {
-        self.policy.set(mode);
-        self.remote.mode(self.policy.current().to_string());
     }
 }
 

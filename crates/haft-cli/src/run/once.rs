@@ -16,7 +16,7 @@ use super::{limits, provider};
 use crate::Usage;
 use crate::args::Common;
 use crate::output;
-use crate::session::Session;
+use crate::session::SessionParts;
 
 /// What is said where there is none.
 const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
@@ -24,7 +24,7 @@ const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTH
 
 /// Gives a session agents, if the call is for one. They have to be closed at its end.
 pub(crate) fn agents(
-    session: &mut Session,
+    session: &mut SessionParts,
     tool: &str,
     script: Option<PathBuf>,
     common: &Common,

@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use haft::Engine;
-use haft::ports::{Asker, Mode as _};
-use haft_policy::hooks::Hooks;
+use haft::ports::Mode as _;
 use haft_provider::Model;
-use haft_provider::run::{Account, Ended, Handle, Loop, RunOptions, ToolEvents};
-use haft_session::NoticeSink;
+use haft_provider::run::{Ended, Handle, RunEvent, RunOptions, RunSink};
 use haft_session::agents::kinds::Kinds;
-use haft_session::agents::{Agents, Setup};
-use haft_session::run::hooks::{Fired, Notifying};
 use haft_session::run::kept::Kept;
-use haft_session::run::planned::Planned;
+use haft_session::run::prepared::{BackgroundAgents, FrontEnd, PreparedRun, RunPlan};
 use haft_session::run::provider::Others;
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
@@ -21,8 +16,7 @@ use super::args::RunForm;
 use super::show::{Facts, Show};
 use super::{live, prompt};
 use crate::interrupt::Interrupts;
-use crate::mcp::sample::ModelSampler;
-use crate::session::{self, Lent, Links, Pool, Session};
+use crate::session::SessionParts;
 use crate::{Exit, Usage, output};
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
@@ -32,7 +26,7 @@ const WORKERS_MAX: usize = 8;
 
 /// Everything that one run needs.
 pub(super) struct Play {
-    pub(super) session: Session,
+    pub(super) session: SessionParts,
     pub(super) model: Arc<dyn Model>,
     pub(super) provider: &'static str,
     /// Other models, for agents that ask another one.
@@ -59,80 +53,44 @@ impl Play {
             None if !self.kept.waits() => Some(prompt::read(None)?),
             prompt => prompt,
         };
-        let Play { session, model, provider, others, kinds, options, form, mut kept, .. } = self;
-        let Session { engine, policy, hooks, tasks, crons, workspace, id, links, notices, .. } = session;
-        let planned = Arc::new(Planned::begin(crons, notices.clone()));
-        let agents = Agents::new(kinds);
+        let Play { session, model, provider, others, kinds, options, form, kept, .. } = self;
         let handle = Handle::new();
-        let show = Show::pick(form, workspace.cwd(), &handle);
-        let asker = notifying(links.asker.clone(), &hooks, &notices);
-        let engine = engine.events(ToolEvents::new(show.sink()));
-        let engine = engine.ports(|ports| {
-            ports.asker = asker.clone().or(ports.asker.take());
-            ports.sub_agents = Some(agents.clone());
-        });
-        agents.open(Setup {
-            engine: engine.clone(),
-            policy: policy.clone(),
-            model: model.clone(),
-            others,
-            options: options.clone(),
-            sink: show.sink(),
-            hooks: hooks.clone(),
-            asker: asker.clone(),
-            cwd: workspace.cwd().to_owned(),
-            keeping: kept.keeping(),
-            notices: notices.clone(),
-        });
-        kept.places(&engine);
-        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
-        let _ = engine.clean_results(session::RESULTS_KEPT);
-        show.begin(&Facts {
-            session: &id,
-            cwd: workspace.cwd(),
+        let show = Show::pick(form, session.workspace.cwd(), &handle);
+        let facts = Facts {
+            session: &session.id.clone(),
+            cwd: &session.workspace.cwd().to_owned(),
             provider,
-            model: model.name(),
-            mode: policy.current().to_string(),
-            tools: engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect(),
-        });
+            model: &model.name().to_owned(),
+            mode: session.policy.current().to_string(),
+            tools: Vec::new(),
+        };
         let runtime = runtime()?;
-        let pool = pool(&runtime, &links, &engine, &model, asker)?;
-        let fired =
-            Fired::new(hooks.clone(), pool, notices.clone()).waiting_for(&tasks).ending_grants_of(&policy);
-        let (fired, due) = (Arc::new(fired), planned.clone());
-        let (sink, told, working) = (show.sink(), interrupts.clone(), agents.clone());
-        let outcome = on_worker(&runtime, async move {
-            let first = match fired.start(model.name()).await {
-                Ok(first) => first,
-                Err(reason) => return Err(reason),
+        let background = BackgroundAgents::Awaited;
+        let plan = RunPlan { model, others, kinds, options, kept, background };
+        let front_end = Arc::new(PlainFrontEnd(show.sink()));
+        let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
+        let tools = run.engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect();
+        show.begin(&Facts { tools, ..facts });
+        let interrupted = interrupts.clone();
+        let (run, outcome) = on_worker(&runtime, async move {
+            let outcome = match run.start().await {
+                Err(reason) => Err(reason),
+                Ok(mut conversation) => {
+                    if let Some(prompt) = &prompt {
+                        run.kept.said(prompt);
+                    }
+                    interrupted.tell_run(Some(handle.clone()));
+                    let outcome = run.play(&mut conversation, prompt.as_deref(), &handle).await;
+                    run.end(&outcome.ended).await;
+                    Ok(outcome)
+                }
             };
-            let mut conversation = kept.conversation(&*model, first.as_deref());
-            if let Some(prompt) = &prompt {
-                kept.said(prompt);
-            }
-            let account = Account::new();
-            working.main_runs(&handle, &account);
-            let agent = Loop::new(engine, model)
-                .options(options)
-                .events(sink)
-                .session(fired.clone())
-                .account(account)
-                .handle(handle.clone());
-            let agent = kept.keeps(agent);
-            told.tell_run(Some(handle.clone()));
-            let played = kept.play(&agent, &handle, &mut conversation, prompt.as_deref());
-            let outcome = due.beside(&handle, &*fired, played).await;
-            fired.end().await;
-            kept.ended(&outcome.ended);
-            Ok(outcome)
+            (run, outcome)
         });
         interrupts.tell_run(None);
-        agents.close();
         // A thread that a tool keeps busy is not waited for.
         runtime.shutdown_background();
-        session::report_tasks(&tasks, &notices);
-        planned.report();
-        crate::hooks::report(&hooks, &notices);
+        run.report();
         match outcome {
             Ok(outcome) => {
                 let ended = outcome.ended.clone();
@@ -141,6 +99,15 @@ impl Play {
             }
             Err(reason) => Ok(ended_by_hook(&reason)),
         }
+    }
+}
+
+/// Lines or JSON on standard output; the terminal of the session answers questions.
+struct PlainFrontEnd(Arc<dyn RunSink>);
+
+impl FrontEnd for PlainFrontEnd {
+    fn show(&self, event: RunEvent) {
+        self.0.send(event);
     }
 }
 
@@ -155,38 +122,6 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Usage> {
 fn on_worker<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
     let ended = runtime.block_on(runtime.spawn(work));
     ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-}
-
-/// The user, of whom hooks are told that they are asked.
-pub(super) fn notifying(
-    asker: Option<Arc<dyn Asker>>,
-    hooks: &Hooks,
-    notices: &NoticeSink,
-) -> Option<Arc<dyn Asker>> {
-    let notify = |asker| Notifying { asker, hooks: hooks.clone(), notices: notices.clone() };
-    asker.map(|asker| Arc::new(notify(asker)) as _)
-}
-
-/// The servers of a run, which begin to connect; nobody waits for them.
-pub(super) fn pool(
-    runtime: &Runtime,
-    links: &Links,
-    engine: &Engine,
-    model: &Arc<dyn Model>,
-    asker: Option<Arc<dyn Asker>>,
-) -> Result<Option<Arc<Pool>>, Usage> {
-    links.warn();
-    if links.is_fixed() {
-        return Ok(None);
-    }
-    let _entered = runtime.enter();
-    let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
-    let lent = Lent { asker: asker.clone(), sampler: Some(sampler), ..Lent::default() };
-    let pool = links.open(engine, lent)?;
-    if let Some(asker) = &asker {
-        pool.ask_for_approvals(&links.planned, asker);
-    }
-    Ok(Some(Arc::new(pool)))
 }
 
 pub(super) fn ended_by_hook(reason: &str) -> Exit {

@@ -46,9 +46,10 @@ impl Session {
             .result_limit(Chars(600));
         let registry =
             Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let engine = assemble(|_| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
-            .unwrap()
-            .engine;
+        let engine =
+            assemble(|_| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
+                .unwrap()
+                .engine;
         Session { dir, engine }
     }
 

@@ -15,7 +15,7 @@ use haft_tools::worktrees::Worktree;
 use serde_json::json;
 
 use super::Keeping;
-use crate::assembly::Session;
+use crate::assembly::SessionParts;
 use crate::{SessionOptions, SessionPurpose};
 
 /// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
@@ -67,7 +67,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     let removing =
         tool(NAME, "Removes a worktree.", work).effects(|_| Effects::writes_state("git:worktrees"));
     let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
-    let session = Session::open(common, SessionPurpose::Once).map_err(|error| error.to_string())?;
+    let session = SessionParts::open(common, SessionPurpose::Once).map_err(|error| error.to_string())?;
     let allowed = Permissions::new().allow(NAME).map_err(|error| error.to_string())?;
     let engine = session.engine.permissions(allowed);
     engine.refresh_with(registry);

@@ -1,0 +1,244 @@
+//! A run of the agent loop, assembled once for every front end.
+
+use std::sync::Arc;
+
+use haft::ports::{Asker, Mode, PermissionMode};
+use haft::{Engine, TaskTable};
+use haft_policy::gate::Policy;
+use haft_policy::hooks::Hooks;
+use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, RunEvent, RunOptions, RunSink, ToolEvents};
+use haft_provider::{Conversation, Model};
+use tokio::runtime::Handle as RuntimeHandle;
+
+use super::hooks::{Fired, Notifying};
+use super::kept::Kept;
+use super::planned::Planned;
+use super::provider::Others;
+use crate::agents::kinds::Kinds;
+use crate::agents::{Agents, Setup};
+use crate::assembly::{Lent, Links, Pool, ProcessGuard, RESULTS_KEPT, SessionParts, report_tasks};
+use crate::mcp::sample::ModelSampler;
+use crate::{NoticeSink, SessionError};
+
+/// Shows a run and answers its questions: a terminal, a web page, a test.
+pub trait FrontEnd: Send + Sync + 'static {
+    /// Receives one event. Called from the run itself, so it must not block.
+    fn show(&self, event: RunEvent);
+
+    /// Answers questions. By default the session's own asker does; without one, calls that would ask are denied.
+    fn asker(&self) -> Option<Arc<dyn Asker>> {
+        None
+    }
+
+    /// The permission mode changed.
+    fn mode_changed(&self, mode: PermissionMode) {
+        let _ = mode;
+    }
+}
+
+/// What a run is made of, beside the session and the front end.
+pub struct RunPlan {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// Other models, for agents that use another one.
+    pub others: Others,
+    /// The kinds of sub-agents.
+    pub kinds: Kinds,
+    /// Limits and system prompt.
+    pub options: RunOptions,
+    /// The journal, and the conversation to continue.
+    pub kept: Kept,
+    /// What happens at the end of an answer while agents work in the background.
+    pub background: BackgroundAgents,
+}
+
+/// What happens at the end of an answer while agents work in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackgroundAgents {
+    /// The run waits for them.
+    Awaited,
+    /// The run ends; the model is told when it is asked next.
+    Reported,
+}
+
+/// A run that can begin: engine, hooks, servers, sub-agents and journal around one model.
+pub struct PreparedRun {
+    /// The engine, with the events and questions of this run.
+    pub engine: Engine,
+    /// Rules and permission mode.
+    pub policy: Policy,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// Prompts that are due at a time.
+    pub planned: Arc<Planned>,
+    /// The journal, and the conversation to continue.
+    pub kept: Kept,
+    options: RunOptions,
+    sink: Arc<dyn RunSink>,
+    agents: Arc<Agents>,
+    fired: Arc<Fired>,
+    hooks: Hooks,
+    tasks: Arc<TaskTable>,
+    notices: NoticeSink,
+    _processes: ProcessGuard,
+}
+
+impl PreparedRun {
+    /// Assembles a run. MCP servers begin to connect; nothing waits for them.
+    ///
+    /// # Errors
+    /// MCP servers that can't be started.
+    pub fn new(
+        session: SessionParts,
+        plan: RunPlan,
+        front_end: Arc<dyn FrontEnd>,
+        runtime: &RuntimeHandle,
+    ) -> Result<PreparedRun, SessionError> {
+        let SessionParts {
+            engine,
+            policy,
+            hooks,
+            tasks,
+            crons,
+            workspace,
+            links,
+            notices,
+            process_guard,
+            ..
+        } = session;
+        let RunPlan { model, others, kinds, options, mut kept, background } = plan;
+        let planned = Arc::new(Planned::begin(crons, notices.clone()));
+        let agents = Agents::new(kinds);
+        let shown = front_end.clone();
+        let sink: Arc<dyn RunSink> = Arc::new(move |event| shown.show(event));
+        let asker = front_end.asker().or_else(|| links.asker.clone());
+        let asker = asker.map(|asker| {
+            Arc::new(Notifying { asker, hooks: hooks.clone(), notices: notices.clone() }) as Arc<dyn Asker>
+        });
+        let engine = engine.events(ToolEvents::new(sink.clone())).ports(|ports| {
+            ports.asker = asker.clone().or(ports.asker.take());
+            ports.mode = Some(Arc::new(ReportedMode { policy: policy.clone(), front_end }));
+            ports.sub_agents = Some(agents.clone());
+        });
+        agents.open(Setup {
+            engine: engine.clone(),
+            policy: policy.clone(),
+            model: model.clone(),
+            others,
+            options: options.clone(),
+            sink: sink.clone(),
+            hooks: hooks.clone(),
+            asker: asker.clone(),
+            cwd: workspace.cwd().to_owned(),
+            keeping: kept.keeping(),
+            notices: notices.clone(),
+        });
+        kept.places(&engine);
+        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+        let _ = engine.clean_results(RESULTS_KEPT);
+        let pool = open_servers(runtime, &links, &engine, &model, asker)?;
+        let fired = Fired::new(hooks.clone(), pool, notices.clone()).ending_grants_of(&policy);
+        let fired = Arc::new(match background {
+            BackgroundAgents::Awaited => fired.waiting_for(&tasks),
+            BackgroundAgents::Reported => fired.telling_of(&tasks),
+        });
+        Ok(PreparedRun {
+            engine,
+            policy,
+            model,
+            planned,
+            kept,
+            options,
+            sink,
+            agents,
+            fired,
+            hooks,
+            tasks,
+            notices,
+            _processes: process_guard,
+        })
+    }
+
+    /// Fires the hooks of a session's start. Returns the conversation to begin with.
+    ///
+    /// # Errors
+    /// The reason of a hook that ends the session here.
+    pub async fn start(&self) -> Result<Conversation, String> {
+        let first = self.fired.start(self.model.name()).await?;
+        Ok(self.kept.conversation(&*self.model, first.as_deref()))
+    }
+
+    /// Says something to the model and runs until it has an answer. Without a prompt the model continues what was cut off.
+    pub async fn play(
+        &mut self,
+        conversation: &mut Conversation,
+        prompt: Option<&str>,
+        handle: &Handle,
+    ) -> Outcome {
+        let account = Account::new();
+        self.agents.main_runs(handle, &account);
+        let agent = Loop::new(self.engine.clone(), self.model.clone())
+            .options(self.options.clone())
+            .account(account)
+            .events(self.sink.clone())
+            .session(self.fired.clone())
+            .handle(handle.clone());
+        let agent = self.kept.keeps(agent);
+        let played = self.kept.play(&agent, handle, conversation, prompt);
+        self.planned.beside(handle, &*self.fired, played).await
+    }
+
+    /// Fires the hooks of a session's end, ends the servers and closes the journal.
+    pub async fn end(&self, why: &Ended) {
+        self.fired.end().await;
+        self.kept.ended(why);
+        self.agents.close();
+    }
+
+    /// Reports what ended with the session: background tasks, planned prompts, messages of hooks.
+    pub fn report(&self) {
+        self.agents.close();
+        report_tasks(&self.tasks, &self.notices);
+        self.planned.report();
+        crate::hooks::report(&self.hooks, &self.notices);
+    }
+}
+
+/// Starts the MCP servers of a run, if it has any.
+fn open_servers(
+    runtime: &RuntimeHandle,
+    links: &Links,
+    engine: &Engine,
+    model: &Arc<dyn Model>,
+    asker: Option<Arc<dyn Asker>>,
+) -> Result<Option<Arc<Pool>>, SessionError> {
+    links.warn();
+    if links.is_fixed() {
+        return Ok(None);
+    }
+    let _entered = runtime.enter();
+    let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
+    let lent = Lent { asker: asker.clone(), sampler: Some(sampler), ..Lent::default() };
+    let pool = links.open(engine, lent)?;
+    if let Some(asker) = &asker {
+        pool.ask_for_approvals(&links.planned, asker);
+    }
+    Ok(Some(Arc::new(pool)))
+}
+
+/// The permission mode, for tools that change it: the front end is told.
+struct ReportedMode {
+    policy: Policy,
+    front_end: Arc<dyn FrontEnd>,
+}
+
+impl Mode for ReportedMode {
+    fn current(&self) -> PermissionMode {
+        self.policy.current()
+    }
+
+    fn set(&self, mode: PermissionMode) {
+        self.policy.set(mode);
+        self.front_end.mode_changed(self.policy.current());
+    }
+}
