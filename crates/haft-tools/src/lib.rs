@@ -39,6 +39,8 @@ pub mod shelf;
 mod shell;
 #[cfg(feature = "skills")]
 pub mod skill;
+#[cfg(feature = "files")]
+pub mod sleep;
 #[cfg(feature = "tasks")]
 pub mod tasks;
 #[cfg(feature = "web")]
@@ -65,6 +67,8 @@ pub use shelf::Shelf;
 pub use shell::*;
 #[cfg(feature = "skills")]
 pub use skill::Skill;
+#[cfg(feature = "files")]
+pub use sleep::Sleep;
 #[cfg(feature = "tasks")]
 pub use tasks::{TaskCreate, TaskGet, TaskList, TaskLists, TaskUpdate, TodoWrite};
 #[cfg(feature = "web")]

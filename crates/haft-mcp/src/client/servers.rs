@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::catalogue;
 use super::server::Server;
+use super::tools;
 use crate::config::ServerConfig;
 use crate::host::Host;
 use crate::limits::CLOSE_GRACE;
@@ -133,7 +134,7 @@ impl Servers {
     /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`, `GetMcpPrompt`; and, as
     /// long as one is being connected, `WaitForMcpServers`. They belong among the built-in ones of a session that has servers.
     pub fn tools(&self) -> Vec<AnyTool> {
-        catalogue::tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
+        tools::build_tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
     }
 
     /// The same as a port, for hosts with tools of their own for it.

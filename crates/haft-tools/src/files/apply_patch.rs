@@ -21,10 +21,10 @@ use serde::Deserialize;
 use crate::blocking::off_thread;
 use crate::changes::{self, Again, Step};
 use crate::charset;
-use crate::diff::Diff;
 use crate::near;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 use parse::{Line, Section};
 
 /// Characters that the model sees of a result.
@@ -408,7 +408,7 @@ fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
         let origin = from.and_then(|from| files.iter().find(|(other, _)| other == from));
         let was = origin.and_then(|(_, origin)| origin.was.as_ref()).or(file.was.as_ref());
         let empty = Bytes::new();
-        let diff = Diff::of(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
+        let diff = LineDiff::between(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
         let counts = diff.counts();
         lines.push(match (from, &file.was, &file.now) {
             (Some(from), ..) => format!("moved `{}` to `{shown}` ({counts})", paths::shown(from, cwd)),

@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::diff::Diff;
 use crate::edit::{Job, Replacement};
 use crate::paths::{self, count};
 use crate::seen::Seen;
+use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 4_000;
@@ -114,7 +114,7 @@ impl Tool for MultiEdit {
                 };
                 let parts = edits.iter().map(|edit| -> Part {
                     let (old, new) = (text(edit, "old_string"), text(edit, "new_string"));
-                    Diff::of(old.as_bytes(), new.as_bytes()).into_part(path)
+                    LineDiff::between(old.as_bytes(), new.as_bytes()).into_part(path)
                 });
                 let view = view.summary(count(edits.len(), "edit", "edits"));
                 parts.take(haft::limits::VIEW_PARTS_MAX).fold(view, View::with)

@@ -15,12 +15,12 @@ use serde::Deserialize;
 
 use crate::blocking::off_thread;
 use crate::changes::Again;
-use crate::diff::Diff;
 use crate::near;
 use crate::notebook::{CellType, Notebook};
 use crate::paths;
 use crate::read::BYTE_ORDER_MARK;
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 4_000;
@@ -188,7 +188,7 @@ struct Plan {
     new: Bytes,
     done: String,
     /// The change of the cell's source.
-    diff: Diff,
+    diff: LineDiff,
 }
 
 fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, ToolError> {
@@ -217,10 +217,10 @@ fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, Tool
             let (new, id) = notebook.inserted(place, source, kind.unwrap_or(CellType::Code));
             let id = id.unwrap_or_else(|| format!("cell-{place}"));
             let after = at.map_or("at the beginning".to_owned(), |at| format!("after {}", name(at)));
-            (new, format!("cell {id} inserted {after}"), Diff::of(b"", source.as_bytes()))
+            (new, format!("cell {id} inserted {after}"), LineDiff::between(b"", source.as_bytes()))
         }
         (EditMode::Replace, Some(at)) => {
-            let diff = Diff::of(was.as_bytes(), source.as_bytes());
+            let diff = LineDiff::between(was.as_bytes(), source.as_bytes());
             let changes_type = kind.is_some_and(|kind| kind != notebook.cells[at].kind());
             if was == *source && !changes_type {
                 let words =
@@ -230,9 +230,11 @@ fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, Tool
             let done = format!("cell {} replaced ({})", name(at), diff.counts());
             (notebook.replaced(at, source, kind), done, diff)
         }
-        (EditMode::Delete, Some(at)) => {
-            (notebook.without(at), format!("cell {} deleted", name(at)), Diff::of(was.as_bytes(), b""))
-        }
+        (EditMode::Delete, Some(at)) => (
+            notebook.without(at),
+            format!("cell {} deleted", name(at)),
+            LineDiff::between(was.as_bytes(), b""),
+        ),
         (_, None) => return Err(fails("no cell was named".to_owned())),
     };
     Ok(Plan { new: [mark, new.as_bytes()].concat().into(), done, diff })

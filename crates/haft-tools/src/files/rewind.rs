@@ -17,9 +17,9 @@ use serde::Deserialize;
 use crate::blocking::off_thread;
 use crate::changes::{self, Step};
 use crate::checkpoints::{Change, Restore};
-use crate::diff::Diff;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 30_000;
@@ -345,7 +345,7 @@ fn said(files: &[File], done: &str, to: u64, cwd: &Path, shows_lines: bool) -> (
     for file in files {
         let shown = paths::shown(&file.restore.path, cwd);
         let (now, to) = (file.now.as_deref(), file.restore.to.as_deref());
-        let diff = Diff::of(now.unwrap_or_default(), to.unwrap_or_default());
+        let diff = LineDiff::between(now.unwrap_or_default(), to.unwrap_or_default());
         let what = match (now, to) {
             (now, to) if now == to => "is that already".to_owned(),
             (_, None) => "removed, as it was not there".to_owned(),

@@ -9,7 +9,7 @@ use haft::{Chars, Class, Context, Effects, Exposure, Interrupt, Timeout, Tool, T
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::server::{Server, Status};
+use crate::client::server::{Server, Status};
 use crate::limits::{CONNECT_TIMEOUT, WAIT_MAX};
 
 /// Waits until MCP servers that are still being connected are there. Their tools are yours from your next message on.
@@ -64,7 +64,7 @@ impl Tool for Wait {
 }
 
 /// Whether nobody knows yet if it can be used.
-pub(super) fn is_new(server: &Server) -> bool {
+pub(crate) fn is_new(server: &Server) -> bool {
     matches!(server.status(), Status::Connecting) && server.failure().is_none()
 }
 
