@@ -427,6 +427,3 @@ fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
     }
     (lines, view.summary(format!("+{added} −{removed}")))
 }
-
-#[cfg(test)]
-mod tests;

@@ -377,6 +377,3 @@ fn lines(text: &[u8], at: &[usize]) -> String {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{word} {}{more}", numbers.join(", "))
 }
-
-#[cfg(test)]
-mod tests;

@@ -240,6 +240,3 @@ fn beginning(text: &str) -> Part {
     }
     Part::Code { language: None, text: shown }
 }
-
-#[cfg(test)]
-mod tests;

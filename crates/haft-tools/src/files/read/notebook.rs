@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
     use crate::notebook::tests::SAMPLE;
-    use crate::tests::room::Room;
+    use crate::room::Room;
 
     #[test]
     fn cells_come_with_what_they_printed() {

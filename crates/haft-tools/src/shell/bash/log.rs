@@ -431,3 +431,6 @@ pub(crate) fn floor(text: &str, at: usize) -> usize {
 pub(crate) fn ceil(text: &str, at: usize) -> usize {
     (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use haft::effects::table::Facts;
 use haft::view::{Change, Part};
-use haft::{Engine, ErrorKind, Permissions, Registry, Workspace};
+use haft::{Class, Engine, ErrorKind, Permissions, Registry, Stage, Tool as _, Workspace};
 use serde_json::{Value, json};
 
-use super::*;
-use crate::tests::room::{Room, run};
+use crate::room::{Room, run};
+use haft_tools::edit::*;
 
 fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({"file_path": path, "old_string": old, "new_string": new})
@@ -338,7 +338,7 @@ fn sessions_remember_for_themselves_and_agents_of_one_session_together() {
     let room = Room::with(&[("f", "one\n")]);
     read(&room, "f");
     room.put("f", "other\n");
-    let other = Engine::new(Registry::new().with(crate::core()).unwrap())
+    let other = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(room.path("")).unwrap())
         .permissions(Permissions::new().allow("Edit").unwrap());
     let miss = edit("f", "one", "x");

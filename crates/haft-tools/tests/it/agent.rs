@@ -5,15 +5,15 @@ use std::sync::Arc;
 use haft::ports::Isolation;
 use haft::testing::ScriptedSubAgents;
 use haft::{Engine, Registry, TaskTable, ToolCall, ToolError, ToolResult};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use haft_tools::agent::*;
 
 fn engine(agents: &ScriptedSubAgents) -> Engine {
     let tools = [AgentKind { name: "reviewer".into(), description: "reviews".into() }];
     let tool = Agent::new(built_in_kinds().into_iter().chain(tools));
     let registry = Registry::new().with(haft::AnyTool::typed(tool).unwrap()).unwrap();
-    let registry = registry.with(haft::AnyTool::typed(crate::SendMessage).unwrap()).unwrap();
+    let registry = registry.with(haft::AnyTool::typed(haft_tools::SendMessage).unwrap()).unwrap();
     Engine::new(registry).ports(|ports| {
         ports.sub_agents = Some(Arc::new(agents.clone()));
         ports.tasks = Some(Arc::new(TaskTable::new()));

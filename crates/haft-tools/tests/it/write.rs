@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use haft::effects::table::Facts;
-use haft::{Engine, ErrorKind, Permissions, Registry, Workspace};
+use haft::view::Part;
+use haft::{Engine, ErrorKind, Permissions, Registry, Stage, Tool as _, Workspace};
 use serde_json::{Value, json};
 
-use super::*;
-use crate::tests::room::{Room, make_pipe, run};
+use crate::room::{Room, make_pipe, run};
+use haft_tools::write::*;
 
 fn write(path: &str, content: &str) -> Value {
     json!({"file_path": path, "content": content})
@@ -92,7 +93,7 @@ fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
     fs::hard_link(room.path("keep/settings"), room.path("alias")).unwrap();
     let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
     let workspace = Workspace::new(room.path("")).unwrap().with_protected(room.path("keep"));
-    let engine = Engine::new(Registry::new().with(crate::core()).unwrap())
+    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(workspace)
         .permissions(permissions);
     let refused = run(&engine, "Write", write("keep/settings", "mine"));

@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haft::ErrorKind;
 use haft::effects::table::Facts;
+use haft::{Class, ErrorKind, Tool as _};
 use serde_json::json;
 
-use super::*;
-use crate::tests::room::{Room, make_pipe};
+use crate::room::{Room, make_pipe};
+use haft_tools::glob::*;
 
 /// A small project. All files have the same age, so they stand by path.
 fn project() -> Room {

@@ -28,14 +28,14 @@ impl Room {
 
     /// A session that remembers what it has read.
     pub(crate) fn remembering() -> Room {
-        Room::of(tempfile::tempdir().unwrap(), crate::BuiltIns::new().reads_first(true))
+        Room::of(tempfile::tempdir().unwrap(), haft_tools::BuiltIns::new().reads_first(true))
     }
 
     fn at(temp: TempDir) -> Room {
-        Room::of(temp, crate::BuiltIns::new())
+        Room::of(temp, haft_tools::BuiltIns::new())
     }
 
-    fn of(temp: TempDir, tools: crate::BuiltIns) -> Room {
+    fn of(temp: TempDir, tools: haft_tools::BuiltIns) -> Room {
         let names = ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"];
         let permissions =
             names.into_iter().fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());

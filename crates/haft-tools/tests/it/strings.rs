@@ -6,7 +6,7 @@ use std::path::Path;
 use haft::ErrorKind;
 use serde_json::{Value, json};
 
-use super::room::Room;
+use crate::room::Room;
 
 /// The strings, if the data is there.
 fn naughty() -> Vec<String> {
@@ -64,7 +64,7 @@ fn check(strings: &[String], is_tried: impl Fn(usize, usize) -> bool) -> usize {
     let room = Room::in_memory();
     room.put("f", "x\n");
     #[cfg(feature = "notebooks")]
-    room.put("n.ipynb", crate::notebook::tests::SAMPLE);
+    room.put("n.ipynb", crate::SAMPLE_NOTEBOOK);
     let mut fields = Vec::new();
     for (tool, input, pointers) in calls() {
         if tool != "NotebookEdit" || cfg!(feature = "notebooks") {

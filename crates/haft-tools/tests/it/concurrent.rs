@@ -32,7 +32,7 @@ fn check(rule: ConflictRule, edits: usize) {
     std::fs::write(&file, lines.join("\n")).unwrap();
     let permissions = Permissions::new().allow("Edit").unwrap().allow("MultiEdit").unwrap();
     let permissions = permissions.allow("ApplyPatch").unwrap().allow("Rewind").unwrap();
-    let engine = Engine::new(Registry::new().with(crate::core()).unwrap())
+    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(temp.path()).unwrap())
         .permissions(permissions)
         .schedule(rule);

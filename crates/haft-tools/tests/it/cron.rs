@@ -12,8 +12,8 @@ use jiff::civil::DateTime;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
-use crate::{CronCreate, CronDelete, CronList};
+use haft_tools::cron::*;
+use haft_tools::{CronCreate, CronDelete, CronList};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use haft::ports::Processes;
 use haft::{
-    Engine, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, TaskTable, ToolCall, ToolResult,
-    Workspace,
+    Engine, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, TaskTable, Tool as _, ToolCall,
+    ToolResult, Workspace,
 };
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
-use crate::Bash;
+use haft_tools::Bash;
 
 /// A folder with a session in it that may run everything.
 struct Scene {
@@ -37,15 +37,16 @@ impl Scene {
         fs::create_dir_all(dir.path().join("work/sub/deep")).unwrap();
         let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
         let tasks = Arc::new(TaskTable::new());
-        let engine =
-            Engine::new(Registry::new().with(crate::BuiltIns::new().bash(bash.clone()).tools()).unwrap())
-                .workspace(Workspace::new(dir.path().join("work")).unwrap())
-                .permissions(permissions)
-                .results_in(OffloadStore::at(dir.path().join("results")))
-                .ports(|ports| {
-                    ports.processes = Some(processes.clone());
-                    ports.tasks = Some(tasks.clone());
-                });
+        let engine = Engine::new(
+            Registry::new().with(haft_tools::BuiltIns::new().bash(bash.clone()).tools()).unwrap(),
+        )
+        .workspace(Workspace::new(dir.path().join("work")).unwrap())
+        .permissions(permissions)
+        .results_in(OffloadStore::at(dir.path().join("results")))
+        .ports(|ports| {
+            ports.processes = Some(processes.clone());
+            ports.tasks = Some(tasks.clone());
+        });
         Scene { dir, engine, tasks }
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use haft::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::tests::room::{Room, make_pipe};
+use crate::room::{Room, make_pipe};
 
 fn project() -> Room {
     Room::with(&[
@@ -319,8 +319,9 @@ fn a_session_in_a_part_of_a_repository_uses_the_rules_that_it_can_see() {
         ("part/a.log", "hit"),
     ]);
     let workspace = haft::Workspace::new(outer.path("part")).unwrap();
-    let engine = haft::Engine::new(haft::Registry::new().with(crate::core()).unwrap()).workspace(workspace);
-    let result = crate::tests::room::run(&engine, "Grep", json!({"pattern": "hit"}));
+    let engine =
+        haft::Engine::new(haft::Registry::new().with(haft_tools::core()).unwrap()).workspace(workspace);
+    let result = crate::room::run(&engine, "Grep", json!({"pattern": "hit"}));
     assert_eq!(result.outcome().unwrap().to_text(), "a.txt");
 }
 

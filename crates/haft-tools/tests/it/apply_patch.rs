@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use haft::ErrorKind;
+use haft::{Effects, ErrorKind, Stage, Tool as _};
 use serde_json::{Value, json};
 
-use super::*;
-use crate::tests::room::Room;
+use crate::room::Room;
+use haft_tools::apply_patch::*;
 
 fn patch(sections: &str) -> Value {
     json!({"input": format!("*** Begin Patch\n{sections}\n*** End Patch")})
