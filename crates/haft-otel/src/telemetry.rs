@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::event::{Event, What};
 use haft::ports::{CallPlace, TraceContext, Tracer};
+use haft::sync::lock;
 use haft::{Content, ToolResult};
 use haft_mcp::{Asked, Carrier, Observer};
 use serde_json::{Value, json};
@@ -55,10 +56,6 @@ struct Open {
     begun: u64,
     input: Option<Arc<Value>>,
     notes: Vec<(&'static str, Value)>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Telemetry {

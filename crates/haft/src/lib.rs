@@ -56,6 +56,7 @@ pub mod results;
 pub mod schema;
 pub mod search;
 pub mod spelling;
+pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod view;

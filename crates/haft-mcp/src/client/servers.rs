@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use haft::limits::NAME_CHARS_MAX;
+use haft::sync::lock;
 use haft::{AnyTool, Registry, RegistryError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -145,8 +146,7 @@ impl Servers {
     /// Ends all connections politely, and waits for that for a bounded time.
     pub async fn close(&self) {
         self.servers.values().for_each(Server::stop);
-        let tasks =
-            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
         let all = async {
             for task in tasks {
                 let _ = task.await;

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::sync::lock;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -142,7 +143,7 @@ impl Player {
         let Some(times) = error.times else { return true };
         let mut hasher = DefaultHasher::new();
         (turn, body).hash(&mut hasher);
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         if given.len() >= SCRIPT_ERRORS_MAX {
             given.clear();
         }

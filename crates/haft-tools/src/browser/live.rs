@@ -1,10 +1,11 @@
 //! A browser that runs, and what calls do with it: commands, waiting until a page has settled, and what is told afterwards.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft::ToolError;
 use haft::ports::Refusal;
+use haft::sync::lock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -102,7 +103,7 @@ impl Live {
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 
     #[cfg(test)]

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use haft::sync::lock;
+
 use super::OutputMode;
 use super::query::Query;
 use crate::paths::{self, PathKey, count};
@@ -93,7 +95,7 @@ impl Collector {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// How many entries and bytes of one file are of use at most.

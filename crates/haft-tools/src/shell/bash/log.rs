@@ -9,12 +9,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::BoxFuture;
 use haft::limits::SPILL_BYTES_MAX;
 use haft::ports::{LogSize, TaskLog};
 use haft::results::{Keeping, Kept, OffloadStore};
+use haft::sync::lock;
 use tokio::sync::Notify;
 
 use super::clean::{Cleaner, LeftOut};
@@ -105,7 +106,7 @@ impl Log {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Takes what was printed.
