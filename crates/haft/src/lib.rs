@@ -43,6 +43,7 @@
 compile_error!("haft answers a tool's panic with a result and needs `panic = \"unwind\"`");
 
 pub mod canonical;
+pub mod circuit_breaker;
 pub mod dispatch;
 pub mod effects;
 pub mod env;
