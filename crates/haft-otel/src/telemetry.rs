@@ -11,6 +11,7 @@ use std::time::Duration;
 use haft::event::{Event, What};
 use haft::ports::{CallPlace, TraceContext, Tracer};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::{Content, ToolResult};
 use haft_mcp::{Asked, Carrier, Observer};
 use serde_json::{Value, json};
@@ -175,7 +176,7 @@ impl Telemetry {
     }
 
     fn bounded_text(&self, text: &str) -> String {
-        text.chars().take(self.exporter.config().value_chars).collect()
+        truncate_chars(text, self.exporter.config().value_chars).to_owned()
     }
 }
 

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::view::{Stage, View};
 use haft::{BoxFuture, Engine};
 use haft_provider::run::{RunEvent, RunSink};
@@ -297,7 +298,7 @@ impl Remote {
                 let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
                 let message = text.unwrap_or("no message");
                 let words = format!("panicked: {message}{}", place.unwrap_or_default());
-                if own || !show(&words.chars().take(400).collect::<String>()) {
+                if own || !show(truncate_chars(&words, 400)) {
                     before(panic);
                 }
             }));

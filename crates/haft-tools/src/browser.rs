@@ -314,7 +314,7 @@ impl Turn {
         found.ok_or_else(|| {
             ToolError::new(format!(
                 "no element of this page is called `{}`; refs count for the page that BrowserSnapshot showed, so call it again",
-                book::bounded(name, 40)
+                haft::text::truncate_with_ellipsis(name, 40)
             ))
         })
     }

@@ -60,6 +60,7 @@ pub mod spelling;
 pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 pub mod view;
 
 mod call;

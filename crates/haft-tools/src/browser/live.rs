@@ -6,11 +6,12 @@ use std::time::Duration;
 use haft::ToolError;
 use haft::ports::Refusal;
 use haft::sync::lock;
+use haft::text::truncate_with_ellipsis;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::book::{Book, Download, Element, Saved, bounded, exception};
+use super::book::{Book, Download, Element, Saved, exception};
 use super::launch::{Fuse, auto_attach};
 use super::wire::{Failure, Wire};
 
@@ -314,7 +315,7 @@ impl Live {
             format!(
                 "the page wanted to save `{}` ({}), which was refused; set `download_to` in the call that leads to it",
                 haft::view::visible_line(&name),
-                bounded(&url, 120)
+                truncate_with_ellipsis(&url, 120)
             )
         }));
         lines.extend(book.take_notes());
@@ -384,7 +385,7 @@ impl Live {
                 Some(found) if found.state == Saved::Stopped => {
                     return Err(ToolError::new(format!(
                         "the download of `{}` broke off",
-                        bounded(&found.url, 200)
+                        truncate_with_ellipsis(&found.url, 200)
                     )));
                 }
                 // Further messages of the page do not extend the wait.

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use haft::files::{Bytes, FileErrorKind, Kind};
+use haft::text::truncate_chars;
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -175,7 +176,7 @@ impl Tool for ApplyPatch {
         let view = View::titled(title);
         Some(match stage {
             Stage::Use { .. } => {
-                let text = patch.chars().take(haft::limits::VIEW_CHARS_MAX).collect();
+                let text = truncate_chars(patch, haft::limits::VIEW_CHARS_MAX).to_owned();
                 view.with(Part::Code { language: Some("diff".to_owned()), text })
             }
             _ => view.why(stage),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft::files::Bytes;
+use haft::text::truncate_chars;
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -251,6 +252,6 @@ fn unknown(id: &str, notebook: &Notebook<'_>, shown: &str) -> ToolError {
     let more = if notebook.cells.len() > IDS_SHOWN { " and more" } else { "" };
     let there =
         if ids.is_empty() { "it has none".to_owned() } else { format!("it has {}{more}", ids.join(", ")) };
-    let id: String = id.chars().take(80).collect();
+    let id = truncate_chars(id, 80);
     ToolError::new(format!("`{shown}` has no cell `{id}`; {there}"))
 }

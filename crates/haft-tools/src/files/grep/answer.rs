@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use haft::sync::lock;
+use haft::text::truncate_chars;
 
 use super::OutputMode;
 use super::query::Query;
@@ -242,7 +243,7 @@ impl Answer {
             out.text.push('\n');
         };
         if self.kept.all_files == 0 {
-            let pattern: String = self.query.pattern.chars().take(PATTERN_CHARS_SHOWN).collect();
+            let pattern = truncate_chars(&self.query.pattern, PATTERN_CHARS_SHOWN);
             note(format!("[no matches for `{pattern}`]"));
         } else if out.taken == 0 {
             note(format!("[there are {} {what}; an `offset` of {offset} is beyond them]", out.seen));
