@@ -57,6 +57,7 @@ pub mod results;
 pub mod schema;
 pub mod search;
 pub mod spelling;
+pub mod sse;
 pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
