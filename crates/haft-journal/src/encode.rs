@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haft::ports::Intent;
+use haft::text::truncate_bytes;
 use haft::{Content, Moved, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
@@ -193,8 +194,8 @@ fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);
     }
-    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
-    Cow::Owned(format!("{}\n[… {} bytes more were not recorded]", &text[..end], text.len() - end))
+    let kept = truncate_bytes(text, TEXT_BYTES_MAX);
+    Cow::Owned(format!("{kept}\n[… {} bytes more were not recorded]", text.len() - kept.len()))
 }
 
 #[cfg(test)]

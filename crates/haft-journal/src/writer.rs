@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use haft::sync::lock;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -110,7 +111,7 @@ struct Shared {
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // The lock guards plain values; a panic between two of them leaves nothing half done.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn pen(&self) -> MutexGuard<'_, Pen> {
@@ -310,7 +311,7 @@ impl Writer {
     pub(crate) fn close(&self) -> Result<(), String> {
         self.shared.queue().closed = true;
         self.shared.wake.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.thread).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             return Err("the journal's thread panicked".to_owned());
         }

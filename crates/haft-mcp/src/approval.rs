@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use haft::sync::lock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -125,7 +126,7 @@ impl MemoryApprovals {
 
     /// All approvals, in order.
     pub fn entries(&self) -> Vec<Entry> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         let entry = |((server, tool), value): (&(String, Option<String>), &Value)| Entry {
             server: server.clone(),
             tool: tool.clone(),
@@ -137,7 +138,7 @@ impl MemoryApprovals {
 
 impl Approvals for MemoryApprovals {
     fn known(&self, subject: &Subject) -> Known {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         match known.get(&(subject.server.clone(), subject.tool.clone())) {
             None => Known::New,
             Some(before) if Fingerprint::of(before) == subject.fingerprint() => Known::Approved,
@@ -147,7 +148,7 @@ impl Approvals for MemoryApprovals {
 
     fn approve(&self, subject: &Subject) -> Result<(), String> {
         let key = (subject.server.clone(), subject.tool.clone());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, subject.value.clone());
+        lock(&self.0).insert(key, subject.value.clone());
         Ok(())
     }
 }

@@ -8,9 +8,9 @@
 //! | `definition.rs`, `tool.rs` | a tool as its server defines it, and as the engine takes it |
 //! | `session.rs` | one connection, in JSON; the only file beside the transports that knows the SDK |
 //! | `desk.rs`, `form.rs`, `pages.rs` | what a server may ask of us |
-//! | `catalogue.rs`, `watched.rs` | tools for resources and prompts; which of those that were read have changed |
+//! | `tools.rs`, `tools/` | tools for resources and prompts, and one that waits for servers that are still connecting |
+//! | `catalogue.rs`, `watched.rs` | resources and prompts of all servers; which resources that were read have changed |
 //! | `pass.rs` | resources and prompts as they came, for who passes them on |
-//! | `wait.rs` | a tool for models that need a server which is still being connected |
 
 pub(crate) mod breaker;
 pub(crate) mod catalogue;
@@ -23,5 +23,5 @@ pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod session;
 pub(crate) mod tool;
-pub(crate) mod wait;
+pub(crate) mod tools;
 pub(crate) mod watched;

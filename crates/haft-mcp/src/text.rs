@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use haft::text::{single_line, truncate_chars};
 use serde_json::Value;
 
 use crate::limits::SCHEMA_WORDS_CHARS_MAX;
@@ -60,9 +61,9 @@ fn is_selector(character: char) -> bool {
 /// At most so many characters of a text, made visible; what is cut is said to be.
 pub fn shown(text: &str, chars_max: usize) -> String {
     // Looking at more than can be shown would let a long text cost time.
-    let end = text.char_indices().nth(chars_max).map_or(text.len(), |(at, _)| at);
-    let mut shown = visible(&text[..end]).into_owned();
-    if end < text.len() {
+    let kept = truncate_chars(text, chars_max);
+    let mut shown = visible(kept).into_owned();
+    if kept.len() < text.len() {
         shown.push_str("… (cut)");
     }
     shown
@@ -72,7 +73,7 @@ pub fn shown(text: &str, chars_max: usize) -> String {
 pub fn line(text: &str, chars_max: usize) -> String {
     let mut line = shown(text, chars_max);
     if line.contains(['\n', '\t']) {
-        line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        line = single_line(&line);
     }
     line
 }

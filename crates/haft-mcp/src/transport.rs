@@ -15,9 +15,10 @@ pub(crate) mod stdio;
 pub(crate) mod web_socket;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::BoxFuture;
+use haft::sync::lock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -169,7 +170,7 @@ impl Log {
         if let Some((server, on_log)) = &self.told {
             on_log(server, bytes);
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         let bytes = &bytes[bytes.len().saturating_sub(limits::LOG_BYTES_MAX)..];
         let too_many = (kept.len() + bytes.len()).saturating_sub(limits::LOG_BYTES_MAX);
         kept.drain(..too_many);
@@ -178,7 +179,7 @@ impl Log {
 
     /// All that is kept, as text that can be shown.
     pub(crate) fn text(&self) -> String {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         crate::text::visible(&String::from_utf8_lossy(&kept)).into_owned()
     }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use haft::env::Lookup;
+use haft::text::truncate_chars;
 
 use crate::id::Parent;
 use crate::limits;
@@ -204,7 +205,7 @@ fn number(name: &str, value: &str) -> Result<u64, BadConfig> {
 }
 
 fn bad(name: &str, value: &str, accepted: &str) -> BadConfig {
-    let shown: String = value.chars().take(60).collect();
+    let shown = truncate_chars(value, 60);
     BadConfig { name: name.to_owned(), reason: format!("{shown:?} can't be used; {accepted}") }
 }
 

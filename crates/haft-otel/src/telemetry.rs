@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::event::{Event, What};
 use haft::ports::{CallPlace, TraceContext, Tracer};
+use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::{Content, ToolResult};
 use haft_mcp::{Asked, Carrier, Observer};
 use serde_json::{Value, json};
@@ -55,10 +57,6 @@ struct Open {
     begun: u64,
     input: Option<Arc<Value>>,
     notes: Vec<(&'static str, Value)>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Telemetry {
@@ -178,7 +176,7 @@ impl Telemetry {
     }
 
     fn bounded_text(&self, text: &str) -> String {
-        text.chars().take(self.exporter.config().value_chars).collect()
+        truncate_chars(text, self.exporter.config().value_chars).to_owned()
     }
 }
 

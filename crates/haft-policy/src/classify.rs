@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::ports::{Because, Classified, Exit, PermissionMode, ProcessRequest, Processes, Request};
+use haft::text::truncate_chars;
 use haft::{BoxFuture, Effects};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -201,7 +202,7 @@ impl Classifier for Program {
             let name = || format!("classifier `{}`", self.argv.first().map_or("", |name| name));
             match self.ask(call).await {
                 Ok(Said { decision, reason }) => {
-                    let reason = reason.map(|words| words.chars().take(REASON_CHARS_MAX).collect::<String>());
+                    let reason = reason.map(|words| truncate_chars(&words, REASON_CHARS_MAX).to_owned());
                     let because = Because { by: name(), message: reason.clone() };
                     match decision {
                         SaidDecision::Allow => Classified::Allow(because),

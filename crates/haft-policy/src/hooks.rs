@@ -44,6 +44,7 @@ use haft::Cancel;
 use haft::OffloadStore;
 use haft::hooks::HookCall;
 use haft::ports::Processes;
+use haft::text::truncate_chars;
 
 use crate::settings::{Action, Handler, OnFailure, Settings, Warning};
 use crate::source::Source;
@@ -539,7 +540,7 @@ fn label(handler: &Handler, known: &[Arc<Hook>]) -> String {
         other => what(other),
     };
     let line = what.lines().next().unwrap_or_default();
-    let cut: String = line.chars().take(limits::LABEL_CHARS_MAX).collect();
+    let cut = truncate_chars(line, limits::LABEL_CHARS_MAX);
     let more = if cut.len() < what.len() { "…" } else { "" };
     let label = format!("{cut}{more} ({})", handler.source);
     // A file may hold several on one line that begin alike.

@@ -60,6 +60,7 @@ pub use set::{Anchors, RuleSet};
 pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
 
 use haft::ports::Because;
+use haft::text::truncate_with_ellipsis;
 
 use crate::source::{List, Source, WrittenRule};
 use pattern::Wild;
@@ -220,9 +221,7 @@ impl fmt::Display for BadRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BadRule { rule, source, what } = self;
         // A pasted page is no help to anybody.
-        let shown: String = rule.chars().take(200).collect();
-        let more = if shown.len() < rule.len() { "…" } else { "" };
-        write!(f, "{source}: bad rule `{shown}{more}`: {what}")
+        write!(f, "{source}: bad rule `{}`: {what}", truncate_with_ellipsis(rule, 200))
     }
 }
 

@@ -11,9 +11,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::search::TOOL_SEARCH;
+use haft::sync::lock;
 use haft::{AnyTool, Class, ListedClass, Listing, Offer, Snapshot};
 use serde_json::Value;
 
@@ -153,7 +154,7 @@ impl Definitions {
         let deferral = self.possible(snapshot, deferral);
         let ways: Vec<Way> = snapshot.offers().iter().map(|offer| self.way(offer, deferral, known)).collect();
         // Made while others wait: they want the same.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if let Some(kept) = &*kept
             && kept.snapshot.is(snapshot)
             && kept.ways == ways

@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 
+use haft::text::truncate_chars;
 use haft::{Blob, Content, ToolResult};
 use serde_json::{Value, json};
 
@@ -252,12 +253,8 @@ fn separate(text: &mut String) {
 
 /// The text within what OpenAI takes.
 fn bounded(mut text: String) -> String {
-    if text.len() > OPENAI_OUTPUT_CHARS_MAX
-        && let Some((at, _)) = text.char_indices().nth(OPENAI_OUTPUT_CHARS_MAX)
-    {
-        debug_assert!(at > 0);
-        let keep = text.char_indices().nth(OPENAI_OUTPUT_CHARS_MAX - CUT.len()).map_or(0, |(at, _)| at);
-        text.truncate(keep);
+    if truncate_chars(&text, OPENAI_OUTPUT_CHARS_MAX).len() < text.len() {
+        text.truncate(truncate_chars(&text, OPENAI_OUTPUT_CHARS_MAX - CUT.len()).len());
         text.push_str(CUT);
     }
     text

@@ -12,10 +12,11 @@ mod breaker;
 mod retry;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::BoxFuture;
+use haft::sync::lock;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -111,13 +112,13 @@ impl Line {
             // Whoever keeps the connection sees it before the next request looks for one.
             return tokio::task::yield_now().await;
         }
-        let mut draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut draining = lock(&self.draining);
         while draining.try_join_next().is_some() {}
         draining.spawn(async move { drop(timeout(Duration::from_secs(DRAIN_SECONDS_MAX), rest).await) });
     }
 
     fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.breaker)
     }
 }
 

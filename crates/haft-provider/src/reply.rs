@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use haft::text::truncate_with_ellipsis;
 use haft::{ToolCall, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
@@ -266,11 +267,7 @@ pub enum FailureKind {
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
-        let message: String = message.into();
-        let message = match message.char_indices().nth(FAILURE_CHARS_MAX) {
-            Some((end, _)) => format!("{}…", &message[..end]),
-            None => message,
-        };
+        let message = truncate_with_ellipsis(&message.into(), FAILURE_CHARS_MAX);
         Failure { kind, status: None, message, retry_after: None }
     }
 

@@ -22,6 +22,7 @@ mod write;
 
 use std::fmt;
 
+use haft::text::truncate_chars;
 use serde_json::Value;
 
 pub(crate) use self::strict::Demands;
@@ -124,7 +125,7 @@ fn odd_property(node: &Node<'_>) -> Option<String> {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
     };
     let odd = node.properties.iter().map(|(name, _)| *name).find(|name| !plain(name))?;
-    Some(odd.chars().take(PROPERTY_CHARS_MAX).collect())
+    Some(truncate_chars(odd, PROPERTY_CHARS_MAX).to_owned())
 }
 
 /// Brings a node into the strict form of its dialect, where that is possible.

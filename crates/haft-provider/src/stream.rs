@@ -15,12 +15,11 @@ mod draft;
 mod gemini;
 mod openai;
 mod openai_chat;
-mod sse;
 
 use haft::ToolCall;
+use haft::sse::{Event, EventReader, EventTooLarge};
 
 use self::draft::{Draft, Read};
-use self::sse::{Bad, Splitter};
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
 use crate::reply::{Failure, FailureKind, Reply, Usage};
 use crate::{BadMessage, Wire, decode};
@@ -93,7 +92,7 @@ pub enum Delta {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reader {
-    splitter: Splitter,
+    events: EventReader,
     draft: Draft,
     assembler: Assembler,
     bytes: u64,
@@ -145,7 +144,7 @@ impl Reader {
     /// A reader for one message of this wire.
     pub fn new(wire: Wire) -> Reader {
         Reader {
-            splitter: Splitter::new(STREAM_LINE_BYTES_MAX),
+            events: EventReader::new(STREAM_LINE_BYTES_MAX),
             draft: Draft::new(wire),
             assembler: Assembler::new(wire),
             bytes: 0,
@@ -161,12 +160,17 @@ impl Reader {
             let words = format!("the stream is longer than {STREAM_BYTES_MAX} bytes");
             self.draft.fail(Failure::new(FailureKind::TooLarge, words));
         }
-        let Reader { splitter, draft, assembler, .. } = self;
+        let Reader { events, draft, assembler, .. } = self;
         if draft.is_over() {
             return;
         }
         std::mem::swap(out, &mut draft.out);
-        if let Err(Bad) = splitter.feed(bytes, |data| event(assembler, draft, data)) {
+        let give = |sent: Event<'_>| {
+            if let Some(data) = sent.data {
+                event(assembler, draft, &data);
+            }
+        };
+        if let Err(EventTooLarge) = events.feed(bytes, give) {
             let words = format!("the stream has a line longer than {STREAM_LINE_BYTES_MAX} bytes");
             draft.fail(Failure::new(FailureKind::TooLarge, words));
         }
@@ -201,9 +205,10 @@ impl Reader {
     /// Ends the message, wherever it is: what came becomes a reply that can be sent back and whose calls can be
     /// answered.
     pub fn finish(mut self, out: &mut Vec<Delta>) -> Reply {
-        let Reader { splitter, draft, assembler, .. } = &mut self;
+        let Reader { events, draft, assembler, .. } = &mut self;
         std::mem::swap(out, &mut draft.out);
-        splitter.finish(|data| {
+        events.finish(|sent| {
+            let Some(data) = sent.data.as_deref() else { return };
             // The last line of a stream that was cut may be half an event, which is not worth an error of its own.
             let is_whole =
                 data.trim_end().ends_with('}') && serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();

@@ -15,8 +15,9 @@ use std::ops::Bound;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use haft::sync::lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -100,7 +101,7 @@ impl Covers {
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {
-        let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = lock(&self.0);
         if watch.is_none() {
             *watch = Watch::start();
         }
@@ -154,7 +155,7 @@ impl Drop for Watch {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Until the session ends.

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use haft::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::sync::lock;
 use tokio::sync::oneshot;
 
 use crate::limits;
@@ -125,7 +126,7 @@ struct State {
 
 impl Children {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits until there are none, at most this long.

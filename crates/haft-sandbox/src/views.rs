@@ -10,7 +10,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use haft::sync::lock;
 
 use crate::limits;
 
@@ -33,7 +35,7 @@ pub(crate) struct Running<'a> {
 
 impl Views {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// A child is about to run.

@@ -4,8 +4,9 @@
 //! puts lines together is a matter of real time, and nothing in a simulation may depend on that.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use haft::sync::lock;
 use haft_journal::Disk;
 
 /// What goes wrong with the next operations.
@@ -50,7 +51,7 @@ struct Book {
 
 impl FaultyDisk {
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(crate) fn set(&self, trouble: Trouble) {

@@ -1,9 +1,10 @@
 //! The tools of a simulation: one for each way to touch something, each with a body that misbehaves by the seed.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use haft::files::WriteMode;
+use haft::sync::lock;
 use haft::{
     Chars, Context, Effects, Engine, Interrupt, Opinion, Registry, Retry, ToolCall, ToolError, dynamic_tool,
 };
@@ -27,11 +28,11 @@ pub(crate) struct Engines(Mutex<Option<Engine>>);
 
 impl Engines {
     pub(crate) fn set(&self, engine: Option<Engine>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = engine;
+        *lock(&self.0) = engine;
     }
 
     fn get(&self) -> Option<Engine> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

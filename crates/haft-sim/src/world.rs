@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use haft::sync::lock;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -167,7 +168,7 @@ impl World {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 
     pub(crate) fn has(&self, bug: Bug) -> bool {

@@ -1,5 +1,6 @@
 //! A text that is being typed: one line or several, with a cursor between characters as a person counts them.
 
+use haft::text::truncate_bytes;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 use crate::keys::Key;
@@ -61,12 +62,9 @@ impl Editor {
 
     pub(crate) fn insert(&mut self, text: &str) {
         let room = TYPED_BYTES_MAX.saturating_sub(self.text.len());
-        let mut end = text.len().min(room);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.text.insert_str(self.cursor, &text[..end]);
-        self.cursor += end;
+        let text = truncate_bytes(text, room);
+        self.text.insert_str(self.cursor, text);
+        self.cursor += text.len();
     }
 
     pub(crate) fn apply(&mut self, key: &Key) -> Did {

@@ -7,11 +7,12 @@
 
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use haft::Event;
 use haft::event::What;
 use haft::ports::{Answer, Approval, UserQuestion};
+use haft::sync::lock;
 use haft_provider::run::RunEvent;
 use haft_provider::stream::Delta;
 use tokio::sync::oneshot;
@@ -92,7 +93,7 @@ impl Inbox {
 
     /// Everything that came.
     pub(crate) fn take(&self) -> Taken {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         queue.woken = false;
         queue.text_bytes = 0;
         std::mem::take(&mut queue.taken)
@@ -100,7 +101,7 @@ impl Inbox {
 
     /// Takes nothing more. What waits is dropped, and with it the ways back to those who asked.
     pub(crate) fn close(&self) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         queue.closed = true;
         let dropped = std::mem::take(&mut queue.taken);
         drop(queue);
@@ -108,7 +109,7 @@ impl Inbox {
     }
 
     fn push(&self, change: impl FnOnce(&mut Queue)) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         change(&mut queue);
         let wake = !std::mem::replace(&mut queue.woken, true);
         drop(queue);

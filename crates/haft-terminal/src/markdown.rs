@@ -7,6 +7,8 @@
 mod inline;
 mod table;
 
+use haft::text::truncate_bytes;
+
 use crate::limits::{LINE_BYTES_MAX, TABLE_ROWS_MAX};
 use crate::style::{Line, Style};
 
@@ -300,10 +302,7 @@ impl Fence {
 
 /// As much from the start as one line may have, at a blank if there is one.
 fn split(text: &mut String) -> String {
-    let mut end = text.len().min(LINE_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let mut end = truncate_bytes(text, LINE_BYTES_MAX).len();
     if end < text.len() {
         end = text[..end].rfind(' ').map_or(end, |blank| blank + 1);
     }

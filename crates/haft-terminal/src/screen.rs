@@ -6,10 +6,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, Weak};
 use std::thread::JoinHandle;
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::view::{Stage, View};
 use haft::{BoxFuture, Engine};
 use haft_provider::run::{RunEvent, RunSink};
@@ -281,7 +283,7 @@ impl Remote {
     }
 
     fn become_current(&self) {
-        *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&self.inbox);
+        *lock(&CURRENT) = Arc::downgrade(&self.inbox);
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -296,7 +298,7 @@ impl Remote {
                 let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
                 let message = text.unwrap_or("no message");
                 let words = format!("panicked: {message}{}", place.unwrap_or_default());
-                if own || !show(&words.chars().take(400).collect::<String>()) {
+                if own || !show(truncate_chars(&words, 400)) {
                     before(panic);
                 }
             }));
@@ -311,7 +313,7 @@ static HOOK: Once = Once::new();
 /// Prints words above the live part of the screen that is open in this process, for code that doesn't know of it. False
 /// if there is none: then they can be written as they always are.
 pub fn show(words: &str) -> bool {
-    let inbox = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    let inbox = lock(&CURRENT).upgrade();
     let lines = text::lines(words).map(Line::plain).collect();
     inbox.is_some_and(|inbox| inbox.note(Note::Change(Change::Print(lines))))
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft::event::What;
+use haft::text::truncate_chars;
 use haft::view::{Progress, Stage, View};
 use haft::{CallInput, Event, ToolCall, ToolResult};
 use haft_provider::run::{Ended, RunEvent};
@@ -187,8 +188,7 @@ impl Story {
     }
 
     pub(crate) fn words(&mut self, words: &str, style: Style) {
-        let words: String = words.chars().take(NOTE_CHARS_MAX).collect();
-        for line in text::lines(&words) {
+        for line in text::lines(truncate_chars(words, NOTE_CHARS_MAX)) {
             self.note(Line::of(&format!("  {line}"), style));
         }
     }
@@ -270,11 +270,8 @@ impl Story {
                 self.set_phase(Phase::Thinking, now);
                 self.thinking.push_str(&words);
                 if self.thinking.len() > 2 * THINKING_BYTES {
-                    let mut from = self.thinking.len() - THINKING_BYTES;
-                    while !self.thinking.is_char_boundary(from) {
-                        from += 1;
-                    }
-                    self.thinking.drain(..from);
+                    let from = self.thinking.len() - THINKING_BYTES;
+                    self.thinking.drain(..self.thinking.ceil_char_boundary(from));
                 }
             }
             Delta::CallBegun { call, name, .. } => {
@@ -391,7 +388,7 @@ impl Story {
             What::Progress(progress) => row.progress = progress,
             What::Partial(output) => {
                 let last = output.lines().rev().find(|line| !line.trim().is_empty());
-                row.said = last.map(|line| line.chars().take(200).collect()).or(row.said.take());
+                row.said = last.map(|line| truncate_chars(line, 200).to_owned()).or(row.said.take());
             }
             What::Finished(result) => row.finish(&result, seen),
             What::BlocksThread { since } => {
@@ -574,7 +571,7 @@ impl Story {
         own.unwrap_or_else(|| match stage.input() {
             Value::Null => View::default(),
             Value::Object(fields) if fields.is_empty() => View::default(),
-            input => View::titled(input.to_string().chars().take(200).collect::<String>()),
+            input => View::titled(truncate_chars(&input.to_string(), 200)),
         })
     }
 

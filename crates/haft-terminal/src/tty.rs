@@ -7,8 +7,9 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use haft::sync::lock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetwinsize,
@@ -35,7 +36,7 @@ struct Held {
 /// Gives the terminal back as it was before a screen was opened on it; does nothing if there is none. For a host that
 /// ends the process without closing its screen, from any thread.
 pub fn restore() {
-    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let held = lock(&HELD).take();
     if let Some(held) = held {
         let above = held.above.load(Ordering::Relaxed);
         let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
@@ -79,7 +80,7 @@ impl Tty {
             modes: self.modes.clone(),
             above: self.above.clone(),
         };
-        *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        *lock(&HELD) = Some(held);
         let mut modes = self.modes.clone();
         modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
         modes.input_modes -= InputModes::IXON | InputModes::ICRNL | InputModes::INLCR | InputModes::IGNCR;
@@ -91,7 +92,7 @@ impl Tty {
 
     /// Gives it back; the cursor stays where it is.
     pub(crate) fn leave(&self) {
-        if HELD.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+        if lock(&HELD).take().is_some() {
             let _ = self.write(LEAVE);
             let _ = tcsetattr(&self.input, OptionalActions::Drain, &self.modes);
         }

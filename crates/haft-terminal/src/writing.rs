@@ -4,6 +4,7 @@
 //! as it came; it sees the beginning only, since views are made anew for every frame. [`Writing::tail`] is the end of
 //! the string that is being written right now, however long it is. No tool is known here.
 
+use haft::text::truncate_bytes;
 use serde_json::{Map, Value};
 
 use crate::limits::{VIEWED_BYTES_MAX, WRITING_BYTES_MAX, WRITING_DEPTH_MAX, WRITING_LINES};
@@ -35,11 +36,7 @@ impl Writing {
 
     /// What came, with everything closed that is open.
     pub(crate) fn value(&self) -> Value {
-        let mut end = self.head.len().min(VIEWED_BYTES_MAX);
-        while !self.head.is_char_boundary(end) {
-            end -= 1;
-        }
-        Lenient { rest: &self.head[..end] }.value(0).unwrap_or(Value::Null)
+        Lenient { rest: truncate_bytes(&self.head, VIEWED_BYTES_MAX) }.value(0).unwrap_or(Value::Null)
     }
 
     /// The last lines of the string that is being written, or was last; none if it is short.
@@ -144,10 +141,7 @@ impl Scan {
         }
         self.tail.push(c);
         if self.tail.len() > TAIL_BYTES_MAX {
-            let mut from = TAIL_BYTES_MAX / 2;
-            while !self.tail.is_char_boundary(from) {
-                from += 1;
-            }
+            let from = self.tail.ceil_char_boundary(TAIL_BYTES_MAX / 2);
             let from = self.tail[from..].find('\n').map_or(from, |end| from + end + 1);
             self.tail.drain(..from);
             self.cut = true;

@@ -1,9 +1,10 @@
 //! Work that waits for the disk, on a thread for that.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::ToolError;
+use haft::sync::lock;
 
 /// Bytes that are looked at without another thread.
 const HERE_BYTES_MAX: usize = 64 * 1024;
@@ -48,7 +49,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 fn taken<W>(work: &Mutex<Option<W>>) -> Option<W> {
-    work.lock().unwrap_or_else(PoisonError::into_inner).take()
+    lock(work).take()
 }
 
 /// Runs work on so many bytes: on a thread for that if they are many, else here, where it ends sooner.

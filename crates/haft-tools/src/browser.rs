@@ -28,8 +28,9 @@ mod wire;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use haft::sync::lock;
 use haft::{AnyTool, Context, Effects, Exposure, Interrupt, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
@@ -102,7 +103,7 @@ struct Slot {
 
 impl Slot {
     fn live(&self) -> MutexGuard<'_, Option<Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 }
 
@@ -169,7 +170,7 @@ impl Browser {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
-        self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.sessions)
     }
 
     async fn turn(&self, cx: &Context) -> Result<(Arc<Slot>, OwnedMutexGuard<()>), ToolError> {
@@ -255,7 +256,7 @@ impl Browser {
     }
 
     fn judged(&self) -> MutexGuard<'_, HashMap<u64, Vec<String>>> {
-        self.shared.judged.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.judged)
     }
 
     /// What acting on the open page touches: the browser, and the host of the page.
@@ -313,7 +314,7 @@ impl Turn {
         found.ok_or_else(|| {
             ToolError::new(format!(
                 "no element of this page is called `{}`; refs count for the page that BrowserSnapshot showed, so call it again",
-                book::bounded(name, 40)
+                haft::text::truncate_with_ellipsis(name, 40)
             ))
         })
     }

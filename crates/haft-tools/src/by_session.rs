@@ -4,9 +4,10 @@
 //! have the id of their session and share it. The number of sessions has a bound: the one that was not used for longest is
 //! forgotten, and comes back from its folder or begins anew.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::Context;
+use haft::sync::lock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -50,7 +51,7 @@ impl<T: Default + Serialize + DeserializeOwned> BySession<T> {
 
     /// Looks at the value of the call's session, or changes it. Others wait meanwhile: be quick, and take no other lock.
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut T) -> R) -> R {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = lock(&self.sessions);
         let id = cx.session_id();
         let found = match sessions.iter().position(|known| known.session == id) {
             Some(at) => sessions.remove(at),

@@ -15,9 +15,6 @@ mod kept;
 pub mod list;
 mod table;
 
-#[cfg(test)]
-mod tests;
-
 pub use create::CronCreate;
 pub use delete::CronDelete;
 pub use expression::{BadExpression, Expression};

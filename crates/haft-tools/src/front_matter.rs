@@ -6,6 +6,8 @@
 //! its line: half of a head could let somebody do more than its author meant. A value of another form is an error of
 //! that value, for who needs it.
 
+use haft::text::truncate_chars;
+
 /// A file with a head.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Front {
@@ -102,9 +104,7 @@ pub fn read(file: &str) -> Result<Option<Front>, String> {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;
         }
-        let wrong = || {
-            format!("line {at}: `{}` is no `key: value`", line.trim().chars().take(60).collect::<String>())
-        };
+        let wrong = || format!("line {at}: `{}` is no `key: value`", truncate_chars(line.trim(), 60));
         let (name, value) = line.split_once(':').ok_or_else(wrong)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(plain) {

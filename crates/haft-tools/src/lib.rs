@@ -39,6 +39,8 @@ pub mod shelf;
 mod shell;
 #[cfg(feature = "skills")]
 pub mod skill;
+#[cfg(feature = "files")]
+pub mod sleep;
 #[cfg(feature = "tasks")]
 pub mod tasks;
 #[cfg(feature = "web")]
@@ -65,6 +67,8 @@ pub use shelf::Shelf;
 pub use shell::*;
 #[cfg(feature = "skills")]
 pub use skill::Skill;
+#[cfg(feature = "files")]
+pub use sleep::Sleep;
 #[cfg(feature = "tasks")]
 pub use tasks::{TaskCreate, TaskGet, TaskList, TaskLists, TaskUpdate, TodoWrite};
 #[cfg(feature = "web")]
@@ -86,39 +90,14 @@ fn built_in(tool: impl Tool) -> AnyTool {
 }
 
 #[cfg(test)]
-mod tests {
-    #[cfg(feature = "files")]
-    mod concurrent;
-    #[cfg(feature = "files")]
-    mod racer;
-    #[cfg(feature = "files")]
-    pub(crate) mod room;
-    #[cfg(feature = "files")]
-    mod strings;
+extern crate self as haft_tools;
 
-    use super::*;
-
-    #[test]
-    fn the_list_is_sorted_and_registers() {
-        let names: Vec<String> = core().iter().map(|tool| tool.name().to_owned()).collect();
-        assert!(names.is_sorted(), "{names:?}");
-        let registry = haft::Registry::new().with(core()).unwrap();
-        assert_eq!(registry.len(), names.len());
-    }
-
-    #[test]
-    fn every_tool_has_a_name_in_snake_case_too() {
-        let is_snake = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        for tool in core() {
-            assert!(tool.aliases().iter().any(|alias| is_snake(alias)), "{}", tool.name());
-        }
-    }
-
-    #[test]
-    fn every_tool_says_its_group_feature_and_limit() {
-        for tool in core() {
-            assert_ne!(tool.group(), "other", "{}", tool.name());
-            assert!(tool.description().len() > 80, "{}: too short for a model", tool.name());
-        }
-    }
-}
+/// Shared with the integration tests, for unit tests that also look inside.
+#[cfg(all(test, feature = "files"))]
+#[path = "../tests/it/room.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "unit tests use a part of it, and helpers of tests may fail"
+)]
+mod room;

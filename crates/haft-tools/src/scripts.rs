@@ -16,8 +16,6 @@
 mod effects;
 mod manifest;
 mod run;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -13,6 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use haft::text::truncate_chars;
 use haft::{Chars, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,7 +66,7 @@ impl Skill {
             None => {
                 let known: Vec<String> =
                     self.offered().take(50).map(|skill| format!("`{}`", skill.name)).collect();
-                let name: String = name.chars().take(80).collect();
+                let name = truncate_chars(name, 80);
                 Err(ToolError::senseless(format!("no skill `{name}`; there are {}", known.join(", "))))
             }
         }
@@ -82,7 +83,7 @@ impl Skill {
             if let Some(hint) = &skill.argument_hint {
                 line.push_str(&format!(" {hint}"));
             }
-            let about: String = skill.description.chars().take(most).collect();
+            let about = truncate_chars(&skill.description, most);
             let cut = if about.len() < skill.description.len() { "…" } else { "" };
             if !about.is_empty() {
                 line.push_str(&format!(": {about}{cut}"));

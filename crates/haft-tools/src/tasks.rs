@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use haft::text::truncate_chars;
 use haft::view::Part;
 use haft::{Context, ToolError, View};
 use schemars::JsonSchema;
@@ -287,7 +288,7 @@ impl List {
 pub(crate) fn parse(name: &str) -> Result<u64, ToolError> {
     let number = name.trim().trim_start_matches('#');
     number.parse().map_err(|_| {
-        let name: String = name.chars().take(60).collect();
+        let name = truncate_chars(name, 60);
         ToolError::senseless(format!("`{name}` is no task; give its number, as in \"3\""))
     })
 }

@@ -12,13 +12,14 @@ use haft_scheduler::sync::lock;
 use serde_json::Value;
 
 use crate::effects::Effects;
-use crate::error::bound;
 use crate::future::{BoxFuture, guarded};
 use crate::hooks::{After, HookCall, HookError, PostHook};
 use crate::limits;
 use crate::ports::{History, PastCall};
 use crate::registry::{Entry, Registry};
 use crate::result::ToolResult;
+use crate::text::truncate_chars;
+use crate::text::truncate_in_place;
 use crate::tool::erased::AnyTool;
 use crate::view::Stage;
 
@@ -126,8 +127,8 @@ fn past(
 ) -> PastCall {
     let declared = || Some(tool?.invoke(input).ok()?.effects());
     let effects = guarded(declared).ok().flatten().unwrap_or_else(Effects::unknown);
-    bound(&mut about, limits::PAST_CALL_TEXT_CHARS_MAX);
-    error.iter_mut().for_each(|words| bound(words, limits::PAST_CALL_TEXT_CHARS_MAX));
+    truncate_in_place(&mut about, limits::PAST_CALL_TEXT_CHARS_MAX);
+    error.iter_mut().for_each(|words| truncate_in_place(words, limits::PAST_CALL_TEXT_CHARS_MAX));
     let mut left = limits::PAST_CALL_CHARS_MAX;
     PastCall { number: 0, agent, tool: name, input: cut(input, &mut left), effects, about, error }
 }
@@ -169,7 +170,7 @@ fn cut(value: &Value, left: &mut usize) -> Value {
     match value {
         Value::String(text) => {
             let most = (*left).min(limits::PAST_CALL_TEXT_CHARS_MAX);
-            let kept: String = text.chars().take(most).collect();
+            let kept = truncate_chars(text, most);
             *left -= kept.chars().count();
             kept.into()
         }

@@ -12,7 +12,7 @@ use haft_scheduler::{Cancel, Cause};
 use crate::content::Output;
 use crate::dispatch::background::{self, Background};
 use crate::effects::resolved::Workspace;
-use crate::error::{ToolError, bound};
+use crate::error::ToolError;
 use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, ScopedFiles, resolve};
 use crate::limits;
@@ -23,6 +23,7 @@ use crate::ports::{
 };
 use crate::registry::Entry;
 use crate::results::OffloadStore;
+use crate::text::truncate_in_place;
 use crate::view::Progress;
 
 /// The surroundings of one call.
@@ -321,7 +322,7 @@ impl Context {
         let call = &*self.call;
         call.host.tell(call.turn, Some(&call.reference), || {
             let mut message = message.into();
-            bound(&mut message, limits::PROGRESS_CHARS_MAX);
+            truncate_in_place(&mut message, limits::PROGRESS_CHARS_MAX);
             let fraction = fraction.into().map(|fraction: f64| fraction.clamp(0.0, 1.0));
             What::Progress(Progress { fraction, message: (!message.is_empty()).then_some(message) })
         });
@@ -332,7 +333,7 @@ impl Context {
         let call = &*self.call;
         call.host.tell(call.turn, Some(&call.reference), || {
             let mut text = text.into();
-            bound(&mut text, limits::PARTIAL_CHARS_MAX);
+            truncate_in_place(&mut text, limits::PARTIAL_CHARS_MAX);
             What::Partial(text)
         });
     }

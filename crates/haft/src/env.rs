@@ -10,6 +10,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::text::truncate_chars;
+
 /// How many calls of a turn run at once: a whole number from 1 on. Default: 10. The flag `--max-concurrency` wins.
 pub const HAFT_MAX_CONCURRENCY: &str = "HAFT_MAX_CONCURRENCY";
 /// The folder for what outlives a session, results that were too long for the model among it.
@@ -75,7 +77,7 @@ pub fn chromium(lookup: Lookup<'_>) -> Option<PathBuf> {
 /// In words: what came, and what is accepted.
 pub fn count(text: &str) -> Result<NonZeroUsize, String> {
     text.trim().parse().map_err(|_| {
-        let shown: String = text.chars().take(40).collect();
+        let shown = truncate_chars(text, 40);
         format!("{shown:?} is not accepted; a whole number from 1 on is")
     })
 }

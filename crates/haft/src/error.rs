@@ -11,6 +11,7 @@ use haft_scheduler::Cause;
 use serde::Serialize;
 
 use crate::limits;
+use crate::text::truncate_in_place;
 
 /// What went wrong, by the step of the pipeline that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -91,7 +92,7 @@ impl ToolError {
     /// An error of a given kind. Tools want [`ToolError::new`]; this is for ports and hosts.
     pub fn of(kind: ErrorKind, message: impl Into<String>) -> ToolError {
         let mut message = message.into();
-        bound(&mut message, limits::ERROR_CHARS_MAX);
+        truncate_in_place(&mut message, limits::ERROR_CHARS_MAX);
         let retryable = kind == ErrorKind::TimedOut;
         ToolError(Box::new(Parts {
             kind,
@@ -203,17 +204,6 @@ impl fmt::Debug for ToolError {
             write!(f, " (source: {source})")?;
         }
         Ok(())
-    }
-}
-
-/// Cuts a text to at most `max` characters and says so.
-pub(crate) fn bound(text: &mut String, max: usize) {
-    if text.len() <= max {
-        return;
-    }
-    if let Some((end, _)) = text.char_indices().nth(max) {
-        text.truncate(end);
-        text.push_str("… (cut)");
     }
 }
 

@@ -43,6 +43,7 @@
 compile_error!("haft answers a tool's panic with a result and needs `panic = \"unwind\"`");
 
 pub mod canonical;
+pub mod circuit_breaker;
 pub mod dispatch;
 pub mod effects;
 pub mod env;
@@ -56,8 +57,11 @@ pub mod results;
 pub mod schema;
 pub mod search;
 pub mod spelling;
+pub mod sse;
+pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 pub mod view;
 
 mod call;

@@ -12,6 +12,7 @@ use crate::content::{Content, Output};
 use crate::error::{ErrorKind, ToolError};
 use crate::registry::Entry;
 use crate::results::{Cut, Fit, OffloadStore, ResultLimit, Settled, bytes, fit};
+use crate::text::truncate_chars;
 use crate::tool::AnyTool;
 use crate::view::{Stage, View};
 
@@ -274,8 +275,8 @@ fn bound_notes(results: &mut [ToolResult], most: usize) -> usize {
     let each = most / results.len().max(1);
     for result in results.iter_mut().filter(|result| chars(result) > each) {
         *result = result.clone().with(|parts| {
-            let mut all: String =
-                parts.notes.join("\n").chars().take(each.saturating_sub(NOTE_CUT.len())).collect();
+            let notes = parts.notes.join("\n");
+            let mut all = truncate_chars(&notes, each.saturating_sub(NOTE_CUT.len())).to_owned();
             all.push_str(NOTE_CUT);
             parts.notes = if each > NOTE_CUT.len() { vec![all] } else { Vec::new() };
         });

@@ -32,6 +32,7 @@ use serde_json::Value;
 
 use crate::content::{Content, Output};
 use crate::limits;
+use crate::text::truncate_chars;
 
 pub use budget::{Fit, fit};
 pub use keeping::{Keeping, Kept};
@@ -347,5 +348,5 @@ fn replace_text(blocks: Vec<Content>, text: String) -> Output {
 
 /// Returns why a file could not be written, short enough for a preview.
 fn reason(error: &io::Error) -> String {
-    error.to_string().chars().take(limits::OFFLOAD_REASON_CHARS).collect()
+    truncate_chars(&error.to_string(), limits::OFFLOAD_REASON_CHARS).to_owned()
 }

@@ -38,10 +38,11 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::effects::table::Class;
-use crate::error::{ToolError, bound};
+use crate::error::ToolError;
 use crate::limits::{SEARCH_RESULTS, SEARCH_RESULTS_MAX};
 use crate::ports::{Found, Port, ToolIndex};
 use crate::registry::{Offer, Snapshot};
+use crate::text::truncate_in_place;
 use crate::tool::{Exposure, Tool, ToolSpec};
 
 pub use index::{SearchIndex, Searchable};
@@ -197,7 +198,7 @@ impl Tool for ToolSearch {
         let loaded = index.load(&names);
         if loaded.is_empty() {
             let mut shown = query.to_owned();
-            bound(&mut shown, 100);
+            truncate_in_place(&mut shown, 100);
             return Err(ToolError::new(format!(
                 "no tool fits `{shown}`; try other words for what it should do, or fewer `+`"
             )));

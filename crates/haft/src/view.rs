@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::content::Output;
-use crate::error::{ToolError, bound};
+use crate::error::ToolError;
 use crate::limits;
+use crate::text::truncate_in_place;
 
 /// The moment of a call that a view is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -213,7 +214,7 @@ impl View {
             match part {
                 Part::Text { text } | Part::Code { text, .. } => {
                     *text = visible(text);
-                    bound(text, limits::VIEW_CHARS_MAX);
+                    truncate_in_place(text, limits::VIEW_CHARS_MAX);
                 }
                 Part::Diff { path, lines } => {
                     *path = one_line(path);
@@ -274,7 +275,7 @@ pub fn visible_line(text: &str) -> String {
 
 fn one_line(text: &str) -> String {
     let mut line = visible(text).replace(['\n', '\t'], " ");
-    bound(&mut line, limits::VIEW_TITLE_CHARS_MAX);
+    truncate_in_place(&mut line, limits::VIEW_TITLE_CHARS_MAX);
     line
 }
 

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use haft::circuit_breaker::CircuitBreaker;
 use tokio::time::Instant;
 
 use super::session::Session;
@@ -18,9 +19,9 @@ use crate::limits::{BREAKER_CALLERS_MAX, BREAKER_FAILURES, BREAKER_PAUSE};
 #[derive(Debug, Default)]
 pub(crate) struct Breakers {
     /// Whether it can be connected.
-    connects: Breaker,
+    connects: ServerBreaker,
     /// Whether it survives the calls of each caller; only of those under whose last call it went away.
-    callers: HashMap<Box<str>, Breaker>,
+    callers: HashMap<Box<str>, ServerBreaker>,
 }
 
 impl Breakers {
@@ -34,20 +35,20 @@ impl Breakers {
 
     /// A call was answered.
     pub(crate) fn reached(&mut self, caller: &str) {
-        self.connects = Breaker::default();
+        self.connects.breaker.record_success();
         self.callers.remove(caller);
     }
 
     /// No connection could be made.
     pub(crate) fn not_connected(&mut self, now: Instant) {
-        self.connects.failed(now);
+        self.connects.breaker.record_failure(now);
     }
 
     /// A connection was lost under a call: that counts once, however many calls of the caller were under way.
     pub(crate) fn lost(&mut self, caller: &str, connection: &Arc<Session>, now: Instant) {
         if !self.callers.contains_key(caller) && self.callers.len() >= BREAKER_CALLERS_MAX {
             // Whoever may try soonest is missed least.
-            let first = self.callers.iter().min_by_key(|(_, breaker)| breaker.closed_until);
+            let first = self.callers.iter().min_by_key(|(_, caller)| caller.breaker.open_until());
             let first = first.map(|(caller, _)| caller.clone());
             first.and_then(|first| self.callers.remove(&first));
         }
@@ -56,49 +57,38 @@ impl Breakers {
 
     /// A call that was admitted ended without knowing.
     pub(crate) fn gave_up(&mut self, caller: &str) {
-        self.connects.trying = false;
+        self.connects.breaker.abandon_probe();
         if let Some(breaker) = self.callers.get_mut(caller) {
-            breaker.trying = false;
+            breaker.breaker.abandon_probe();
         }
     }
 }
 
-#[derive(Debug, Default)]
-struct Breaker {
-    failures: u32,
-    /// Calls are refused until then.
-    closed_until: Option<Instant>,
-    /// A call tries whether it is better.
-    trying: bool,
+#[derive(Debug)]
+struct ServerBreaker {
+    breaker: CircuitBreaker,
     /// The connection whose loss was counted last.
     lost: Weak<Session>,
 }
 
-impl Breaker {
-    fn admit(&mut self, now: Instant) -> Result<(), u64> {
-        let Some(until) = self.closed_until else { return Ok(()) };
-        let left = until.saturating_duration_since(now);
-        if !left.is_zero() {
-            return Err(left.as_secs().max(1));
-        }
-        if self.trying {
-            return Err(1);
-        }
-        self.trying = true;
-        Ok(())
+impl Default for ServerBreaker {
+    fn default() -> ServerBreaker {
+        let breaker = CircuitBreaker::new(BREAKER_FAILURES, BREAKER_PAUSE).with_reported_probes();
+        ServerBreaker { breaker, lost: Weak::new() }
     }
+}
 
-    fn failed(&mut self, now: Instant) {
-        self.failures = self.failures.saturating_add(1);
-        if self.failures >= BREAKER_FAILURES {
-            self.closed_until = Some(now + BREAKER_PAUSE);
-        }
-        self.trying = false;
+impl ServerBreaker {
+    /// If the call is refused, for how many seconds.
+    fn admit(&mut self, now: Instant) -> Result<(), u64> {
+        self.breaker
+            .admit(now)
+            .map_err(|refused| refused.remaining().map_or(1, |remaining| remaining.as_secs().max(1)))
     }
 
     fn lost(&mut self, connection: Weak<Session>, now: Instant) {
         if !self.lost.ptr_eq(&connection) {
-            self.failed(now);
+            self.breaker.record_failure(now);
             self.lost = connection;
         }
     }

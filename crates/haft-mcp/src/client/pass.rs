@@ -1,6 +1,6 @@
 //! What a server has beside tools, as it sends it: for hosts that pass it on to a client of their own.
 //!
-//! Who only wants to use it has the tools of `catalogue.rs`. Words that people read are made visible and bounded here as well;
+//! Who only wants to use it has the tools in `tools/`. Words that people read are made visible and bounded here as well;
 //! everything else is as it came.
 
 use haft::{Effects, ToolError};

@@ -8,9 +8,10 @@ mod calls;
 mod life;
 mod offered;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use haft::sync::lock;
 use haft::{AnyTool, Cancel, Cause};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
@@ -354,8 +355,4 @@ impl Server {
             (state.status, state.session) = (status, session);
         });
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use haft::limits::NAME_CHARS_MAX;
+use haft::sync::lock;
 use haft::{AnyTool, Registry, RegistryError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use super::catalogue;
 use super::server::Server;
+use super::tools;
 use crate::config::ServerConfig;
 use crate::host::Host;
 use crate::limits::CLOSE_GRACE;
@@ -133,7 +135,7 @@ impl Servers {
     /// The tools for resources and prompts: `ListMcpResources`, `ReadMcpResource`, `ListMcpPrompts`, `GetMcpPrompt`; and, as
     /// long as one is being connected, `WaitForMcpServers`. They belong among the built-in ones of a session that has servers.
     pub fn tools(&self) -> Vec<AnyTool> {
-        catalogue::tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
+        tools::build_tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
     }
 
     /// The same as a port, for hosts with tools of their own for it.
@@ -144,8 +146,7 @@ impl Servers {
     /// Ends all connections politely, and waits for that for a bounded time.
     pub async fn close(&self) {
         self.servers.values().for_each(Server::stop);
-        let tasks =
-            std::mem::take(&mut *self.tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
         let all = async {
             for task in tasks {
                 let _ = task.await;

@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft::BoxFuture;
+use haft::sync::lock;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientConfig, ClientRequest, ClientResult, CustomResult, ErrorCode, ErrorData, ProgressToken,
@@ -190,15 +191,15 @@ struct Shared {
 
 impl Shared {
     fn subscribed(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.subscribed)
     }
 
     fn cancelling(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.cancelling.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cancelling)
     }
 
     fn progress(&self) -> MutexGuard<'_, HashMap<ProgressToken, mpsc::Sender<Progress>>> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.progress)
     }
 }
 
@@ -459,7 +460,7 @@ impl Session {
         let all = async { while cancelling.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(limits::LAST_WORD_WAIT, all).await;
         self.watch.hang_up();
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let service = lock(&self.service).take();
         if let Some(mut service) = service {
             let _ = service.close_with_timeout(limits::CLOSE_GRACE * 6).await;
         }

@@ -4,8 +4,9 @@
 //! about, so what was read is subscribed to, by the connection; here is only what there is to ask and what was told.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use haft::sync::lock;
 use tokio::sync::Notify;
 
 use crate::limits::RESOURCES_WATCHED_MAX;
@@ -67,7 +68,7 @@ impl Watched {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

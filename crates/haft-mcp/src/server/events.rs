@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use haft::sync::lock;
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
@@ -62,7 +63,7 @@ impl EventStream {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn push(&self, message: Vec<u8>, finishes: bool) -> bool {

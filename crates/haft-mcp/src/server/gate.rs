@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use haft::sync::lock;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
 use url::Url;
@@ -182,7 +183,7 @@ struct Bucket {
 impl Rates {
     /// Takes so much of what one may do yet; whether there was any.
     fn take(&self, whose: &str, (per_second, burst): (u32, u32), cost: f64, now: Instant) -> bool {
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.0);
         let burst = f64::from(burst.max(1));
         let full_after = burst / f64::from(per_second.max(1));
         if !buckets.contains_key(whose) {

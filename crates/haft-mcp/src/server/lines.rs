@@ -6,9 +6,10 @@
 //! A client that doesn't read its answers is not read from either. When its input ends, what it asked for is still answered,
 //! for a while: whoever pipes requests in gets the answers out, for as long as they go on reading.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
+use haft::sync::lock;
 use haft::{BoxFuture, Cancel, Cause};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -440,7 +441,7 @@ struct Queue {
 
 impl Outbox {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Adds a message; whether anybody will see it.

@@ -8,8 +8,9 @@
 //! came in by it first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use haft::sync::lock;
 use haft::{Cancel, Cause};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -52,10 +53,6 @@ pub(crate) enum NoRoom {
     Full,
     /// Whoever asks has its share.
     Share,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connections {

@@ -8,10 +8,11 @@
 //! What waits is bounded in number and time, and ends with the server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use haft::sync::lock;
 use haft::{BoxFuture, Cancel, Cause};
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -123,7 +124,7 @@ impl Rounds {
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Name, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Goes on with a call until it is done, asks, or nobody waits for the request any more.
@@ -213,7 +214,7 @@ impl Rounds {
         let table = self.waiting.clone();
         let expiry = tokio::spawn(async move {
             tokio::time::sleep(limits::SUSPENDED_FOR).await;
-            let expired = table.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            let expired = lock(&table).remove(&name);
             if let Some(Waiting { run, .. }) = expired {
                 run.cancel.cancel(Cause::Timeout);
             }
@@ -391,12 +392,12 @@ impl RoundsLine {
     }
 
     fn reached(&self) -> MutexGuard<'_, Reached> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.reached)
     }
 
     fn asked(&self, asks: Vec<Ask>, back: oneshot::Sender<Result<Vec<Value>, NotAnswered>>) -> Option<Asked> {
         let mut named = Vec::with_capacity(asks.len());
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         let mut known = Map::new();
         for ask in asks {
             match &ask.key {

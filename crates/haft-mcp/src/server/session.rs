@@ -7,10 +7,11 @@
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
 use haft::schema::parse_json;
+use haft::sync::lock;
 use haft::{BoxFuture, Cancel, Cause};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -57,10 +58,6 @@ pub(crate) struct Session {
     /// The least level of lines of the log that go out.
     level: AtomicU8,
     watched: Mutex<HashSet<String>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {

@@ -5,12 +5,13 @@
 //! working within [`TOKEN_BELIEVED`]. Who would rather check signatures implements [`TokenCheck`].
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::BoxFuture;
+use haft::sync::lock;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
@@ -140,7 +141,7 @@ impl Introspection {
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.remembered)
     }
 
     async fn ask(&self, token: &str) -> Result<Option<Principal>, String> {

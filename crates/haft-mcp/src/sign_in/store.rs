@@ -8,10 +8,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::BoxFuture;
+use haft::sync::lock;
 use tokio::time::{Instant, sleep};
 
 use super::secret::{Secret, random_text};
@@ -57,7 +58,7 @@ pub struct MemoryTokens {
 
 impl MemoryTokens {
     fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<String, Secret>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 }
 

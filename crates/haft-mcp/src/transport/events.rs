@@ -1,6 +1,9 @@
-//! Server-sent events, read from bytes as they come, each of a bounded size.
+//! Server-sent events of a server, queued until they are taken.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+
+use haft::sse::{self, EventReader, EventTooLarge};
 
 use crate::limits::MESSAGE_BYTES_MAX;
 
@@ -14,93 +17,47 @@ pub(crate) struct Event {
 }
 
 /// Events on their way in.
-#[derive(Default)]
 pub(crate) struct Events {
-    line: Vec<u8>,
-    /// The last byte was a carriage return: a line feed right after it belongs to it.
-    after_return: bool,
-    begun: bool,
-    event: Event,
-    /// How large the event is so far.
-    bytes: usize,
+    reader: EventReader,
+    bytes_max: usize,
     ready: VecDeque<Event>,
 }
 
+impl Default for Events {
+    fn default() -> Events {
+        Events::with_limit(MESSAGE_BYTES_MAX)
+    }
+}
+
 impl Events {
+    fn with_limit(bytes_max: usize) -> Events {
+        Events { reader: EventReader::new(bytes_max), bytes_max, ready: VecDeque::new() }
+    }
+
     /// Reads what came.
     ///
     /// # Errors
-    /// An event is too large, in words.
+    /// An event is too large, as a message.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.feed_up_to(bytes, MESSAGE_BYTES_MAX)
-    }
-
-    fn feed_up_to(&mut self, mut bytes: &[u8], bytes_max: usize) -> Result<(), String> {
-        if std::mem::take(&mut self.after_return) && bytes.first() == Some(&b'\n') {
-            bytes = &bytes[1..];
-        }
-        while let Some(at) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            self.line.extend_from_slice(&bytes[..at]);
-            let is_return = bytes[at] == b'\r';
-            bytes = &bytes[at + 1..];
-            if is_return {
-                match bytes.first() {
-                    Some(b'\n') => bytes = &bytes[1..],
-                    Some(_) => {}
-                    None => self.after_return = true,
-                }
-            }
-            self.end_line();
-            self.check(bytes_max)?;
-        }
-        self.line.extend_from_slice(bytes);
-        self.check(bytes_max)
-    }
-
-    fn check(&self, bytes_max: usize) -> Result<(), String> {
-        match self.bytes + self.line.len() > bytes_max {
-            true => Err(format!("it sent an event of more than {bytes_max} bytes")),
-            false => Ok(()),
-        }
+        let Events { reader, bytes_max, ready } = self;
+        reader
+            .feed(bytes, |event| ready.push_back(event.into()))
+            .map_err(|EventTooLarge| format!("it sent an event of more than {bytes_max} bytes"))
     }
 
     /// The next event that is complete.
     pub(crate) fn next(&mut self) -> Option<Event> {
         self.ready.pop_front()
     }
+}
 
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let mut line = String::from_utf8_lossy(&line);
-        if !std::mem::replace(&mut self.begun, true)
-            && let Some(rest) = line.strip_prefix('\u{feff}')
-        {
-            line = rest.to_owned().into();
-        }
-        if line.is_empty() {
-            self.bytes = 0;
-            let event = std::mem::take(&mut self.event);
-            if event != Event::default() {
-                self.ready.push_back(event);
-            }
-            return;
-        }
-        self.bytes += line.len();
-        let (field, value) = line.split_once(':').unwrap_or((&line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "data" => match &mut self.event.data {
-                Some(data) => {
-                    data.push('\n');
-                    data.push_str(value);
-                }
-                None => self.event.data = Some(value.to_owned()),
-            },
-            "event" => self.event.kind = Some(value.to_owned()),
-            "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
-            "retry" => self.event.retry_ms = value.parse().ok(),
-            // A comment, or a field that nobody knows.
-            _ => {}
+impl From<sse::Event<'_>> for Event {
+    fn from(event: sse::Event<'_>) -> Event {
+        Event {
+            kind: event.kind.map(str::to_owned),
+            data: event.data.map(Cow::into_owned),
+            id: event.id.map(str::to_owned),
+            retry_ms: event.retry_ms,
         }
     }
 }
@@ -138,12 +95,12 @@ mod tests {
 
     #[test]
     fn an_event_is_bounded_and_many_small_ones_are_not() {
-        let mut events = Events::default();
+        let mut events = Events::with_limit(12);
         for _ in 0..100 {
-            events.feed_up_to(b"data: 123\n\n", 12).unwrap();
+            events.feed(b"data: 123\n\n").unwrap();
         }
-        assert!(events.feed_up_to(b"data: 1234567", 12).is_err());
-        let mut events = Events::default();
-        assert!(events.feed_up_to(b"data: 1\ndata: 2\ndata: 3\n", 12).unwrap_err().contains("12 bytes"));
+        assert!(events.feed(b"data: 1234567").is_err());
+        let mut events = Events::with_limit(12);
+        assert!(events.feed(b"data: 1\ndata: 2\ndata: 3\n").unwrap_err().contains("12 bytes"));
     }
 }

@@ -7,9 +7,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use haft::sync::lock;
 use haft::{BoxFuture, Cancel, Cause};
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -95,7 +96,7 @@ impl Watch {
 
     /// Why the connection ended, if it said so.
     pub(crate) fn ended(&self) -> Option<String> {
-        self.0.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0.ended).clone()
     }
 
     /// Completes when the connection is of no use any more, and says why.
@@ -116,7 +117,7 @@ impl Watch {
     /// Ends it, with a reason if there is none yet.
     pub(crate) fn end(&self, words: Option<String>) {
         if let Some(words) = words {
-            self.0.ended.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
+            lock(&self.0.ended).get_or_insert(words);
         }
         self.0.over.cancel(Cause::Shutdown);
     }
@@ -152,13 +153,13 @@ impl Watch {
 
     /// Sends nothing more, whatever is half sent: the server may not read at all.
     pub(crate) fn hang_up(&self) {
-        if let Some(outbox) = self.0.outbox.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(outbox) = lock(&self.0.outbox).take() {
             outbox.abort();
         }
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut Changes)) {
-        change(&mut self.0.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.0.changes));
         self.0.changed.notify_one();
     }
 
@@ -174,7 +175,7 @@ impl Watch {
     }
 
     pub(crate) fn take_changes(&self) -> Changes {
-        std::mem::take(&mut self.0.changes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0.changes))
     }
 }
 
@@ -239,7 +240,7 @@ impl Allowance {
 
 impl Guard {
     pub(crate) fn over_link(link: Link, watch: Watch) -> Guard {
-        *watch.0.outbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.outbox.cutter());
+        *lock(&watch.0.outbox) = Some(link.outbox.cutter());
         Guard::new(Inner::Link(link), watch)
     }
 

@@ -5,10 +5,11 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::ports::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft::sync::lock;
 use haft::{BoxFuture, Cancel, Cause};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
@@ -43,7 +44,7 @@ pub(crate) async fn connect(
         .with_cancel(cancel.clone())
         .with_on_output(move |bytes| heard.add(bytes))
         .with_pipes(move |input, output| {
-            if let Some(send) = send.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(send) = lock(&send).take() {
                 let _ = send.send((input, output));
             }
         });

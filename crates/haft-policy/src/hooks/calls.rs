@@ -8,6 +8,7 @@ use haft::hooks::{
     After, Asked, BatchHook, Before, Decision, DeniedHook, HookBatch, HookCall, HookError, PermissionHook,
     PostHook, PreHook,
 };
+use haft::sync::lock;
 use haft::{BoxFuture, Content, ErrorKind, OffloadStore, Output, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -443,7 +444,7 @@ impl BatchHook for Configured {
             let ran = inner.run(hooks, fire, |_| {}).await;
             let failures = std::sync::Mutex::new(Vec::new());
             let warn = |words: String| {
-                failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(words);
+                lock(&failures).push(words);
             };
             let mut together = Together::new(Some(batch.results_in), &warn);
             for ran in ran {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use haft::hooks::{Asked, HookBatch, HookCall};
 use haft::results::{OffloadStore, settle};
+use haft::text::truncate_chars;
 use haft::{Content, Origin, Output, ResultLimit, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -167,9 +168,9 @@ pub(super) fn without_middle(text: &str, chars_max: usize) -> String {
         return text.to_owned();
     }
     let half = chars_max / 2;
-    let at = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    let (head, tail) = (truncate_chars(text, half), &text[truncate_chars(text, chars - half).len()..]);
     let left_out = chars - 2 * half;
-    format!("{}\n… ({left_out} characters left out)\n{}", &text[..at(half)], &text[at(chars - half)..])
+    format!("{head}\n… ({left_out} characters left out)\n{tail}")
 }
 
 #[cfg(test)]

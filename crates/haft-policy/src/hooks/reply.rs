@@ -5,6 +5,7 @@
 //! whoever fired it.
 
 use haft::ports::Exit;
+use haft::text::truncate_with_note;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -354,10 +355,7 @@ fn first_of(text: &str, instead: &str) -> String {
 
 /// So much of a text as a message about a failure has room for.
 pub(super) fn shown(text: &str) -> String {
-    match text.char_indices().nth(limits::FAILURE_CHARS_MAX) {
-        Some((end, _)) => format!("{}… (cut)", &text[..end]),
-        None => text.to_owned(),
-    }
+    truncate_with_note(text, limits::FAILURE_CHARS_MAX)
 }
 
 #[cfg(test)]

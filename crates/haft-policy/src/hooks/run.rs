@@ -8,12 +8,13 @@ use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use haft::Cancel;
 use haft::ports::{Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::sync::lock;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
@@ -342,10 +343,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for work, or for a cancellation.

@@ -1,12 +1,13 @@
 //! Events of a session, which whoever runs the conversation fires: each with its own outcome.
 
 use haft::Cancel;
+use haft::sync::lock;
 use serde_json::{Value, json};
 
 use super::event::Event;
 use super::input::{self, Common};
 use super::reply::{Start, Verdict};
-use super::run::{Fire, Ran, lock};
+use super::run::{Fire, Ran};
 use super::{Hooks, limits};
 
 /// The main agent among those that stop.

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 
+use haft::text::truncate_chars;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{StrDeserializer, U32Deserializer};
 use serde::de::{
@@ -420,7 +421,7 @@ fn show(found: Unexpected<'_>) -> String {
         Unexpected::Signed(value) => format!("the number {value}"),
         Unexpected::Float(value) => format!("the number {value}"),
         Unexpected::Str(text) => {
-            let cut: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+            let cut = truncate_chars(text, SHOWN_CHARS_MAX);
             let more = if cut.len() < text.len() { "…" } else { "" };
             format!("the string {cut:?}{more}")
         }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft::text::{truncate_chars, truncate_with_ellipsis};
 use serde_json::Value;
 
 use super::added::{self, Added};
@@ -376,7 +377,7 @@ impl Reading<'_> {
                 belongs(&key).or_else(near)
             };
             let near = few.then(near).flatten().map_or_else(String::new, |near| format!("; {near}"));
-            let key: String = key.chars().take(KEY_CHARS_MAX).collect();
+            let key = truncate_chars(&key, KEY_CHARS_MAX);
             let message = format!("`{key}` is not a key of {place} and does nothing{near}");
             self.warnings.push(Warning { source: layer.source(at), message });
         }
@@ -488,10 +489,7 @@ fn folder_of(path: &Path) -> Arc<Path> {
 
 /// So much of a rule as a message has room for: a pasted page is no help to anybody.
 pub(crate) fn cut(rule: &str) -> String {
-    match rule.char_indices().nth(RULE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &rule[..end]),
-        None => rule.to_owned(),
-    }
+    truncate_with_ellipsis(rule, RULE_CHARS_MAX)
 }
 
 /// The rules of a file, each with the place of its text.

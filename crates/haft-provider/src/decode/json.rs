@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use haft::text::truncate_with_ellipsis;
 use serde::de::IgnoredAny;
 
 use super::BadMessage;
@@ -144,10 +145,7 @@ fn is_space(byte: u8) -> bool {
 
 /// A text for a message, not too long.
 pub(crate) fn short(text: &str) -> String {
-    match text.char_indices().nth(WORDS_CHARS_MAX) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
+    truncate_with_ellipsis(text, WORDS_CHARS_MAX)
 }
 
 /// Takes the next value out of the rest of an array or an object; none at its end. Keys are values here.

@@ -3,6 +3,8 @@
 //! Only marks that one wire alone has are trusted. A message that could be of two is refused: to guess would answer in a
 //! form that the other provider refuses.
 
+use haft::text::truncate_chars;
+
 use super::BadMessage;
 use super::json::{Json, Object};
 use crate::Wire;
@@ -113,11 +115,8 @@ fn what(value: Json<'_>, fields: Option<&Object<'_>>) -> String {
         0 => "an object without fields".to_owned(),
         count => {
             let more = if count > 6 { ", …" } else { "" };
-            let keys: Vec<String> = fields
-                .keys()
-                .take(6)
-                .map(|key| format!("`{}`", key.chars().take(40).collect::<String>()))
-                .collect();
+            let keys: Vec<String> =
+                fields.keys().take(6).map(|key| format!("`{}`", truncate_chars(key, 40))).collect();
             format!("an object with {}{more}", keys.join(", "))
         }
     }

@@ -1,41 +1,34 @@
-//! A circuit breaker: an endpoint that fails again and again is left alone for a while, then tried by one request.
+//! The circuit breaker of a provider's endpoint.
 //!
-//! Limits of rate don't count: the endpoint is well, and says how long to wait. Refusals don't count either.
+//! A 429 is not a failure of the endpoint, which works and says how long to wait. Rejected requests don't count either.
 
 use std::time::Duration;
 
+use haft::circuit_breaker::CircuitBreaker;
 use tokio::time::Instant;
 
 use crate::limits::{BREAKER_FAILURES_MAX, BREAKER_REST_SECONDS};
 use crate::reply::{Failure, FailureKind};
 
 #[derive(Debug)]
-pub(super) struct Breaker {
-    failures: u32,
-    /// Until when it is left alone.
-    rests: Option<Instant>,
-}
+pub(super) struct Breaker(CircuitBreaker);
 
 impl Breaker {
     pub(super) fn new() -> Breaker {
-        Breaker { failures: 0, rests: None }
+        Breaker(CircuitBreaker::new(BREAKER_FAILURES_MAX, Duration::from_secs(BREAKER_REST_SECONDS)))
     }
 
     /// Whether a request may be made now.
     pub(super) fn ask(&mut self, now: Instant) -> Result<(), Failure> {
-        let Some(until) = self.rests else { return Ok(()) };
-        if now < until {
-            let left = until.saturating_duration_since(now).as_secs() + 1;
-            let words = format!("it failed {} times in a row; it is tried again in {left} s", self.failures);
-            return Err(Failure::new(FailureKind::Resting, words));
-        }
-        // One tries, and rests for the others: whoever tries may be gone before it is known how it went.
-        self.rests = Some(now + Duration::from_secs(BREAKER_REST_SECONDS));
-        Ok(())
+        self.0.admit(now).map_err(|refused| {
+            let (times, left) = (self.0.failures(), refused.remaining().unwrap_or_default().as_secs() + 1);
+            let words = format!("it failed {times} times in a row; it is tried again in {left} s");
+            Failure::new(FailureKind::Resting, words)
+        })
     }
 
     pub(super) fn succeeded(&mut self) {
-        *self = Breaker::new();
+        self.0.record_success();
     }
 
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant) {
@@ -43,12 +36,8 @@ impl Breaker {
             failure.kind,
             FailureKind::Overloaded | FailureKind::Server | FailureKind::Disconnected | FailureKind::TimedOut
         );
-        if !counts {
-            return;
-        }
-        self.failures = self.failures.saturating_add(1);
-        if self.failures >= BREAKER_FAILURES_MAX {
-            self.rests = Some(now + Duration::from_secs(BREAKER_REST_SECONDS));
+        if counts {
+            self.0.record_failure(now);
         }
     }
 }

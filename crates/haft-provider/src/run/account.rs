@@ -2,7 +2,9 @@
 //!
 //! Limits are judged at the top, while everybody still works: several loops side by side can't each spend what is left.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use haft::sync::lock;
 
 use crate::reply::Usage;
 
@@ -43,7 +45,7 @@ impl Account {
     pub fn add(&self, usage: &Usage, cost: Option<f64>) {
         let mut at = Some(self);
         while let Some(account) = at {
-            let mut spent = account.0.spent.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spent = lock(&account.0.spent);
             spent.usage.add(usage);
             spent.cost = match (spent.cost, cost) {
                 (before, None) => before,
@@ -55,7 +57,7 @@ impl Account {
 
     /// What was spent here and below.
     pub fn spent(&self) -> Spent {
-        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0.spent).clone()
     }
 
     /// The account at the top.

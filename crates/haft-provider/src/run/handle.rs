@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
+use haft::sync::lock;
 use haft::{Cancel, Cause};
 use tokio::sync::Notify;
 
@@ -116,7 +117,7 @@ impl Handle {
     }
 
     fn posted(&self) -> std::sync::MutexGuard<'_, Posted> {
-        self.0.posted.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.posted)
     }
 
     /// What was said since this was last asked.
@@ -129,7 +130,7 @@ impl Handle {
     }
 
     fn said(&self) -> std::sync::MutexGuard<'_, VecDeque<String>> {
-        self.0.said.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.said)
     }
 
     pub(super) fn stop(&self) -> &Cancel {

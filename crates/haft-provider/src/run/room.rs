@@ -3,6 +3,8 @@
 //! Clearing comes first because it costs nothing and loses the least: a result can be had again by calling again, or read
 //! where its whole was kept. A summary costs a request and loses what it leaves out.
 
+use haft::text::truncate_chars;
+
 use super::{Ended, Halt, Run, RunEvent};
 use crate::conversation::Conversation;
 use crate::definitions::Tools;
@@ -83,7 +85,7 @@ impl Run<'_> {
         if !is_whole || reply.text().trim().is_empty() {
             return Ok(false);
         }
-        let summary: String = reply.text().chars().take(SUMMARY_CHARS_MAX).collect();
+        let summary = truncate_chars(reply.text(), SUMMARY_CHARS_MAX).to_owned();
         *self.conversation = Conversation::new(asked.wire());
         self.conversation.say(&format!("{SUMMARISED}\n\n{summary}"));
         for words in &self.words {

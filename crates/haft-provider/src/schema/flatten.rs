@@ -9,6 +9,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};
 use std::ptr;
 
+use haft::text::truncate_chars;
 use serde_json::{Map, Value};
 
 use super::merge;
@@ -83,7 +84,7 @@ impl<'a> Document<'a> {
             Some(id) => reference.strip_prefix(id).unwrap_or(reference),
             None => reference,
         };
-        let shown: String = reference.chars().take(80).collect();
+        let shown = truncate_chars(reference, 80);
         let Some(fragment) = local.strip_prefix('#').or(local.is_empty().then_some("")) else {
             return Err(Stop::Refused(format!(
                 "its schema refers to `{shown}`, which is outside of it and not followed; put the definition under `$defs`"

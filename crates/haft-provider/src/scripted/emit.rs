@@ -8,6 +8,7 @@ mod gemini;
 mod openai;
 mod openai_chat;
 
+use haft::text::{truncate_bytes, truncate_chars};
 use serde_json::{Value, json};
 
 use super::script::Stopping;
@@ -54,8 +55,7 @@ impl Said {
         if !self.cuts(at) {
             return input;
         }
-        let end = (0..=input.len() / 2).rev().find(|end| input.is_char_boundary(*end)).unwrap_or_default();
-        &input[..end]
+        truncate_bytes(input, input.len() / 2)
     }
 
     /// A call's input as a value, for wires that have it as one.
@@ -122,7 +122,7 @@ fn pieces(text: &str, chars: usize) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let end = rest.char_indices().nth(chars.max(1)).map_or(rest.len(), |(end, _)| end);
+        let end = truncate_chars(rest, chars.max(1)).len();
         let (piece, after) = rest.split_at(end);
         rest = after;
         Some(piece)

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::sync::lock;
+use haft::text::truncate_with_ellipsis;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -13,6 +15,9 @@ use super::history::{Seen, SeenResult};
 use super::script::{Condition, Injected, Pace, Script, Turn};
 use crate::Wire;
 use crate::limits::SCRIPT_ERRORS_MAX;
+
+/// How much of a prompt or result an error shows, in characters.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// How many characters come at once, where nothing else is said.
 const CHUNK_CHARS: usize = 24;
@@ -142,7 +147,7 @@ impl Player {
         let Some(times) = error.times else { return true };
         let mut hasher = DefaultHasher::new();
         (turn, body).hash(&mut hasher);
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = lock(&self.given);
         if given.len() >= SCRIPT_ERRORS_MAX {
             given.clear();
         }
@@ -252,21 +257,16 @@ fn holds(condition: &Condition, seen: &Seen) -> Result<(), String> {
         return Ok(());
     }
     let came = match (condition.prompt, &seen.results[..]) {
-        (true, _) => format!("the user said {:?}", short(&seen.prompt)),
+        (true, _) => format!("the user said {:?}", truncate_with_ellipsis(&seen.prompt, SHOWN_CHARS_MAX)),
         (false, []) => "no results came".to_owned(),
         (false, results) => {
-            let shown = |result: &SeenResult| format!("{}: {:?}", result.tool, short(&result.text));
+            let shown = |result: &SeenResult| {
+                format!("{}: {:?}", result.tool, truncate_with_ellipsis(&result.text, SHOWN_CHARS_MAX))
+            };
             format!("the results are {}", results.iter().map(shown).collect::<Vec<_>>().join(", "))
         }
     };
     Err(came)
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn fits(condition: &Condition, text: &str, value: Option<&Value>) -> bool {

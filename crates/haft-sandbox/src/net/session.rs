@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::ports::{HostGrants, Refusal};
+use haft::sync::lock;
 use tokio::sync::{Semaphore, watch};
 
 use super::host::{Host, HostRule};
@@ -94,7 +95,7 @@ impl Session {
     }
 
     fn calls(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Call>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.calls)
     }
 }
 
@@ -213,7 +214,7 @@ impl Log {
     }
 
     fn put(&self, refusal: Refusal) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         if all.len() < limits::REFUSALS_MAX && !all.contains(&refusal) {
             all.push(refusal);
         }
@@ -221,11 +222,11 @@ impl Log {
 
     fn forget(&self, name: &str, number: u16) {
         let that = |refusal: &Refusal| matches!(refusal, Refusal::Host { host, port, .. } if host == name && *port == Some(number));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|refusal| !that(refusal));
+        lock(&self.0).retain(|refusal| !that(refusal));
     }
 
     fn all(&self) -> Vec<Refusal> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

@@ -9,8 +9,9 @@ use std::io::Read as _;
 use std::ops::Bound;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use haft::sync::lock;
 use sha2::{Digest as _, Sha256};
 
 use super::{limits, open_plain};
@@ -45,7 +46,7 @@ enum What {
 
 impl Watch {
     fn seen(&self) -> MutexGuard<'_, All> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Takes what is there now for what it should be. The folders of `empty` are known to be that.

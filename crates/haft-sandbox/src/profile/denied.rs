@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use haft::files::Hidden;
+use haft::sync::lock;
 
 use super::places::Places;
 use super::{ProfileConfig, beneath, limits};
@@ -72,7 +73,7 @@ pub(super) struct Denied {
 impl Denied {
     /// Under which names a child may see now what rules name in full.
     pub(super) fn named(&self, places: &Places) -> Vec<PathBuf> {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = lock(&self.named);
         named.iter_mut().flat_map(|name| name.look(places).to_vec()).collect()
     }
 }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
+use haft::sync::lock;
 
 use self::clean::is_obeyed_file;
 use self::config::check_config;
@@ -254,7 +255,7 @@ impl Guard {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Folders outside of the working directories that git must be able to write.

@@ -21,6 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use haft::sync::lock;
 use rustix::fs::{FlockOperation, flock};
 
 use super::limits;
@@ -268,7 +269,7 @@ impl Placeholders {
 
 impl All {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits until it is time to clean, and does. Ends when there is nothing to clean any more.

@@ -24,11 +24,12 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::files::Extent;
 use haft::files::held::Place;
 use haft::ports::{ProcessRequest, Refusal};
+use haft::sync::lock;
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, FlockOperation, Mode, Stat, accessat, flock, fstat, linkat, mkdirat,
     renameat, statat, unlinkat,
@@ -149,7 +150,7 @@ impl StandIns {
     }
 
     fn state(&self) -> MutexGuard<'_, HashMap<usize, Vec<StandIn>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Begins with a call: of one before it that never began nothing is left.

@@ -14,8 +14,9 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use haft::sync::lock;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
@@ -34,7 +35,7 @@ const LOOK: u32 = 0o500;
 const CHANGE: u32 = 0o700;
 
 fn one_by_one() -> MutexGuard<'static, ()> {
-    ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ONE_BY_ONE)
 }
 
 /// Folders that were opened to us, and what their permissions were. They are put back.

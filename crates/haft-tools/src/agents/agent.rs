@@ -285,6 +285,3 @@ fn about(description: &str) -> String {
 fn title(name: &str, description: &str) -> String {
     format!("{name}: {}", about(description))
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,10 +7,11 @@
 use std::path::Path;
 
 use haft::files::WriteMode;
+use haft::text::truncate_with_ellipsis;
 use haft::{Context, ToolError};
 use serde_json::{Value, json};
 
-use super::book::{Element, bounded};
+use super::book::Element;
 use super::live::Live;
 use super::tree::Tree;
 use super::{Target, keys::Press, wire::Failure};
@@ -108,12 +109,16 @@ impl Live {
         let Some(object) = answer["result"]["objectId"].as_str() else {
             return Err(ToolError::new(format!(
                 "no element of the page matches the selector `{}`",
-                bounded(selector, 200)
+                truncate_with_ellipsis(selector, 200)
             )));
         };
         let found = self.page(&on.session, "DOM.describeNode", json!({"objectId": object})).await?;
         let node = found["node"]["backendNodeId"].as_u64().unwrap_or_default();
-        Ok(Element { session: on.session.clone(), node, about: format!("`{}`", bounded(selector, 80)) })
+        Ok(Element {
+            session: on.session.clone(),
+            node,
+            about: format!("`{}`", truncate_with_ellipsis(selector, 80)),
+        })
     }
 
     /// Clicks an element.

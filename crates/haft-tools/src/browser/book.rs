@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use haft::text::truncate_with_ellipsis;
 use serde_json::{Value, json};
 
 use super::guard::{Guard, Verdict};
@@ -221,7 +222,7 @@ impl Book {
 
     /// Says something with the next result.
     pub(super) fn note(&mut self, words: impl AsRef<str>) {
-        let words = haft::view::visible_line(&bounded(words.as_ref(), NOTE_CHARS_MAX));
+        let words = haft::view::visible_line(&truncate_with_ellipsis(words.as_ref(), NOTE_CHARS_MAX));
         if self.notes.len() < NOTES_MAX && !self.notes.contains(&words) {
             self.notes.push_back(words);
         }
@@ -285,8 +286,9 @@ impl Book {
             "Target.targetInfoChanged" => self.informed(&params["targetInfo"]),
             "Target.targetCrashed" => self.crash(text("targetId")),
             "Browser.downloadWillBegin" => {
-                let (guid, url) = (text("guid").to_owned(), bounded(text("url"), NOTE_CHARS_MAX));
-                let name = bounded(text("suggestedFilename"), NOTE_CHARS_MAX);
+                let (guid, url) =
+                    (text("guid").to_owned(), truncate_with_ellipsis(text("url"), NOTE_CHARS_MAX));
+                let name = truncate_with_ellipsis(text("suggestedFilename"), NOTE_CHARS_MAX);
                 if self.downloads.len() < NOTES_MAX {
                     self.downloads.push(Download { guid, name, url, state: Saved::Begun });
                 }
@@ -312,7 +314,8 @@ impl Book {
                 acts.push(Act::Tell { session, method: "Fetch.continueWithAuth", params: answer });
             }
             "Page.javascriptDialogOpening" => {
-                let (kind, message) = (text("type").to_owned(), bounded(text("message"), NOTE_CHARS_MAX / 2));
+                let (kind, message) =
+                    (text("type").to_owned(), truncate_with_ellipsis(text("message"), NOTE_CHARS_MAX / 2));
                 if self.too_many_dialogs() {
                     // A script that runs can't be ended alone: the browser tries to, and it goes on behind the dialog.
                     let owner = session.as_deref().and_then(|session| self.attached.get(session)).cloned();
@@ -342,8 +345,12 @@ impl Book {
         let text = |name: &str| info[name].as_str().unwrap_or_default();
         let (url, title) = (text("url"), text("title"));
         if let Some(tab) = info["targetId"].as_str().and_then(|target| self.tab_mut(target)) {
-            tab.url = bounded(url, NOTE_CHARS_MAX * 4);
-            tab.title = if url.ends_with(title) { String::new() } else { bounded(title, NOTE_CHARS_MAX) };
+            tab.url = truncate_with_ellipsis(url, NOTE_CHARS_MAX * 4);
+            tab.title = if url.ends_with(title) {
+                String::new()
+            } else {
+                truncate_with_ellipsis(title, NOTE_CHARS_MAX)
+            };
         }
     }
 
@@ -437,7 +444,7 @@ impl Book {
         if url.starts_with("chrome-extension:") || url.starts_with("chrome:") {
             return;
         }
-        self.note(format!("refused {}: {why}", bounded(url, 120)));
+        self.note(format!("refused {}: {why}", truncate_with_ellipsis(url, 120)));
     }
 
     /// Counts a dialog; whether pages show them without end, which is said.
@@ -496,7 +503,7 @@ impl Tab {
         Tab {
             target: target.to_owned(),
             session: session.to_owned(),
-            url: bounded(url, NOTE_CHARS_MAX * 4),
+            url: truncate_with_ellipsis(url, NOTE_CHARS_MAX * 4),
             title: String::new(),
             loading: false,
             crashed: false,
@@ -532,14 +539,17 @@ impl Tab {
             "Page.frameStartedLoading" if own(&params["frameId"]) => self.loading = true,
             "Page.frameStoppedLoading" if own(&params["frameId"]) => self.loading = false,
             "Page.frameNavigated" if main && own(&params["frame"]["id"]) => {
-                self.url = bounded(params["frame"]["url"].as_str().unwrap_or_default(), NOTE_CHARS_MAX * 4);
+                self.url = truncate_with_ellipsis(
+                    params["frame"]["url"].as_str().unwrap_or_default(),
+                    NOTE_CHARS_MAX * 4,
+                );
                 self.title.clear();
                 self.names = Names::default();
                 self.requests.clear();
                 self.crashed = false;
             }
             "Page.navigatedWithinDocument" if own(&params["frameId"]) => {
-                self.url = bounded(text("url"), NOTE_CHARS_MAX * 4);
+                self.url = truncate_with_ellipsis(text("url"), NOTE_CHARS_MAX * 4);
             }
             "Inspector.targetCrashed" if main => {
                 (self.crashed, self.loading) = (true, false);
@@ -583,7 +593,7 @@ impl Tab {
                 let field = |name: &str| entry[name].as_str().unwrap_or_default();
                 let words = match field("url") {
                     "" => field("text").to_owned(),
-                    url => format!("{} ({})", field("text"), bounded(url, 200)),
+                    url => format!("{} ({})", field("text"), truncate_with_ellipsis(url, 200)),
                 };
                 self.line(Level::of(field("level")), &words);
             }
@@ -596,7 +606,7 @@ impl Tab {
             self.console.pop_front();
             self.console_lost += 1;
         }
-        self.console.push_back(Line { level, text: bounded(text, CONSOLE_CHARS_MAX) });
+        self.console.push_back(Line { level, text: truncate_with_ellipsis(text, CONSOLE_CHARS_MAX) });
     }
 }
 
@@ -604,7 +614,7 @@ impl Tab {
 pub(super) fn exception(details: &Value) -> String {
     let words = details["exception"]["description"].as_str().or(details["exception"]["value"].as_str());
     let words = words.or(details["text"].as_str()).unwrap_or("an error without words");
-    bounded(words, CONSOLE_CHARS_MAX)
+    truncate_with_ellipsis(words, CONSOLE_CHARS_MAX)
 }
 
 /// A value of a page, as a console shows it.
@@ -619,21 +629,15 @@ fn shown(value: &Value) -> String {
         let parts = parts.collect::<Vec<_>>().join(", ");
         let more = if value["preview"]["overflow"] == true { ", …" } else { "" };
         let (open, close) = if list { ('[', ']') } else { ('{', '}') };
-        return bounded(&format!("{open}{parts}{more}{close}"), CONSOLE_CHARS_MAX);
+        return truncate_with_ellipsis(&format!("{open}{parts}{more}{close}"), CONSOLE_CHARS_MAX);
     }
     match (&value["value"], value["unserializableValue"].as_str(), value["description"].as_str()) {
-        (Value::String(text), ..) => bounded(text, CONSOLE_CHARS_MAX),
-        (Value::Null, Some(text), _) | (Value::Null, None, Some(text)) => bounded(text, CONSOLE_CHARS_MAX),
+        (Value::String(text), ..) => truncate_with_ellipsis(text, CONSOLE_CHARS_MAX),
+        (Value::Null, Some(text), _) | (Value::Null, None, Some(text)) => {
+            truncate_with_ellipsis(text, CONSOLE_CHARS_MAX)
+        }
         (Value::Null, None, None) => value["subtype"].as_str().unwrap_or("undefined").to_owned(),
-        (value, ..) => bounded(&value.to_string(), CONSOLE_CHARS_MAX),
-    }
-}
-
-/// At most so many characters, with a sign where it was cut.
-pub(super) fn bounded(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        (value, ..) => truncate_with_ellipsis(&value.to_string(), CONSOLE_CHARS_MAX),
     }
 }
 

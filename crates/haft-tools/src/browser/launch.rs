@@ -7,10 +7,11 @@
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::ports::{Confinement, Exit, HostGrants, ProcessRequest};
+use haft::sync::lock;
 use haft::{Cause, Context, ToolError};
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -112,7 +113,7 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
         .with_cancel(cancel.clone())
         .with_on_output(move |bytes| keep(&heard, bytes))
         .with_pipes(move |input, output| {
-            if let Some(send) = send.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(send) = lock(&send).take() {
                 let _ = send.send((input, output));
             }
         });
@@ -191,7 +192,7 @@ fn talk(
     let (own, looking) = (book.clone(), Arc::new(Semaphore::new(LOOKING_MAX)));
     let wire = pipes.open(move |wire, event| {
         let acts = {
-            let mut book = own.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut book = lock(&own);
             match &event {
                 Some(event) => book.hear(event),
                 None => {
@@ -212,7 +213,7 @@ fn talk(
                         let act = match judge(&book, check.as_ref(), &url).await {
                             Ok(()) => let_go(session, &request),
                             Err(why) => {
-                                book.lock().unwrap_or_else(PoisonError::into_inner).refuse(&url, &why);
+                                lock(&book).refuse(&url, &why);
                                 stop(session, &request)
                             }
                         };
@@ -235,7 +236,7 @@ async fn judge(book: &Mutex<Book>, check: Option<&Check>, url: &str) -> Result<(
         return Err("it names no host".into());
     };
     let Some(check) = check else { return Err("nothing here can tell whether it may be reached".into()) };
-    let grants = book.lock().unwrap_or_else(PoisonError::into_inner).guard.grants.hosts();
+    let grants = lock(book).guard.grants.hosts();
     check(&named(&host), port, &grants).await
 }
 
@@ -251,7 +252,7 @@ fn proxy_of(text: &str) -> Result<Url, ToolError> {
 }
 
 fn keep(words: &Mutex<Vec<u8>>, bytes: &[u8]) {
-    let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut words = lock(words);
     words.extend_from_slice(&bytes[bytes.len().saturating_sub(WORDS_BYTES_MAX)..]);
     let spare = words.len().saturating_sub(WORDS_BYTES_MAX);
     words.drain(..spare);
@@ -264,7 +265,7 @@ fn exited(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
         Exit::Signal(signal) => format!("it was ended by signal {signal}"),
         Exit::TimedOut | Exit::Cancelled => "it was ended".to_owned(),
     };
-    let words = String::from_utf8_lossy(&words.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+    let words = String::from_utf8_lossy(&lock(words)).into_owned();
     let last = words.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("dbus"));
     match last {
         Some(line) => format!("{how}; its last words: {}", haft::view::visible_line(line.trim())),

@@ -1,15 +1,17 @@
 //! A browser that runs, and what calls do with it: commands, waiting until a page has settled, and what is told afterwards.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft::ToolError;
 use haft::ports::Refusal;
+use haft::sync::lock;
+use haft::text::truncate_with_ellipsis;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::book::{Book, Download, Element, Saved, bounded, exception};
+use super::book::{Book, Download, Element, Saved, exception};
 use super::launch::{Fuse, auto_attach};
 use super::wire::{Failure, Wire};
 
@@ -102,7 +104,7 @@ impl Live {
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 
     #[cfg(test)]
@@ -313,7 +315,7 @@ impl Live {
             format!(
                 "the page wanted to save `{}` ({}), which was refused; set `download_to` in the call that leads to it",
                 haft::view::visible_line(&name),
-                bounded(&url, 120)
+                truncate_with_ellipsis(&url, 120)
             )
         }));
         lines.extend(book.take_notes());
@@ -383,7 +385,7 @@ impl Live {
                 Some(found) if found.state == Saved::Stopped => {
                     return Err(ToolError::new(format!(
                         "the download of `{}` broke off",
-                        bounded(&found.url, 200)
+                        truncate_with_ellipsis(&found.url, 200)
                     )));
                 }
                 // Further messages of the page do not extend the wait.

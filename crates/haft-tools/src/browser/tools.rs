@@ -59,7 +59,7 @@ fn check_named(name: Option<&str>, selector: Option<&str>) -> Result<(), ToolErr
         (Some(name), None) if is_ref(name) => Ok(()),
         (Some(name), None) => Err(ToolError::senseless(format!(
             "`ref` is {:?}; one as BrowserSnapshot shows it is accepted, such as `e12`",
-            super::book::bounded(name, 40)
+            haft::text::truncate_with_ellipsis(name, 40)
         ))),
         (None, Some(selector)) if !selector.trim().is_empty() => Ok(()),
         _ => Err(one_of()),

@@ -6,9 +6,8 @@
 
 use std::collections::HashMap;
 
+use haft::text::{single_line, truncate_with_ellipsis};
 use serde_json::Value;
-
-use super::book::bounded;
 
 /// Characters of a name, a value or a piece of text.
 const TEXT_CHARS_MAX: usize = 500;
@@ -121,9 +120,9 @@ impl Tree {
 
 fn read(node: &Value, session: &str) -> Node {
     let text = |field: &str| match &node[field]["value"] {
-        Value::String(text) => bounded(&one_line(text), TEXT_CHARS_MAX),
+        Value::String(text) => truncate_with_ellipsis(&one_line(text), TEXT_CHARS_MAX),
         Value::Null => String::new(),
-        other => bounded(&other.to_string(), TEXT_CHARS_MAX),
+        other => truncate_with_ellipsis(&other.to_string(), TEXT_CHARS_MAX),
     };
     let mut found = Node {
         role: text("role"),
@@ -142,7 +141,7 @@ fn read(node: &Value, session: &str) -> Node {
         let (key, value) = (property["name"].as_str().unwrap_or_default(), &property["value"]["value"]);
         match (key, value) {
             ("focusable", Value::Bool(focusable)) => found.focusable = *focusable,
-            ("url", Value::String(url)) => found.url = Some(bounded(&one_line(url), 200)),
+            ("url", Value::String(url)) => found.url = Some(truncate_with_ellipsis(&one_line(url), 200)),
             (
                 "disabled" | "required" | "readonly" | "selected" | "focused" | "modal" | "busy",
                 Value::Bool(true),
@@ -240,7 +239,7 @@ impl Node {
     fn about(&self) -> String {
         match self.name.trim() {
             "" => self.role(),
-            name => format!("{} {:?}", self.role(), bounded(name, 80)),
+            name => format!("{} {:?}", self.role(), truncate_with_ellipsis(name, 80)),
         }
     }
 }
@@ -310,7 +309,7 @@ impl<F: FnMut(&Node, String) -> Option<u32>> Lines<'_, F> {
         if !node.value.is_empty() && node.value != name {
             line += &format!(": {}", node.value);
         } else if within.is_some() && words != name && !words.is_empty() {
-            line += &format!(": {}", bounded(&words, TEXT_CHARS_MAX));
+            line += &format!(": {}", truncate_with_ellipsis(&words, TEXT_CHARS_MAX));
         }
         self.lines.push(line);
         // What is typed into a field is its value.
@@ -340,7 +339,7 @@ impl<F: FnMut(&Node, String) -> Option<u32>> Lines<'_, F> {
     fn flush(&mut self) {
         let text = one_line(&std::mem::take(&mut self.text));
         if !text.is_empty() {
-            let text = bounded(&text, TEXT_CHARS_MAX * 4);
+            let text = truncate_with_ellipsis(&text, TEXT_CHARS_MAX * 4);
             self.lines.push(format!("{}- text: {text}", "  ".repeat(self.depth.min(DEPTH_MAX))));
         }
     }
@@ -348,7 +347,7 @@ impl<F: FnMut(&Node, String) -> Option<u32>> Lines<'_, F> {
 
 /// Without line breaks and signs that a terminal obeys; blanks in a row are one.
 fn one_line(text: &str) -> String {
-    haft::view::visible_line(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    haft::view::visible_line(&single_line(text))
 }
 
 /// With a blank at an end where there was one.

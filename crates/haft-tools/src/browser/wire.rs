@@ -9,9 +9,11 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use haft::sync::lock;
+use haft::text::truncate_chars;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
@@ -252,7 +254,7 @@ impl Wire {
             let answer = match message.remove("error") {
                 Some(error) => {
                     let words = error["message"].as_str().unwrap_or("no reason was given");
-                    Err(Failure::Refused(words.chars().take(REASON_CHARS_MAX).collect()))
+                    Err(Failure::Refused(truncate_chars(words, REASON_CHARS_MAX).to_owned()))
                 }
                 None => Ok(message.remove("result").unwrap_or_default()),
             };
@@ -264,7 +266,7 @@ impl Wire {
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Value, Failure>>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

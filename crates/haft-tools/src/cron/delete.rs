@@ -1,6 +1,7 @@
 //! `CronDelete`: a planned prompt is not told any more.
 
 use haft::ports::Port;
+use haft::text::truncate_chars;
 use haft::{
     Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
@@ -71,7 +72,7 @@ impl Tool for CronDelete {
                     true => "nothing is planned".to_owned(),
                     false => format!("there are {}", known.join(", ")),
                 };
-                let id: String = input.id.chars().take(60).collect();
+                let id = truncate_chars(&input.id, 60);
                 Err(ToolError::senseless(format!("no planned prompt `{id}`; {known}")))
             }
         }

@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use haft::text::truncate_chars;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -170,7 +171,7 @@ impl Field {
     }
 
     fn bad(&self, part: &str, words: &str) -> BadExpression {
-        let part: String = part.chars().take(40).collect();
+        let part = truncate_chars(part, 40);
         BadExpression(format!("`{part}` is no {}: {words}", self.name))
     }
 }

@@ -1,6 +1,7 @@
 //! `CronList`: what is planned, and when it comes next.
 
 use haft::ports::Port;
+use haft::text::{single_line, truncate_chars};
 use haft::{
     Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
@@ -44,9 +45,9 @@ impl Tool for CronList {
         let lines: Vec<String> = crons
             .iter()
             .map(|cron| {
-                let prompt: String = cron.prompt.chars().take(PROMPT_CHARS).collect();
+                let prompt = truncate_chars(&cron.prompt, PROMPT_CHARS);
                 let cut = if prompt.len() < cron.prompt.len() { "…" } else { "" };
-                format!("{cron}\n    {}{cut}", prompt.split_whitespace().collect::<Vec<_>>().join(" "))
+                format!("{cron}\n    {}{cut}", single_line(prompt))
             })
             .collect();
         let text = if lines.is_empty() { "nothing is planned".to_owned() } else { lines.join("\n") };

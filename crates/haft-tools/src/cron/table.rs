@@ -7,10 +7,11 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use haft::ports::{CronState, Crons, NewCron};
+use haft::sync::lock;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::Notify;
@@ -300,7 +301,7 @@ impl CronTable {
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 
     fn note(&self, trouble: Option<String>) {

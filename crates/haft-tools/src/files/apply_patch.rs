@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use haft::files::{Bytes, FileErrorKind, Kind};
+use haft::text::truncate_chars;
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -21,10 +22,10 @@ use serde::Deserialize;
 use crate::blocking::off_thread;
 use crate::changes::{self, Again, Step};
 use crate::charset;
-use crate::diff::Diff;
 use crate::near;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 use parse::{Line, Section};
 
 /// Characters that the model sees of a result.
@@ -175,7 +176,7 @@ impl Tool for ApplyPatch {
         let view = View::titled(title);
         Some(match stage {
             Stage::Use { .. } => {
-                let text = patch.chars().take(haft::limits::VIEW_CHARS_MAX).collect();
+                let text = truncate_chars(patch, haft::limits::VIEW_CHARS_MAX).to_owned();
                 view.with(Part::Code { language: Some("diff".to_owned()), text })
             }
             _ => view.why(stage),
@@ -408,7 +409,7 @@ fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
         let origin = from.and_then(|from| files.iter().find(|(other, _)| other == from));
         let was = origin.and_then(|(_, origin)| origin.was.as_ref()).or(file.was.as_ref());
         let empty = Bytes::new();
-        let diff = Diff::of(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
+        let diff = LineDiff::between(was.unwrap_or(&empty), file.now.as_ref().unwrap_or(&empty));
         let counts = diff.counts();
         lines.push(match (from, &file.was, &file.now) {
             (Some(from), ..) => format!("moved `{}` to `{shown}` ({counts})", paths::shown(from, cwd)),
@@ -427,6 +428,3 @@ fn said(files: &[(PathBuf, File)], cwd: &Path) -> (Vec<String>, View) {
     }
     (lines, view.summary(format!("+{added} −{removed}")))
 }
-
-#[cfg(test)]
-mod tests;

@@ -16,10 +16,11 @@ mod log;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::Context;
 use haft::files::Bytes;
+use haft::sync::lock;
 
 use crate::paths;
 use crate::shelf::Shelf;
@@ -114,7 +115,7 @@ pub(crate) struct Restore {
 
 impl Checkpoints {
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// The same, with what is recorded written down in the folders of sessions.

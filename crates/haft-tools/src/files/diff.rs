@@ -1,141 +1,141 @@
-//! A change as lines, for a person.
+//! `Diff`: two files compared, as a unified diff.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::view::{Change, DiffLine, Part};
-use similar::{ChangeTag, TextDiff};
+use haft::{
+    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
+    View,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use similar::TextDiff;
 
-use crate::checkpoints::{common_prefix, common_suffix};
+use crate::blocking::off_thread;
 
-/// Lines that stayed, around those that changed.
-const CONTEXT_LINES: usize = 3;
-/// The largest text that is compared, in bytes; a larger change is only counted.
-const COMPARED_BYTES_MAX: usize = 4 * 1024 * 1024;
+use crate::ls::size;
+use crate::near;
+use crate::paths;
+use crate::read::{self, SNIFF_BYTES};
+use crate::text_diff::LineDiff;
+
+/// Lines that stayed around those that changed, if the call doesn't say.
+const CONTEXT_LINES: u32 = 3;
+/// The most that a call can ask for.
+const CONTEXT_LINES_MAX: u32 = 100;
+/// The largest file that is compared line by line, in bytes.
+const COMPARED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long to look for a small difference before a larger one will do.
-const TIME_MAX: Duration = Duration::from_millis(500);
+const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What changed between two texts.
-#[derive(Default, Debug)]
-pub(crate) struct Diff {
-    pub(crate) added: usize,
-    pub(crate) removed: usize,
-    lines: Vec<DiffLine>,
+/// Compares two text files and returns their differences as a unified diff.
+///
+/// Lines that are only in `a` begin with `-`, those only in `b` with `+`. Use it to see how two files differ without
+/// reading both. Line ends count as part of a line. For what changed in a repository use git.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct DiffInput {
+    /// Path of the first, older file: absolute, or relative to the working directory.
+    pub a: PathBuf,
+    /// Path of the second, newer file.
+    pub b: PathBuf,
+    /// How many lines that stayed to show around each change. Default: 3.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 100))]
+    pub context: Option<u32>,
 }
 
-impl Diff {
-    /// Compares two texts; line ends are part of what is compared and not of what is shown.
-    pub(crate) fn of(old: &[u8], new: &[u8]) -> Diff {
-        if old.len().max(new.len()) > COMPARED_BYTES_MAX {
-            let lines = |text: &[u8]| text.split_inclusive(|byte| *byte == b'\n').count();
-            return Diff { added: lines(new), removed: lines(old), lines: Vec::new() };
+/// The tool `Diff`.
+pub struct Diff;
+
+impl Tool for Diff {
+    type Input = DiffInput;
+    type Output = Output;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Diff")
+            .alias("diff")
+            .group("files")
+            .feature("files")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(haft::limits::RESULT_CHARS))
+            .interrupt(Interrupt::Cancel)
+            .search_hint("compare two files differences")
+    }
+
+    fn effects(&self, input: &DiffInput) -> Effects {
+        Effects::reads(&input.a).and(Effects::reads(&input.b))
+    }
+
+    async fn check(&self, input: &DiffInput, _: &Context) -> Result<(), ToolError> {
+        paths::check("a", &input.a)?;
+        paths::check("b", &input.b)?;
+        if let Some(lines) = input.context.filter(|lines| *lines > CONTEXT_LINES_MAX) {
+            let words = format!("`context` must be between 0 and {CONTEXT_LINES_MAX}, got {lines}");
+            return Err(ToolError::senseless(words));
         }
-        // Most changes are small: what both have at the ends, but for some lines around, is not looked at.
-        let (head, lines_before, tail) = same_ends(old, new);
-        let (old, new) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
-        let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-        let diff = TextDiff::configure().timeout(TIME_MAX).diff_lines(&*old, &*new);
-        let mut found = Diff::default();
-        for op in diff.grouped_ops(CONTEXT_LINES).iter().flatten() {
-            for change in diff.iter_changes(op) {
-                let (change_is, number) = match change.tag() {
-                    ChangeTag::Equal => (Change::Same, change.new_index()),
-                    ChangeTag::Insert => (Change::Added, change.new_index()),
-                    ChangeTag::Delete => (Change::Removed, change.old_index()),
-                };
-                found.added += usize::from(change_is == Change::Added);
-                found.removed += usize::from(change_is == Change::Removed);
-                if found.lines.len() < haft::limits::VIEW_LINES_MAX {
-                    let text = change.value().trim_end_matches(['\n', '\r']).to_owned();
-                    let number = number.map_or(0, |index| lines_before + index + 1);
-                    found.lines.push(DiffLine { change: change_is, number, text });
-                }
+        Ok(())
+    }
+
+    async fn call(&self, input: DiffInput, cx: &Context) -> Result<Output, ToolError> {
+        let mut texts = Vec::new();
+        for path in [&input.a, &input.b] {
+            match cx.files().read(path).await {
+                Ok(bytes) => texts.push(bytes),
+                Err(error) => return Err(near::explain(error, path, cx).await),
             }
         }
-        found
+        let shown = |path: &PathBuf| paths::shown(&paths::tidy(path, cx), cx.cwd());
+        let (a, b) = (shown(&input.a), shown(&input.b));
+        let context = input.context.unwrap_or(CONTEXT_LINES) as usize;
+        let bytes = texts.iter().map(Vec::len).sum();
+        let (text, view) = off_thread(bytes, move || compare(&texts[0], &texts[1], &a, &b, context)).await?;
+        Ok(text.into_output()?.with_view(view))
     }
 
-    /// `+2 −1`.
-    pub(crate) fn counts(&self) -> String {
-        format!("+{} −{}", self.added, self.removed)
-    }
-
-    /// The lines with their numbers and signs, for a text.
-    pub(crate) fn to_lines(&self) -> impl Iterator<Item = String> {
-        self.lines.iter().map(|line| format!("{}\t{}{}", line.number, line.change.sign(), line.text))
-    }
-
-    pub(crate) fn into_part(self, path: &str) -> Part {
-        Part::Diff { path: path.to_owned(), lines: self.lines }
+    fn view(&self, stage: &Stage<'_>) -> Option<View> {
+        let view = View::titled(format!("{} and {}", stage.text("a")?, stage.text("b")?));
+        Some(view.why(stage))
     }
 }
 
-/// How many bytes two texts have in common at the beginning, in whole lines but for the last few; how many lines those are;
-/// and how many bytes at the end.
-fn same_ends(old: &[u8], new: &[u8]) -> (usize, usize, usize) {
-    let newline = |byte: &u8| *byte == b'\n';
-    let prefix = common_prefix(old, new);
-    let suffix = common_suffix(&old[prefix..], &new[prefix..]);
-    let mut head = prefix;
-    // To the beginning of the line in which they differ, and of those before it.
-    for _ in 0..=CONTEXT_LINES {
-        head = old[..head.saturating_sub(1)].iter().rposition(newline).map_or(0, |at| at + 1);
+fn compare(old: &[u8], new: &[u8], a: &str, b: &str, context: usize) -> (String, View) {
+    let view = View::titled(format!("{a} and {b}"));
+    if old == new {
+        return (
+            format!("[`{a}` and `{b}` are the same, {}]", size(old.len() as u64)),
+            view.summary("the same"),
+        );
     }
-    let end = old.len() - suffix;
-    let mut kept = end;
-    for _ in 0..=CONTEXT_LINES {
-        kept += old[kept..].iter().position(newline).map_or(old.len() - kept, |at| at + 1);
+    let huge = old.len().max(new.len()) > COMPARED_BYTES_MAX;
+    // Text in other encodings is compared as `Read` shows it.
+    let text = |bytes| if huge { None } else { read::decoded(bytes) };
+    let (old_text, new_text) = (text(old), text(new));
+    let (given, is_decoded) = ((old, new), old_text.is_some() || new_text.is_some());
+    let old = old_text.as_deref().map_or(old, str::as_bytes);
+    let new = new_text.as_deref().map_or(new, str::as_bytes);
+    let is_binary = |bytes: &[u8]| bytes[..bytes.len().min(SNIFF_BYTES)].contains(&0);
+    if huge || is_binary(old) || is_binary(new) {
+        let (old, new) = given;
+        let first = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let why = if huge { "too large to compare by lines" } else { "binary" };
+        let words = format!(
+            "[`{a}` ({} bytes) and `{b}` ({} bytes) are {why}; they differ from byte {first} on, counted from 0]",
+            old.len(),
+            new.len()
+        );
+        return (words, view.summary("they differ"));
     }
-    (head, memchr::memchr_iter(b'\n', &old[..head]).count(), old.len() - kept)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The same lines whether or not the ends are looked at.
-    #[test]
-    fn ends_in_common_change_nothing() {
-        let words = ["a\n", "b\n", "a", "\n", "c\r\n", "x\ny\n"];
-        let text = |mut seed: usize| -> String {
-            let mut text = String::new();
-            for _ in 0..12 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                text.push_str(words[(seed >> 33) % words.len()]);
-            }
-            text
+    let lines = LineDiff::between(old, new);
+    let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
+    let diff = TextDiff::configure().timeout(TIME_MAX).diff_lines(&*old, &*new);
+    let mut text = diff.unified_diff().context_radius(context).header(a, b).to_string();
+    if text.is_empty() {
+        // Otherwise they differ in bytes that are no UTF-8, which are shown alike.
+        text = match is_decoded {
+            true => format!("[`{a}` and `{b}` have the same text, and differ only in how it is encoded]"),
+            false => format!("[`{a}` and `{b}` differ only in bytes that are not UTF-8]"),
         };
-        for seed in 0..2_000 {
-            let (ends, old, new) = (text(seed / 7), text(seed), text(seed + 1));
-            let (old, new) = (format!("{ends}{old}{ends}"), format!("{ends}{new}{ends}"));
-            let (head, lines, tail) = same_ends(old.as_bytes(), new.as_bytes());
-            assert_eq!(old[..head], new[..head]);
-            assert_eq!(old[old.len() - tail..], new[new.len() - tail..]);
-            assert!(head == 0 || old[..head].ends_with('\n'));
-            assert_eq!(old[..head].lines().count(), lines);
-            // What is left says how one becomes the other.
-            let diff = Diff::of(old.as_bytes(), new.as_bytes());
-            let lines = |text: &str| text.split_inclusive('\n').count();
-            assert_eq!(lines(&old) + diff.added, lines(&new) + diff.removed, "{old:?} {new:?}");
-        }
     }
-
-    fn check(old: &str, new: &str, expected: &str) {
-        let diff = Diff::of(old.as_bytes(), new.as_bytes());
-        let shown: Vec<String> = diff
-            .lines
-            .iter()
-            .map(|line| format!("{}{}{}", line.number, line.change.sign(), line.text))
-            .collect();
-        assert_eq!(format!("{} {}", diff.counts(), shown.join("|")), expected);
-    }
-
-    #[test]
-    fn changes_are_lines_with_their_numbers() {
-        check("a\nb\nc\n", "a\nB\nc\n", "+1 −1 1 a|2-b|2+B|3 c");
-        check("", "a\nb\n", "+2 −0 1+a|2+b");
-        check("a\n", "", "+0 −1 1-a");
-        check("a", "a\n", "+1 −1 1-a|1+a");
-        check("1\n2\n3\n4\n5\n6\n7\n8\n", "1\n2\n3\n4\n5\n6\n7\n9\n", "+1 −1 5 5|6 6|7 7|8-8|8+9");
-        check("same\n", "same\n", "+0 −0 ");
-    }
+    let counts = lines.counts();
+    (text, view.summary(counts).with(lines.into_part(b)))
 }

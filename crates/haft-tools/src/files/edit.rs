@@ -22,11 +22,11 @@ use serde::Deserialize;
 use crate::blocking::off_thread;
 use crate::changes::Again;
 use crate::charset;
-use crate::diff::Diff;
 use crate::near;
 use crate::paths;
 use crate::read::{BYTE_ORDER_MARK, SNIFF_BYTES};
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 use find::{Places, closest};
 
 /// Characters that the model sees of a result.
@@ -117,7 +117,7 @@ impl Tool for Edit {
             // Where in the file it is isn't known here; the lines are numbered from 1.
             Stage::Use { .. } => {
                 let text = |field: &str| stage.text(field).unwrap_or_default().as_bytes();
-                let diff = Diff::of(text("old_string"), text("new_string"));
+                let diff = LineDiff::between(text("old_string"), text("new_string"));
                 view.summary(diff.counts()).with(diff.into_part(path))
             }
             _ => view.why(stage),
@@ -220,7 +220,7 @@ struct Plan {
     new: Bytes,
     content: Content,
     done: String,
-    diff: Diff,
+    diff: LineDiff,
 }
 
 impl Ask {
@@ -309,7 +309,7 @@ impl Ask {
         if edits.len() > 1 {
             done = format!("changed by {} edits", edits.len());
         }
-        let (content, diff) = (Content::of(&now), Diff::of(old, &now));
+        let (content, diff) = (Content::of(&now), LineDiff::between(old, &now));
         Ok(Plan { new: now.into_owned().into(), content, done, diff })
     }
 
@@ -377,6 +377,3 @@ fn lines(text: &[u8], at: &[usize]) -> String {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{word} {}{more}", numbers.join(", "))
 }
-
-#[cfg(test)]
-mod tests;

@@ -305,6 +305,3 @@ impl Visit for Search {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -223,6 +223,3 @@ impl io::Read for BlockingFile<'_> {
         Ok(count)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -332,37 +332,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// As Jupyter writes it, with things that must stay: order, numbers, metadata.
-    pub(crate) const SAMPLE: &str = r##"{
- "cells": [
-  {
-   "cell_type": "markdown",
-   "id": "intro",
-   "metadata": {"tags": ["keep"], "n": 1.50},
-   "source": [
-    "# Title\n",
-    "text"
-   ]
-  },
-  {
-   "cell_type": "code",
-   "execution_count": 7,
-   "id": "calc",
-   "metadata": {},
-   "outputs": [
-    {"name": "stdout", "output_type": "stream", "text": ["42\n"]}
-   ],
-   "source": [
-    "print(42)"
-   ]
-  }
- ],
- "metadata": {
-  "language_info": {"name": "python"}, "zzz": 1, "aaa": 2
- },
- "nbformat": 4,
- "nbformat_minor": 5
-}
-"##;
+    pub(crate) const SAMPLE: &str = include_str!("../../tests/data/sample.ipynb");
 
     #[track_caller]
     fn valid(text: &str) -> Value {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft::files::Bytes;
+use haft::text::truncate_chars;
 use haft::view::Part;
 use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -15,12 +16,12 @@ use serde::Deserialize;
 
 use crate::blocking::off_thread;
 use crate::changes::Again;
-use crate::diff::Diff;
 use crate::near;
 use crate::notebook::{CellType, Notebook};
 use crate::paths;
 use crate::read::BYTE_ORDER_MARK;
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 4_000;
@@ -188,7 +189,7 @@ struct Plan {
     new: Bytes,
     done: String,
     /// The change of the cell's source.
-    diff: Diff,
+    diff: LineDiff,
 }
 
 fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, ToolError> {
@@ -217,10 +218,10 @@ fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, Tool
             let (new, id) = notebook.inserted(place, source, kind.unwrap_or(CellType::Code));
             let id = id.unwrap_or_else(|| format!("cell-{place}"));
             let after = at.map_or("at the beginning".to_owned(), |at| format!("after {}", name(at)));
-            (new, format!("cell {id} inserted {after}"), Diff::of(b"", source.as_bytes()))
+            (new, format!("cell {id} inserted {after}"), LineDiff::between(b"", source.as_bytes()))
         }
         (EditMode::Replace, Some(at)) => {
-            let diff = Diff::of(was.as_bytes(), source.as_bytes());
+            let diff = LineDiff::between(was.as_bytes(), source.as_bytes());
             let changes_type = kind.is_some_and(|kind| kind != notebook.cells[at].kind());
             if was == *source && !changes_type {
                 let words =
@@ -230,9 +231,11 @@ fn plan(old: &[u8], input: &NotebookEditInput, shown: &str) -> Result<Plan, Tool
             let done = format!("cell {} replaced ({})", name(at), diff.counts());
             (notebook.replaced(at, source, kind), done, diff)
         }
-        (EditMode::Delete, Some(at)) => {
-            (notebook.without(at), format!("cell {} deleted", name(at)), Diff::of(was.as_bytes(), b""))
-        }
+        (EditMode::Delete, Some(at)) => (
+            notebook.without(at),
+            format!("cell {} deleted", name(at)),
+            LineDiff::between(was.as_bytes(), b""),
+        ),
         (_, None) => return Err(fails("no cell was named".to_owned())),
     };
     Ok(Plan { new: [mark, new.as_bytes()].concat().into(), done, diff })
@@ -249,83 +252,6 @@ fn unknown(id: &str, notebook: &Notebook<'_>, shown: &str) -> ToolError {
     let more = if notebook.cells.len() > IDS_SHOWN { " and more" } else { "" };
     let there =
         if ids.is_empty() { "it has none".to_owned() } else { format!("it has {}{more}", ids.join(", ")) };
-    let id: String = id.chars().take(80).collect();
+    let id = truncate_chars(id, 80);
     ToolError::new(format!("`{shown}` has no cell `{id}`; {there}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use haft::ErrorKind;
-    use serde_json::{Value, json};
-
-    use crate::notebook::tests::SAMPLE;
-    use crate::tests::room::Room;
-
-    fn edit(fields: Value) -> Value {
-        let mut input = json!({"notebook_path": "n.ipynb"});
-        input.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        input
-    }
-
-    #[test]
-    fn cells_are_replaced_inserted_and_deleted() {
-        let room = Room::with(&[("n.ipynb", SAMPLE)]);
-        assert_eq!(
-            room.text("NotebookEdit", edit(json!({"cell_id": "calc", "new_source": "print(43)"}))),
-            "`n.ipynb`: cell calc replaced (+1 −1)"
-        );
-        assert!(room.content("n.ipynb").contains("print(43)") && room.content("n.ipynb").contains("1.50"));
-        let said = room.text(
-            "notebook_edit",
-            edit(json!({"cell_id": "intro", "new_source": "x", "edit_mode": "insert", "cell_type": "markdown"})),
-        );
-        let id = said.strip_prefix("`n.ipynb`: cell ").unwrap().split(' ').next().unwrap().to_owned();
-        assert!(said.ends_with("inserted after intro"), "{said}");
-        room.text("NotebookEdit", edit(json!({"new_source": "first", "edit_mode": "insert"})));
-        let read = room.text("Read", json!({"file_path": "n.ipynb"}));
-        let order: Vec<usize> = ["first", "intro", &id, "calc"].map(|part| read.find(part).unwrap()).into();
-        assert!(order.is_sorted(), "{read}");
-        room.text("NotebookEdit", edit(json!({"cell_id": "cell-0", "edit_mode": "delete"})));
-        room.text("NotebookEdit", edit(json!({"cell_id": id, "edit_mode": "delete", "new_source": ""})));
-        room.text("Rewind", json!({"action": "restore", "to": 1}));
-        assert_eq!(room.content("n.ipynb"), SAMPLE);
-    }
-
-    #[test]
-    fn what_goes_wrong_is_told() {
-        let room = Room::with(&[("n.ipynb", SAMPLE), ("bad.ipynb", "x")]);
-        let check = |input: Value, kind: ErrorKind, words: &str| {
-            assert_eq!(room.error("NotebookEdit", input), (kind, words.to_owned()));
-            assert_eq!(room.content("n.ipynb"), SAMPLE);
-        };
-        check(
-            edit(json!({"cell_id": "nope", "new_source": "x"})),
-            ErrorKind::Failed,
-            "`n.ipynb` has no cell `nope`; it has `intro`, `calc`",
-        );
-        check(
-            edit(json!({"new_source": "x"})),
-            ErrorKind::InvalidInput,
-            "`cell_id` is missing; give the id of the cell, as Read shows it",
-        );
-        check(
-            edit(json!({"cell_id": "calc", "new_source": "print(42)"})),
-            ErrorKind::Failed,
-            "cell calc of `n.ipynb` has this source already; nothing was changed",
-        );
-        check(
-            json!({"notebook_path": "a.py", "cell_id": "1", "new_source": "x"}),
-            ErrorKind::InvalidInput,
-            "`notebook_path` does not end with `.ipynb`; for other files use Edit",
-        );
-        let (_, words) = room.error("NotebookEdit", json!({"notebook_path": "bad.ipynb", "cell_id": "1"}));
-        assert!(
-            words.starts_with("`bad.ipynb` can't be edited as a notebook: it is no valid JSON"),
-            "{words}"
-        );
-        room.text("Read", json!({"file_path": "n.ipynb"}));
-        room.put("n.ipynb", SAMPLE.replace("42", "44"));
-        let (_, words) = room.error("NotebookEdit", edit(json!({"cell_id": "calc", "new_source": "x"})));
-        assert!(words.starts_with("`n.ipynb` has changed on disk since it was read"), "{words}");
-    }
 }

@@ -196,7 +196,7 @@ pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tests::room::Room;
+    use crate::room::Room;
 
     /// A picture of this size, each pixel another colour.
     pub(crate) fn sample(width: u32, height: u32, format: Format) -> Vec<u8> {

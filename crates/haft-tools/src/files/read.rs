@@ -22,6 +22,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use haft::files::FileErrorKind;
+use haft::text::truncate_chars;
 use haft::view::visible_line;
 use haft::{
     Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, Unlimited,
@@ -284,7 +285,7 @@ const RANGES_MAX: usize = 100;
 impl Pages {
     fn parse(text: &str) -> Result<Pages, ToolError> {
         let senseless = || {
-            let shown: String = text.chars().take(60).collect();
+            let shown = truncate_chars(text, 60);
             ToolError::senseless(format!(
                 "`pages` is `{shown}`; give page numbers from 1 and ranges, such as `3`, `1-5`, `7-` or `1-3,8`"
             ))

@@ -14,11 +14,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
 use haft::Context;
 use haft::files::{Bytes, FileId, Kind, Metadata};
+use haft::sync::lock;
 use serde_json::{Value, json};
 use twox_hash::xxhash3_128::Hasher;
 
@@ -164,7 +165,7 @@ impl Seen {
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory)
     }
 
     /// What files were before each change.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use haft::files::{FileError, FileErrorKind, Kind, OpenDir};
+use haft::sync::lock;
 
 /// How many threads walk one tree at most.
 pub(crate) const THREADS_MAX: usize = 8;
@@ -144,7 +145,7 @@ struct State<R> {
 
 impl<R> Queue<R> {
     fn lock(&self) -> MutexGuard<'_, State<R>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -16,9 +16,9 @@ use serde::Deserialize;
 use crate::blocking::off_thread;
 use crate::changes::Again;
 use crate::charset::Other;
-use crate::diff::Diff;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
+use crate::text_diff::LineDiff;
 
 /// Characters that the model sees of a result.
 const RESULT_CHARS: usize = 2_000;
@@ -144,7 +144,7 @@ impl Tool for Write {
         let shown = paths::shown(&paths::tidy(&input.file_path, cx), cx.cwd());
         let new = input.content.clone();
         off_thread(old.len().max(new.len()), move || {
-            let diff = Diff::of(&old, new.as_bytes());
+            let diff = LineDiff::between(&old, new.as_bytes());
             View::titled(&shown).summary(diff.counts()).with(diff.into_part(&shown))
         })
         .await
@@ -198,7 +198,7 @@ fn said(new: &str, old: Option<Existing>, shown: &str) -> (String, View) {
             view.summary(format!("created, {lines}")).with(beginning(new)),
         ),
         Some(Existing { bytes: Some(old), .. }) => {
-            let diff = Diff::of(&old, new.as_bytes());
+            let diff = LineDiff::between(&old, new.as_bytes());
             let (counts, was) = (diff.counts(), lines_of(&old));
             let note = match Other::of(&old) {
                 Some(other) => format!("\n[the file was in {}; it is UTF-8 now]", other.name()),
@@ -240,6 +240,3 @@ fn beginning(text: &str) -> Part {
     }
     Part::Code { language: None, text: shown }
 }
-
-#[cfg(test)]
-mod tests;

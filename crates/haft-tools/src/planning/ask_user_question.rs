@@ -5,6 +5,7 @@
 //! that isn't among the choices is one more choice here, and a second question for the words.
 
 use haft::ports::{Asker, Choice, UserQuestion};
+use haft::text::truncate_chars;
 use haft::view::Part;
 use haft::{
     Chars, Class, Content, Context, Effects, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
@@ -188,7 +189,7 @@ async fn ask(asker: &dyn Asker, question: &Question) -> Option<String> {
     }
     let answers: Vec<&str> =
         answers.iter().map(|answer| answer.trim()).filter(|answer| !answer.is_empty()).collect();
-    let answer: String = answers.join(", ").chars().take(ANSWER_CHARS_MAX).collect();
+    let answer = truncate_chars(&answers.join(", "), ANSWER_CHARS_MAX).to_owned();
     (!answer.is_empty()).then_some(answer)
 }
 

@@ -3,6 +3,7 @@
 //! It only reads. What looks like a secret was masked by the host before it gets here.
 
 use haft::ports::Port;
+use haft::text::truncate_with_ellipsis;
 use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,11 +93,7 @@ impl Tool for Config {
 }
 
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    truncate_with_ellipsis(&value.to_string(), VALUE_CHARS_MAX)
 }
 
 #[cfg(test)]

@@ -215,3 +215,53 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, Vec<Violation>> {
     }
     if violations.is_empty() { Ok(Checked { manifest, declared, output_schema }) } else { Err(violations) }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A validator that isn't ours, on the published file, and the loader: what fits one fits the other.
+    #[test]
+    fn the_published_schema_and_the_loader_agree() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/tool.schema.json");
+        let published: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let published = jsonschema::draft202012::new(&published).unwrap();
+        // Each field with values that are right and values that are not.
+        let values = json!({
+            "name": ["x", "_a-1", "", "1a", "a b", 7, "x".repeat(64), "x".repeat(65)],
+            "description": ["What it does.", "", " \n", 1],
+            "input_schema": [{"type": "object"}, {}, [], "x", true],
+            "command": [["true"], ["true", "-x"], [], [""], ["true", ""], "true", [1]],
+            "output": ["text", "json", "xml", 1],
+            "effects": [{}, {"reads": []}, {"reads": ["x"]}, {"reads": [""]}, {"reads": "x"}, {"other": []}, []],
+            "read_only": [true, false, "true", 1],
+            "destructive": [true, "yes"],
+            "concurrency_safe": [false, 0],
+            "timeout_ms": [1, 86_400_000, 0, -1, 1.5, "5", 86_400_001],
+            "max_result_chars": [0, 99, 100, "unlimited", "all", -1, 1.5],
+            "max_concurrency": [1, 10, 0, -1],
+            "interrupt": ["block", "cancel", "stop"],
+            "aliases": [[], ["a"], ["a b"], "a"],
+            "defer": [true, false, 1],
+            "always_load": [true, "no"],
+            "search_hint": ["words", "", 1],
+            "requires_user": [true, 1],
+            "env": [[], ["A"], ["A=B"], ["1"], [""]],
+            "unknown": [1],
+        });
+        let mut both = (0, 0);
+        for (field, values) in values.as_object().unwrap() {
+            for value in values.as_array().unwrap() {
+                let mut manifest =
+                    json!({"name": "t", "description": "d", "input_schema": {}, "command": ["true"]});
+                manifest[field] = value.clone();
+                let loads = check(manifest.to_string().as_bytes()).is_ok();
+                assert_eq!(loads, published.is_valid(&manifest), "{field}: {value}");
+                if loads { both.0 += 1 } else { both.1 += 1 }
+            }
+        }
+        assert!(both.0 > 25 && both.1 > 40, "{both:?}");
+    }
+}

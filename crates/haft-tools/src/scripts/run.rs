@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use haft::ports::{Captured, Confinement, Exit, ProcessOutcome, ProcessRequest, Spill};
 use haft::schema::{InputSchema, parse_json, problems};
+use haft::text::truncate_chars;
 use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -256,7 +257,7 @@ fn ending(stdout: &Captured) -> String {
 }
 
 fn shown(text: &str) -> String {
-    text.trim().chars().take(SHOWN_CHARS).collect()
+    truncate_chars(text.trim(), SHOWN_CHARS).to_owned()
 }
 
 /// The name of the signals that people meet.

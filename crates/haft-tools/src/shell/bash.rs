@@ -18,8 +18,6 @@ mod clean;
 pub(crate) mod log;
 pub(crate) mod run;
 pub(crate) mod said;
-#[cfg(test)]
-mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

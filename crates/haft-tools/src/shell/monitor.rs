@@ -322,7 +322,7 @@ async fn wait_for_task(tasks: &dyn Tasks, task: TaskId, line: Option<&Regex>) ->
 
 fn matching(text: &str, line: &Regex) -> Option<String> {
     text.lines()
-        .map(|text| &text[..crate::bash::log::floor(text, LINE_BYTES_MAX)])
+        .map(|text| haft::text::truncate_bytes(text, LINE_BYTES_MAX))
         .find(|text| line.is_match(text))
         .map(str::to_owned)
 }

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use haft::ports::{Port, TaskId, TaskLog, TaskState, Tasks};
+use haft::text::truncate_chars;
 use haft::{
     Chars, Class, Content, Context, Effects, Interrupt, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
     View,
@@ -148,7 +149,7 @@ pub(crate) fn find(name: &str, tasks: &dyn Tasks) -> Result<TaskState, ToolError
         (_, true) => "none runs; TaskOutput without a `task_id` lists those that ended".to_owned(),
         _ => format!("these run: {}", running.join(", ")),
     };
-    let name: String = name.chars().take(60).collect();
+    let name = truncate_chars(name, 60);
     Err(ToolError::senseless(format!("there is no background task `{name}`; {there}")))
 }
 

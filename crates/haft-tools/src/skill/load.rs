@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use haft::text::{single_line, truncate_chars};
+
 use crate::front_matter::{self, Front, Key, Value};
 
 /// The name of the file that makes a folder a skill.
@@ -168,7 +170,7 @@ fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
     if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
         return Err(format!(
             "the name `{}` can't be called; letters, digits, `-`, `_`, `.` and `:` are accepted, 64 at most",
-            name.chars().take(80).collect::<String>()
+            truncate_chars(&name, 80)
         ));
     }
     let mut lines = head.text.lines().map(|line| line.trim().trim_start_matches('#').trim());
@@ -192,10 +194,10 @@ fn load(path: &Path, base: &Path, links: Links) -> Result<SkillFile, String> {
     let hint = head.key("argument-hint").map(|key| key.raw.trim_matches(['"', '\'']));
     Ok(SkillFile {
         name,
-        description: one_line(&description).chars().take(DESCRIPTION_CHARS_MAX).collect(),
+        description: truncate_chars(&one_line(&description), DESCRIPTION_CHARS_MAX).to_owned(),
         argument_hint: hint
             .filter(|hint| !hint.is_empty())
-            .map(|hint| one_line(hint).chars().take(100).collect()),
+            .map(|hint| truncate_chars(&one_line(hint), 100).to_owned()),
         allowed_tools,
         hidden,
         path: path.to_owned(),
@@ -237,7 +239,7 @@ fn names(key: Option<&Key>) -> Result<Vec<String>, String> {
 }
 
 fn one_line(text: &str) -> String {
-    haft::view::visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    haft::view::visible(&single_line(text))
 }
 
 /// A text of a folder, if it is one and isn't too long.

@@ -1,9 +1,10 @@
 //! What was fetched lately, so that a second question about a page doesn't fetch it again. Bounded by age, number and bytes.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::sync::lock;
 use tokio::time::Instant;
 
 use super::document::Document;
@@ -28,7 +29,7 @@ struct Kept {
 impl Cache {
     /// The page of this address, if it is not too old.
     pub(crate) fn get(&self, url: &str) -> Option<Arc<Document>> {
-        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = lock(&self.0);
         pages.retain(|kept| kept.since.elapsed() < KEPT);
         pages.iter().find(|kept| kept.url == url).map(|kept| kept.document.clone())
     }
@@ -38,7 +39,7 @@ impl Cache {
         if document.bytes() > BYTES_MAX / 4 {
             return;
         }
-        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = lock(&self.0);
         pages.retain(|kept| kept.url != url && kept.since.elapsed() < KEPT);
         pages.push_back(Kept { url: url.to_owned(), since: Instant::now(), document: document.clone() });
         let over = |pages: &VecDeque<Kept>| {

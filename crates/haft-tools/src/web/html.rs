@@ -11,6 +11,7 @@ mod entities;
 mod tokens;
 mod writer;
 
+use haft::text::{single_line, truncate_chars};
 use url::Url;
 
 use self::tokens::{Name, Tag, Token, Tokens};
@@ -168,8 +169,7 @@ impl<'b> Reader<'b> {
     fn raw(&mut self, text: &str) {
         if self.in_title && self.title.is_none() {
             let text = entities::decoded(text);
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let title: String = words.join(" ").chars().take(TITLE_CHARS_MAX).collect();
+            let title = truncate_chars(&single_line(&text), TITLE_CHARS_MAX).to_owned();
             self.title = Some(title).filter(|title| !title.is_empty());
         }
     }

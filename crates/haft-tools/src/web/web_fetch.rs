@@ -12,6 +12,7 @@ mod preapproved;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::text::truncate_chars;
 use haft::{
     Class, Content, Context, Effects, Interrupt, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
     View,
@@ -210,8 +211,8 @@ impl WebFetch {
         }
         let mut note = String::new();
         if let (Some(prompt), Some(reader)) = (prompt, &self.reader) {
-            let end = text.char_indices().nth(READ_CHARS_MAX).map_or(text.len(), |(end, _)| end);
-            match reader.answer(prompt, &words::foreign(at.as_str(), &text[..end])).await {
+            let text = truncate_chars(text, READ_CHARS_MAX);
+            match reader.answer(prompt, &words::foreign(at.as_str(), text)).await {
                 Ok(answer) => {
                     let source = format!("an answer to the prompt, from {at}");
                     let answer = format!("{facts}\n{}", words::foreign(&source, &words::visible(&answer)));

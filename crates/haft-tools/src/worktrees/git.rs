@@ -15,6 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
+use haft::text::truncate_chars;
 use haft::{Context, ToolError};
 
 /// How long one run of git may take.
@@ -180,7 +181,7 @@ async fn run<S: AsRef<OsStr>>(
         Exit::Code(_) => {
             let said = text(&outcome.stderr.head);
             let said = said.trim_start_matches("fatal: ").trim_start_matches("error: ");
-            Err(said.chars().take(COMPLAINT_CHARS_MAX).collect())
+            Err(truncate_chars(said, COMPLAINT_CHARS_MAX).to_owned())
         }
         other => Err(format!("it ended early ({other:?})")),
     })

@@ -14,6 +14,7 @@ use url::{Host, Url};
 
 use super::{Access, Effects, PathSet};
 use crate::schema::Violation;
+use crate::text::truncate_chars;
 
 /// What a declaration says, as it was written.
 #[derive(Debug, Clone, Copy, Default)]
@@ -329,7 +330,7 @@ impl Template {
             Kind::Runs => effects = Effects::runs(text),
             Kind::Reaches => {
                 let host = host(&text).ok_or_else(|| {
-                    let shown: String = text.chars().take(TEXT_SHOWN_CHARS).collect();
+                    let shown = truncate_chars(&text, TEXT_SHOWN_CHARS);
                     let accepted = "a host's name, its address or a URL is accepted";
                     self.refused(format!("`{shown}` has no host; {accepted}"))
                 })?;

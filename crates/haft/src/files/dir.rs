@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use haft_scheduler::sync::lock;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::{Errno, pread};
@@ -502,7 +503,7 @@ fn shared<W>(work: W) -> (Shared<W>, Shared<W>) {
 }
 
 fn taken<W>(work: &Shared<W>) -> Option<W> {
-    work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+    lock(work).take()
 }
 
 struct LocalFile {

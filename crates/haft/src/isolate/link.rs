@@ -236,7 +236,7 @@ impl EventSink for Events {
             }
             What::Partial(text) => (ToParent::Partial(text), true),
             What::Warning(mut words) => {
-                crate::error::bound(&mut words, limits::NOTE_CHARS_MAX);
+                crate::text::truncate_in_place(&mut words, limits::NOTE_CHARS_MAX);
                 (ToParent::Warning(words), false)
             }
             // Everything else is told by the engine, which is in the other process.

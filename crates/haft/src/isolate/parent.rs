@@ -25,11 +25,12 @@ use super::frames::{Fault, Frame, TooLarge, VERSION, Wire, encode};
 use super::wire::{Ask, Call, Packer, Reply, ToChild, ToParent, Unpacker};
 use crate::content::Output;
 use crate::context::Context;
-use crate::error::{ErrorKind, ToolError, bound};
+use crate::error::{ErrorKind, ToolError};
 use crate::files::{FileError, FileErrorKind, OpenFile, Written};
 use crate::future::{BoxFuture, Guarded};
 use crate::limits;
 use crate::ports::{Choice, UserQuestion};
+use crate::text::truncate_in_place;
 
 /// How many frames are taken before others get their turn on this thread.
 const FRAMES_PER_POLL: usize = 32;
@@ -257,7 +258,7 @@ impl<'a> Server<'a> {
             }
             ToParent::Partial(text) => self.cx.partial(text),
             ToParent::Warning(mut words) => {
-                bound(&mut words, limits::NOTE_CHARS_MAX);
+                truncate_in_place(&mut words, limits::NOTE_CHARS_MAX);
                 self.cx.warn(words);
             }
             ToParent::Done(outcome) => return tail.outcome(outcome).map(Some),

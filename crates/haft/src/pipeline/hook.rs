@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::{Opened, Outcome, tell};
 use crate::context::Context;
 use crate::engine::Shared;
-use crate::error::{ErrorKind, ToolError, bound};
+use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{BoxFuture, Guarded, guarded, within};
 use crate::hooks::{After, Before, Decision, HookBatch, HookCall, HookError, Known, OnFailure, Rewrote};
 use crate::limits;
 use crate::ports::HookOutcome;
 use crate::result::{Parts, ToolResult};
+use crate::text::truncate_in_place;
 
 /// What guards and hooks made of a call.
 pub(super) enum Hooked {
@@ -215,7 +216,7 @@ pub(super) fn messages(cx: &Context, messages: Vec<String>) {
 
 fn bounded(mut said: Vec<String>) -> Vec<String> {
     said.truncate(limits::NOTES_MAX);
-    said.iter_mut().for_each(|words| bound(words, limits::NOTE_CHARS_MAX));
+    said.iter_mut().for_each(|words| truncate_in_place(words, limits::NOTE_CHARS_MAX));
     said
 }
 

@@ -8,10 +8,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft_scheduler::Cancel;
+use haft_scheduler::sync::lock;
 
 use crate::files::Access;
 use crate::future::BoxFuture;
@@ -301,7 +302,7 @@ impl HostGrants {
     }
 
     fn lock(&self) -> MutexGuard<'_, Granted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -356,7 +357,7 @@ impl Background {
     }
 
     fn lock(&self) -> MutexGuard<'_, Moved> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

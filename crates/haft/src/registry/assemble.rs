@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{Entry, Listing, Loaded, Offer, Origin, Snapshot, pinned};
 use crate::limits;
 use crate::ports::{Authorizer, Because, Port, Ports};
+use crate::text::truncate_chars;
 use crate::tool::{AnyTool, Exposure};
 
 /// The circumstances under which tools are offered.
@@ -199,7 +200,7 @@ fn suffixed(entry: &Entry) -> Arc<str> {
     let hash = Sha256::digest(format!("{}\0{}", entry.origin(), entry.name()));
     let suffix: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     let most = limits::NAME_CHARS_MAX - suffix.len() - 1;
-    let plain: String = entry.name().chars().take(most).collect();
+    let plain = truncate_chars(entry.name(), most);
     format!("{plain}_{suffix}").into()
 }
 

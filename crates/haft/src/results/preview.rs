@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 
 use super::keeping::Kept;
+use crate::text::truncate_chars;
 
 /// Lines longer than this on average can't be read by line numbers with any use.
 const LONG_LINE_CHARS: usize = 2_000;
@@ -379,7 +380,7 @@ pub(super) fn number(count: usize) -> String {
 
 /// Returns at most so many characters from the beginning, up to a line's end if that wastes less than half.
 fn head_of(text: &str, room: usize) -> &str {
-    let piece = prefix(text, room);
+    let piece = truncate_chars(text, room);
     match piece.rfind('\n') {
         Some(at) if piece.len() < text.len() && at + 1 >= piece.len() / 2 => &piece[..=at],
         _ => piece,
@@ -388,7 +389,7 @@ fn head_of(text: &str, room: usize) -> &str {
 
 /// Returns at most so many characters from the beginning, up to a line's end if there is one.
 fn head_of_page(text: &str, room: usize) -> &str {
-    let piece = prefix(text, room);
+    let piece = truncate_chars(text, room);
     match piece.rfind('\n') {
         Some(at) if piece.len() < text.len() => &piece[..=at],
         _ => piece,
@@ -410,10 +411,6 @@ fn tail_of<'a>(source: &Source<'a>, room: usize) -> (&'a str, bool) {
         Some(at) if at < piece.len() / 2 => (&piece[at + 1..], true),
         _ => (piece, false),
     }
-}
-
-fn prefix(text: &str, chars: usize) -> &str {
-    text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end])
 }
 
 fn suffix(text: &str, chars: usize) -> &str {

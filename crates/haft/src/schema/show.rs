@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::limits::VALUE_CHARS_MAX;
 use crate::spelling::edits;
+use crate::text::{truncate_chars, truncate_with_ellipsis};
 
 /// Returns the JSON of a value, cut to [`VALUE_CHARS_MAX`] characters.
 pub(crate) fn shown(value: &Value) -> String {
@@ -42,10 +43,10 @@ impl Write for Cut {
 
 /// Returns `text` cut to `chars_max` characters, the last of which is `…` if something is missing.
 pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
-    if text.len() <= chars_max || text.chars().nth(chars_max).is_none() {
+    if truncate_chars(text, chars_max).len() == text.len() {
         return text.to_owned();
     }
-    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
+    truncate_with_ellipsis(text, chars_max.saturating_sub(1))
 }
 
 /// Returns `text` with control characters written out, so that one line stays one line.

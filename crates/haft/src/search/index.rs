@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::words::each_word;
 use crate::limits::{SEARCH_QUERY_CHARS_MAX, SEARCH_WORDS_MAX};
+use crate::text::truncate_chars;
 
 /// How much a word counts, by where it stands.
 const NAME: f32 = 4.0;
@@ -114,8 +115,7 @@ impl SearchIndex {
     /// The positions of the tools that fit best, best first. An exact name comes before everything else; each `+word` has to
     /// be there; the other words are weighed.
     pub fn find(&self, query: &str, most: usize) -> Vec<usize> {
-        let end = query.char_indices().nth(SEARCH_QUERY_CHARS_MAX).map_or(query.len(), |(at, _)| at);
-        let query = query[..end].trim();
+        let query = truncate_chars(query, SEARCH_QUERY_CHARS_MAX).trim();
         let exact = self.named(query);
         let mut scores = vec![0.0f32; self.tools];
         let mut required: Vec<Vec<u32>> = Vec::new();

@@ -1,14 +1,15 @@
-//! A circuit breaker: a tool that fails again and again is left alone for a while, then tried by one call.
+//! The circuit breaker of a tool that fails again and again.
 //!
 //! What counts is what speaks of the tool and not of the call: it took too long, it panicked, or its error says that the
-//! same call may succeed later. An error that says "not so" comes from a tool that works. Nothing here is about models:
-//! a provider's endpoint has a breaker of its own.
+//! same call may succeed later. An error that says "not so" comes from a tool that works.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use haft_scheduler::sync::lock;
 use tokio::time::Instant;
 
+use crate::circuit_breaker::CircuitBreaker;
 use crate::content::Output;
 use crate::error::{ErrorKind, ToolError};
 
@@ -30,37 +31,24 @@ impl Breaker {
 
 /// The breaker of one tool, shared by all agents that share the registry.
 #[derive(Debug)]
-pub(crate) struct Circuit {
-    policy: Breaker,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    failures: u32,
-    rests: Option<Instant>,
-}
+pub(crate) struct Circuit(Mutex<CircuitBreaker>);
 
 impl Circuit {
     pub(crate) fn new(policy: Breaker) -> Circuit {
-        Circuit { policy, state: Mutex::default() }
+        Circuit(Mutex::new(CircuitBreaker::new(policy.failures, policy.rest)))
     }
 
     /// Whether a call may be made now; if not, the answer in its place.
     pub(crate) fn ask(&self, tool: &str, now: Instant) -> Result<(), ToolError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(until) = state.rests else { return Ok(()) };
-        if now < until {
-            let (times, left) = (state.failures, until.saturating_duration_since(now).as_secs() + 1);
+        let mut breaker = lock(&self.0);
+        breaker.admit(now).map_err(|refused| {
+            let (times, left) = (breaker.failures(), refused.remaining().unwrap_or_default().as_secs() + 1);
             let words = format!(
                 "{tool} was not run: it failed {times} times in a row and is left alone for {left} s; do without it, or \
                  try again then"
             );
-            return Err(ToolError::of(ErrorKind::Blocked, words).retryable());
-        }
-        // One tries, and the others wait: whoever tries may be gone before it is known how it went.
-        state.rests = Some(now + self.policy.rest);
-        Ok(())
+            ToolError::of(ErrorKind::Blocked, words).retryable()
+        })
     }
 
     /// How a call went. Takes it and gives it back: what the future of a call lends it keeps room for twice.
@@ -74,17 +62,14 @@ impl Circuit {
     }
 
     fn note(&self, outcome: &Result<Output, ToolError>, now: Instant) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut breaker = lock(&self.0);
         match outcome.as_ref().err().map(|error| (error.kind(), error.is_retryable())) {
             // Says nothing of the tool.
             Some((ErrorKind::Cancelled, _)) => {}
             Some((ErrorKind::TimedOut | ErrorKind::Panicked, _) | (ErrorKind::Failed, true)) => {
-                state.failures = state.failures.saturating_add(1);
-                if state.failures >= self.policy.failures {
-                    state.rests = Some(now + self.policy.rest);
-                }
+                breaker.record_failure(now);
             }
-            _ => *state = State::default(),
+            _ => breaker.record_success(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use haft::text::truncate_with_ellipsis;
 use haft::{
     Chars, Class, Content, Context, Effects, ErrorKind, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Answering, RESULT_CHARS, check_named, first_line, shown};
 use crate::browser::acts::FOREIGN;
-use crate::browser::book::{bounded, exception};
+use crate::browser::book::exception;
 use crate::browser::live::LOAD_LIMIT;
 use crate::browser::wire::Failure;
 use crate::browser::{Browser, spec};
@@ -94,7 +95,7 @@ impl Tool for BrowserEvaluate {
     }
 
     fn describe(&self, input: &BrowserEvaluateInput) -> Option<String> {
-        Some(format!("run a script in the page: {}", bounded(input.script.trim(), 200)))
+        Some(format!("run a script in the page: {}", truncate_with_ellipsis(input.script.trim(), 200)))
     }
 
     async fn call(&self, input: BrowserEvaluateInput, cx: &Context) -> Result<Output, ToolError> {
@@ -171,7 +172,7 @@ impl Tool for BrowserEvaluate {
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
-        Some(shown(stage, bounded(&first_line(stage.text("script")?), 80)))
+        Some(shown(stage, truncate_with_ellipsis(&first_line(stage.text("script")?), 80)))
     }
 }
 
@@ -182,13 +183,13 @@ fn too_long(limit: Duration) -> ToolError {
 /// A value that is no object.
 fn primitive(value: &Value) -> String {
     if let Some(words) = value["unserializableValue"].as_str() {
-        return bounded(words, VALUE_CHARS_MAX);
+        return truncate_with_ellipsis(words, VALUE_CHARS_MAX);
     }
     match value.get("value") {
         Some(value) => {
             let written = value.to_string();
             let total = written.chars().count();
-            cut(bounded(&written, VALUE_CHARS_MAX), total)
+            cut(truncate_with_ellipsis(&written, VALUE_CHARS_MAX), total)
         }
         None => "undefined".to_owned(),
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use haft::text::truncate_with_ellipsis;
 use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Answering, RESULT_CHARS, about, after, check_named, named, shown};
-use crate::browser::book::bounded;
 use crate::browser::keys::Press;
 use crate::browser::live::LOAD_LIMIT;
 use crate::browser::{Browser, spec};
@@ -69,7 +69,7 @@ impl Tool for BrowserType {
     fn describe(&self, input: &BrowserTypeInput) -> Option<String> {
         let field = about(&self.0, input.element.as_deref(), input.selector.as_deref());
         let sends = if input.submit == Some(true) { " and press Enter" } else { "" };
-        Some(format!("type {:?} into {field}{sends}", bounded(&input.text, 80)))
+        Some(format!("type {:?} into {field}{sends}", truncate_with_ellipsis(&input.text, 80)))
     }
 
     async fn call(&self, input: BrowserTypeInput, cx: &Context) -> Result<Output, ToolError> {
@@ -90,7 +90,7 @@ impl Tool for BrowserType {
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
         let field = about(&self.0, stage.text("ref"), stage.text("selector"));
-        let text = bounded(stage.text("text").unwrap_or_default(), 60);
+        let text = truncate_with_ellipsis(stage.text("text").unwrap_or_default(), 60);
         Some(shown(stage, format!("{text:?} into {field}")))
     }
 }

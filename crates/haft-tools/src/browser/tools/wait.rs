@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use haft::text::truncate_with_ellipsis;
 use haft::{
     Chars, Class, Content, Context, Effects, ErrorKind, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
@@ -11,7 +12,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{RESULT_CHARS, shown};
-use crate::browser::book::bounded;
 use crate::browser::wire::Failure;
 use crate::browser::{Browser, RESOURCE, spec};
 
@@ -66,19 +66,22 @@ impl BrowserWaitInput {
         let visible =
             |text: &str| format!("(document.body?document.body.innerText:'').includes({})", written(text));
         Ok(if let Some(text) = &self.text {
-            Some((format!("the text {:?}", bounded(text, 80)), visible(text)))
+            Some((format!("the text {:?}", truncate_with_ellipsis(text, 80)), visible(text)))
         } else if let Some(text) = &self.text_gone {
-            Some((format!("the text {:?} to be gone", bounded(text, 80)), format!("!{}", visible(text))))
+            Some((
+                format!("the text {:?} to be gone", truncate_with_ellipsis(text, 80)),
+                format!("!{}", visible(text)),
+            ))
         } else if let Some(selector) = &self.selector {
             Some((
-                format!("`{}`", bounded(selector, 80)),
+                format!("`{}`", truncate_with_ellipsis(selector, 80)),
                 format!("!!document.querySelector({})", written(selector)),
             ))
         } else {
             let url = self.url.as_ref();
             url.map(|url| {
                 (
-                    format!("an address with {:?}", bounded(url, 80)),
+                    format!("an address with {:?}", truncate_with_ellipsis(url, 80)),
                     format!("location.href.includes({})", written(url)),
                 )
             })

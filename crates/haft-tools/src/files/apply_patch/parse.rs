@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use haft::ToolError;
+use haft::text::truncate_chars;
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -171,7 +172,7 @@ impl Hunk {
 }
 
 fn wrong(number: usize, line: &str, wanted: &str) -> String {
-    let shown: String = line.chars().take(80).collect();
+    let shown = truncate_chars(line, 80);
     format!("line {number} of the patch is `{shown}`; {wanted}")
 }
 

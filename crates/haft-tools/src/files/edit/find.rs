@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use haft::text::truncate_with_ellipsis;
 use memchr::memmem;
 
 /// How many lines of the file a hint shows.
@@ -214,14 +215,15 @@ pub(super) fn closest(file: &[u8], old: &str) -> String {
         ),
         Some((at, same)) => {
             let (given, there) = (wanted[same], lines.get(at + same));
-            let there =
-                there.map_or("the file ends".to_owned(), |line| format!("the file has `{}`", cut(line)));
+            let there = there.map_or("the file ends".to_owned(), |line| {
+                format!("the file has `{}`", truncate_with_ellipsis(line, LINE_CHARS_SHOWN))
+            });
             format!(
                 "; line {} is where it begins to match, but at line {} {there} and `old_string` has `{}`\n\
                  give it as it stands in the file, or read it again",
                 at + 1,
                 at + same + 1,
-                cut(given)
+                truncate_with_ellipsis(given, LINE_CHARS_SHOWN)
             )
         }
         None => "; no line of it is there\nread the file again, or look for the place with Grep".to_owned(),
@@ -252,19 +254,15 @@ fn best(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
 
 /// The lines as they are, for the model to copy.
 fn excerpt(lines: &[&str], at: usize, count: usize) -> String {
-    let mut shown: Vec<String> =
-        lines[at..].iter().take(count.min(LINES_SHOWN)).map(|line| cut(line)).collect();
+    let mut shown: Vec<String> = lines[at..]
+        .iter()
+        .take(count.min(LINES_SHOWN))
+        .map(|line| truncate_with_ellipsis(line, LINE_CHARS_SHOWN))
+        .collect();
     if count > LINES_SHOWN {
         shown.push(format!("… {} more lines", count - LINES_SHOWN));
     }
     shown.join("\n")
-}
-
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(LINE_CHARS_SHOWN) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
 }
 
 /// The text without the numbers that Read puts before lines; nothing if not every line has one.

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use haft::sync::lock;
+use haft::text::truncate_chars;
+
 use super::OutputMode;
 use super::query::Query;
 use crate::paths::{self, PathKey, count};
@@ -93,7 +96,7 @@ impl Collector {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// How many entries and bytes of one file are of use at most.
@@ -240,7 +243,7 @@ impl Answer {
             out.text.push('\n');
         };
         if self.kept.all_files == 0 {
-            let pattern: String = self.query.pattern.chars().take(PATTERN_CHARS_SHOWN).collect();
+            let pattern = truncate_chars(&self.query.pattern, PATTERN_CHARS_SHOWN);
             note(format!("[no matches for `{pattern}`]"));
         } else if out.taken == 0 {
             note(format!("[there are {} {what}; an `offset` of {offset} is beyond them]", out.seen));

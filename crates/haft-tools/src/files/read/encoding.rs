@@ -166,7 +166,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tests::room::Room;
+    use crate::room::Room;
 
     #[track_caller]
     fn check(bytes: &[u8], lines: &str, encoding: &str) {

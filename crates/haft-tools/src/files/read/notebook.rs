@@ -1,5 +1,6 @@
 //! A notebook as a model reads it: its cells in order, what they printed, and the pictures that they drew.
 
+use haft::text::truncate_chars;
 use haft::{Content, Context, Output, ToolError, View};
 use serde_json::Value;
 
@@ -130,12 +131,10 @@ impl Show {
     }
 
     fn text_of(&mut self, text: &str) {
-        match text.char_indices().nth(OUTPUT_CHARS) {
-            None => self.line(text),
-            Some((end, _)) => {
-                self.line(&text[..end]);
-                self.line(&format!("[cut: {OUTPUT_CHARS} of {} characters]", text.chars().count()));
-            }
+        let shown = truncate_chars(text, OUTPUT_CHARS);
+        self.line(shown);
+        if shown.len() < text.len() {
+            self.line(&format!("[cut: {OUTPUT_CHARS} of {} characters]", text.chars().count()));
         }
     }
 
@@ -205,7 +204,7 @@ mod tests {
 
     use super::*;
     use crate::notebook::tests::SAMPLE;
-    use crate::tests::room::Room;
+    use crate::room::Room;
 
     #[test]
     fn cells_come_with_what_they_printed() {

@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::pdf::tests::sample;
-    use crate::tests::room::Room;
+    use crate::room::Room;
 
     fn room(pages: usize) -> Room {
         let pages: Vec<String> =

@@ -358,10 +358,11 @@ impl Line {
         let whole = self.chars_beyond == 0 && !self.is_open;
         let bytes = if whole { self.kept.strip_suffix(b"\r").unwrap_or(&self.kept) } else { &self.kept };
         let mut shown = String::from_utf8_lossy(bytes).replace('\0', "␀");
-        if let Some((cut, _)) = shown.char_indices().nth(LINE_CHARS) {
+        let end = haft::text::truncate_chars(&shown, LINE_CHARS).len();
+        if end < shown.len() {
             let chars = shown.chars().count() + self.chars_beyond;
             let more = if self.is_open { "more than " } else { "" };
-            shown.truncate(cut);
+            shown.truncate(end);
             shown.push_str(&format!("… [line cut: {LINE_CHARS} of {more}{chars} characters]"));
         }
         page.push_str(&shown);

@@ -9,6 +9,7 @@ use std::path::{Component, Path};
 
 use haft::Effects;
 use haft::ports::PastCall;
+use haft::text::{single_line, truncate_chars};
 use serde_json::Value;
 
 use super::steps::{Intent, Step, Target, words};
@@ -298,12 +299,8 @@ fn is_at(path: &Path, name: &str) -> bool {
 
 /// The command lines of a call: of a shell its input, of others what they declare to run.
 fn lines(call: &PastCall) -> impl Iterator<Item = String> + '_ {
-    let given = call.input.get("command").and_then(Value::as_str).map(one_space);
-    given.into_iter().chain(call.effects.runs.iter().map(|command| one_space(&command.text)))
-}
-
-fn one_space(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let given = call.input.get("command").and_then(Value::as_str).map(single_line);
+    given.into_iter().chain(call.effects.runs.iter().map(|command| single_line(&command.text)))
 }
 
 /// Whether a line has these words in a row.
@@ -329,5 +326,5 @@ fn texts(input: &Value) -> Vec<&str> {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(120).collect()
+    truncate_chars(text.lines().next().unwrap_or_default(), 120).to_owned()
 }

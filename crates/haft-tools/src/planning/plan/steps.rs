@@ -306,7 +306,7 @@ fn quoted(span: &str, intent: Intent) -> Target {
             && !KEYWORDS.contains(&program)
             && program.starts_with(|c: char| c.is_ascii_lowercase() || c == '.') =>
         {
-            Target::Command(span.split_whitespace().collect::<Vec<_>>().join(" "))
+            Target::Command(haft::text::single_line(span))
         }
         () if is_path(span, true) => Target::Path(tidy(span)),
         () if intent == Intent::Run && programish && !span.contains("::") => Target::Command(span.to_owned()),

@@ -9,12 +9,14 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::BoxFuture;
 use haft::limits::SPILL_BYTES_MAX;
 use haft::ports::{LogSize, TaskLog};
 use haft::results::{Keeping, Kept, OffloadStore};
+use haft::sync::lock;
+use haft::text::truncate_chars;
 use tokio::sync::Notify;
 
 use super::clean::{Cleaner, LeftOut};
@@ -105,7 +107,7 @@ impl Log {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Takes what was printed.
@@ -136,7 +138,7 @@ impl Log {
             state.begin(self.store.as_deref());
         }
         if !matches!(state.file, Place::Memory) {
-            let end = floor(&state.head, BACKGROUND_MEMORY_BYTES_MAX);
+            let end = state.head.floor_char_boundary(BACKGROUND_MEMORY_BYTES_MAX);
             if let Place::File(_) = state.file {
                 state.head.truncate(end);
             }
@@ -175,12 +177,12 @@ impl Log {
         let open = state.cleaner.open_line().trim();
         let text = if state.tail.is_empty() { &state.head } else { &state.tail };
         let from = text.len().saturating_sub(4_096);
-        let end = &text[ceil(text, from)..];
+        let end = &text[text.ceil_char_boundary(from)..];
         let line = match open.is_empty() {
             false => open,
             true => end.lines().rev().map(str::trim).find(|line| !line.is_empty())?,
         };
-        Some(line.chars().take(haft::limits::PROGRESS_CHARS_MAX / 2).collect())
+        Some(truncate_chars(line, haft::limits::PROGRESS_CHARS_MAX / 2).to_owned())
     }
 }
 
@@ -229,7 +231,7 @@ impl State {
         let mut rest = text;
         let room = self.memory_max.saturating_sub(self.head.len());
         if room > 0 && self.head.len() as u64 == self.bytes - text.len() as u64 {
-            let (beginning, after) = text.split_at(floor(text, room));
+            let (beginning, after) = text.split_at(text.floor_char_boundary(room));
             self.head.push_str(beginning);
             // Where there is no file, beginning and end are shown one after the other.
             if let Place::Lost(_) = self.file {
@@ -238,7 +240,7 @@ impl State {
         }
         self.tail.push_str(rest);
         if self.tail.len() > 2 * TAIL_BYTES_MAX {
-            let from = ceil(&self.tail, self.tail.len() - TAIL_BYTES_MAX);
+            let from = self.tail.ceil_char_boundary(self.tail.len() - TAIL_BYTES_MAX);
             self.tail.drain(..from);
         }
     }
@@ -293,7 +295,7 @@ impl State {
     fn ending(&self) -> (String, String) {
         if self.raw_tail.is_empty() {
             let text = if self.tail.is_empty() { &self.head } else { &self.tail };
-            let from = ceil(text, text.len().saturating_sub(TAIL_BYTES_MAX));
+            let from = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES_MAX));
             return (text[from..].to_owned(), self.cleaner.open_line().to_owned());
         }
         let (mut cleaner, mut text) = (Cleaner::default(), String::new());
@@ -348,8 +350,8 @@ impl TaskLog for Log {
                 Place::Kept(kept) => kept.path().to_owned(),
                 Place::Memory | Place::Lost(_) => {
                     let from = usize::try_from(from).unwrap_or(usize::MAX).min(state.head.len());
-                    let from = ceil(&state.head, from);
-                    let end = floor(&state.head, from.saturating_add(bytes_max));
+                    let from = state.head.ceil_char_boundary(from);
+                    let end = state.head.floor_char_boundary(from.saturating_add(bytes_max));
                     return Ok(state.head[from..end.max(from)].to_owned());
                 }
             };
@@ -422,12 +424,5 @@ fn plain(error: &io::Error) -> String {
     words.split(" (os error").next().unwrap_or(&words).to_lowercase()
 }
 
-/// The last place up to `at` where a text can be cut.
-pub(crate) fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-/// The first place from `at` on where a text can be cut.
-pub(crate) fn ceil(text: &str, at: usize) -> usize {
-    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
-}
+#[cfg(test)]
+mod tests;

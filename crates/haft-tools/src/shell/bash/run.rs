@@ -8,10 +8,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use haft::ports::{Confinement, Exit, ProcessRequest, Refusal, TaskLog};
+use haft::sync::lock;
 use haft::{Cancel, Context, ToolError};
 
 use super::log::{Log, Printed};
@@ -120,7 +121,7 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
         .with_on_output(tells(&log, cx))
         .with_on_line({
             let told = told.clone();
-            move |line| told.lock().unwrap_or_else(PoisonError::into_inner).hear(line)
+            move |line| lock(&told).hear(line)
         })
         .with_background(cx.background().clone())
         .with_cancel(cancel.clone());
@@ -142,8 +143,7 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
                 printing.add(&captured.tail);
             }
         }
-        let Farewell { cwd, left_running } =
-            std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+        let Farewell { cwd, left_running } = std::mem::take(&mut *lock(&told));
         let (exit, refused, held) = (outcome.exit, outcome.refused, outcome.held);
         printing.is_held(&held);
         Ok(Ended { exit, printed: printing.finish(), cwd, left_running, refused, held })
@@ -156,7 +156,7 @@ fn tells(log: &Arc<Log>, cx: &Context) -> impl Fn(&[u8]) + Send + Sync + 'static
     let (log, cx, last) = (log.clone(), cx.clone(), Mutex::new(None::<Instant>));
     move |bytes| {
         log.add(bytes);
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&last);
         if last.is_none_or(|last| last.elapsed() >= PROGRESS_PERIOD)
             && let Some(line) = log.last_line()
         {

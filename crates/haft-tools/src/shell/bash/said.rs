@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use haft::ports::{Confinement, Exit, Refusal};
 use haft::results::OffloadStore;
+use haft::text::truncate_chars;
 use haft::view::{Part, visible_line};
 use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
 use haft_shell::{Analysis, SubCommand};
@@ -108,7 +109,7 @@ fn whole(printed: &Printed) -> String {
     if (head.len() + tail.len()) as u64 == printed.bytes && printed.bytes <= RESULT_CHARS as u64 {
         return format!("{head}{tail}");
     }
-    let head = &head[..head.char_indices().nth(RESULT_CHARS / 3 * 2).map_or(head.len(), |(at, _)| at)];
+    let head = truncate_chars(head, RESULT_CHARS / 3 * 2);
     let tail = &tail[tail.char_indices().nth_back(RESULT_CHARS / 4).map_or(0, |(at, _)| at)..];
     let missing = printed.bytes.saturating_sub((head.len() + tail.len()) as u64);
     format!("{head}\n[haft left out {missing} bytes here, which could not be kept in a file: {why}]\n{tail}")
@@ -140,7 +141,7 @@ fn failure(printed: &Printed, notes: &[String], store: Option<&OffloadStore>) ->
     };
     let half = FAILURE_CHARS_MAX / 2;
     let tail = if printed.tail.is_empty() { &text } else { &printed.tail };
-    let head_end = printed.head.char_indices().nth(half).map_or(printed.head.len(), |(at, _)| at);
+    let head_end = truncate_chars(&printed.head, half).len();
     let tail_from = tail.char_indices().nth_back(half - 1).map_or(0, |(at, _)| at);
     let whole = match place {
         Some(place) => format!("all {bytes} bytes are in {place}"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use haft::text::{single_line, truncate_with_ellipsis};
 use haft_net::fetch::{Ask, Target};
 use haft_net::host::Host;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
@@ -225,11 +226,7 @@ fn plain(text: &str) -> String {
         text.to_owned()
     };
     let text = words::visible(&text);
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SNIPPET_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    truncate_with_ellipsis(&single_line(&text), SNIPPET_CHARS_MAX)
 }
 
 #[derive(Deserialize)]

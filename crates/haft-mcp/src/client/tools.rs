@@ -1,0 +1,39 @@
+//! Tools on the connected servers of a session, one file each. The servers' own tools are in `tool.rs`.
+
+mod get_prompt;
+mod list_prompts;
+mod list_resources;
+mod read_resource;
+pub(super) mod wait_for_servers;
+
+use haft::{AnyTool, BadTool, Class, Effects, IntoTools as _, ToolSpec};
+
+use self::get_prompt::GetPrompt;
+use self::list_prompts::ListPrompts;
+use self::list_resources::ListResources;
+use self::read_resource::ReadResource;
+use self::wait_for_servers::Wait;
+use super::catalogue::Catalogue;
+
+/// The tools, over the servers of a session.
+pub(crate) fn build_tools(catalogue: &Catalogue) -> Vec<AnyTool> {
+    let built_in = |made: Result<Vec<AnyTool>, BadTool>| made.expect("our own tools can be registered");
+    [
+        built_in(GetPrompt(catalogue.clone()).into_tools()),
+        built_in(ListPrompts(catalogue.clone()).into_tools()),
+        built_in(ListResources(catalogue.clone()).into_tools()),
+        built_in(ReadResource(catalogue.clone()).into_tools()),
+        built_in(Wait(catalogue.0.to_vec()).into_tools()),
+    ]
+    .concat()
+}
+
+fn spec(name: &'static str, aliases: [&'static str; 2]) -> ToolSpec {
+    let [one, other] = aliases;
+    ToolSpec::new(name).alias(one).alias(other).group("mcp").listed_class(Class::ReadOnly)
+}
+
+/// Listing what a server has is looking at that server.
+fn looks_at(server: Option<&str>) -> Effects {
+    Effects::reads_state(server.map_or("mcp".to_owned(), |server| format!("mcp:{server}")))
+}

@@ -1,0 +1,91 @@
+//! `WaitForMcpServers`: for a model that was asked before all servers were there.
+//!
+//! Nobody waits for a server before the first turn. A model that needs one which is still being connected waits by this tool,
+//! and has its tools in the next turn.
+
+use std::time::Duration;
+
+use haft::{Chars, Class, Context, Effects, Exposure, Interrupt, Timeout, Tool, ToolError, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::client::server::{Server, Status};
+use crate::limits::{CONNECT_TIMEOUT, WAIT_MAX};
+
+/// Waits until MCP servers that are still being connected are there. Their tools are yours from your next message on.
+///
+/// Only call it if you need a server that was said to be still connecting.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct WaitInput {
+    /// How long to wait at most, in milliseconds; 30000 if left out.
+    timeout: Option<u64>,
+}
+
+/// The tool, over the servers of a session. Doesn't end them.
+pub(crate) struct Wait(pub(crate) Vec<Server>);
+
+impl Tool for Wait {
+    type Input = WaitInput;
+    type Output = String;
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("WaitForMcpServers")
+            .alias("wait_for_mcp_servers")
+            .group("mcp")
+            .listed_class(Class::ReadOnly)
+            .result_limit(Chars(10_000))
+            .timeout(Timeout::Never)
+            .interrupt(Interrupt::Cancel)
+            .exposure(Exposure::AlwaysLoaded)
+    }
+
+    /// Offered as long as there is something to wait for.
+    fn enabled(&self) -> bool {
+        self.0.iter().any(is_new)
+    }
+
+    fn effects(&self, _: &WaitInput) -> Effects {
+        Effects::reads_state("session:tools")
+    }
+
+    async fn call(&self, input: WaitInput, cx: &Context) -> Result<String, ToolError> {
+        let limit = input.timeout.map_or(CONNECT_TIMEOUT, Duration::from_millis).min(WAIT_MAX);
+        let all = async {
+            for server in &self.0 {
+                server.settled().await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(limit, all) => {}
+            _ = cx.cancelled() => {}
+        }
+        Ok(self.0.iter().map(said).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Whether nobody knows yet if it can be used.
+pub(crate) fn is_new(server: &Server) -> bool {
+    matches!(server.status(), Status::Connecting) && server.failure().is_none()
+}
+
+/// How a server is, in a line for the model.
+pub(crate) fn said(server: &Server) -> String {
+    let name = &server.config().name;
+    match server.status() {
+        Status::Ready { .. } => match server.tool_count() {
+            1 => format!("`{name}` is there, with 1 tool"),
+            count => format!("`{name}` is there, with {count} tools"),
+        },
+        Status::Connecting => match server.failure() {
+            Some(reason) => format!("`{name}` can't be used so far: {reason}"),
+            None => format!("`{name}` is still being connected"),
+        },
+        Status::Failed { reason, .. } | Status::NeedsSignIn { reason } => {
+            format!("`{name}` can't be used: {reason}")
+        }
+        Status::Unapproved(_) => {
+            format!("`{name}` is not started: the user has to approve it with `haft mcp approve`")
+        }
+        Status::Stopped => format!("`{name}` was shut down"),
+    }
+}

@@ -1,0 +1,419 @@
+//! What a command is taken for, and what follows: beside others or alone, and how it is confined.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft::BoxFuture;
+use haft::ports::{
+    Answer, Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+};
+use haft::testing::ScriptedAsker;
+use tokio::sync::Barrier;
+
+use super::*;
+
+/// Confines, so it says; runs nothing. Those who only look wait until two of them are here.
+struct Meeting {
+    two: Barrier,
+    inside: AtomicUsize,
+    crowd_of_changers: AtomicUsize,
+}
+
+impl Processes for Meeting {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let others = self.inside.fetch_add(1, Ordering::SeqCst);
+            match request.confinement {
+                Confinement::ReadOnly => {
+                    self.two.wait().await;
+                }
+                _ => {
+                    self.crowd_of_changers.fetch_max(others, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                }
+            }
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(ended(Exit::Code(0), Vec::new()))
+        })
+    }
+}
+
+fn refused(host: &str, port: u16, grantable: bool) -> Refusal {
+    Refusal::Host { host: host.into(), port: Some(port), why: "no rule allows it".into(), grantable }
+}
+
+fn ended(exit: Exit, refused: Vec<Refusal>) -> ProcessOutcome {
+    ProcessOutcome {
+        exit,
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        refused,
+        held: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn what_only_looks_runs_side_by_side_and_the_rest_alone() {
+    let meeting = Arc::new(Meeting {
+        two: Barrier::new(2),
+        inside: AtomicUsize::new(0),
+        crowd_of_changers: AtomicUsize::new(0),
+    });
+    let scene = Scene::of(Bash::new(), meeting.clone());
+    let commands =
+        ["ls", "cat sub/x", "rm sub/x", "ls -l sub", "grep -r x . | wc -l", "make", "$UNKNOWN", "rm a"];
+    let calls = commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| ToolCall::new(at.to_string(), "Bash", json!({"command": command})));
+    let turn = scene.engine.turn().run(calls.collect::<Vec<_>>());
+    let results = tokio::time::timeout(Duration::from_secs(30), turn).await.expect("two who look meet");
+    assert!(results.iter().all(|result| !result.is_error()), "{results:?}");
+    let beside: Vec<bool> = results.iter().map(ToolResult::was_concurrent).collect();
+    assert_eq!(beside, [true, true, false, true, true, false, false, false]);
+    assert_eq!(meeting.crowd_of_changers.load(Ordering::SeqCst), 0);
+}
+
+/// Answers as it is told, and keeps how commands were to be confined.
+#[derive(Default)]
+struct Told {
+    outcomes: Mutex<Vec<ProcessOutcome>>,
+    asked: Mutex<Vec<(Confinement, Vec<String>)>>,
+}
+
+impl Processes for Told {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        self.asked.lock().unwrap().push((request.confinement, request.hosts.clone()));
+        assert!(request.merged);
+        let outcome = self.outcomes.lock().unwrap().pop().unwrap_or_else(|| ended(Exit::Code(0), Vec::new()));
+        Box::pin(std::future::ready(Ok(outcome)))
+    }
+}
+
+impl Told {
+    fn asked(&self) -> Vec<Confinement> {
+        self.asked.lock().unwrap().iter().map(|(confinement, _)| *confinement).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_confined_by_what_it_is() {
+    for (command, expected) in [
+        ("ls -la", Confinement::ReadOnly),
+        ("cat a | sort | uniq -c", Confinement::ReadOnly),
+        ("git status", Confinement::ReadOnly),
+        ("cd sub && ls", Confinement::ReadOnly),
+        ("cat a > b", Confinement::Session),
+        ("rm a", Confinement::Session),
+        ("make", Confinement::Session),
+        ("$X", Confinement::Session),
+        ("sort --compress-program=./x a", Confinement::Session),
+        ("find . -fprint x", Confinement::Session),
+        ("LD_PRELOAD=./x ls", Confinement::Session),
+    ] {
+        let told = Arc::new(Told::default());
+        let scene = Scene::of(Bash::new(), told.clone());
+        scene.bash(command).await;
+        assert_eq!(told.asked(), [expected], "{command}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_sandbox_only_where_the_host_allows_it_and_the_user_says_yes() {
+    let input = json!({"command": "ls", "dangerouslyDisableSandbox": true});
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    let said = scene.says("Bash", input.clone()).await;
+    assert!(
+        said.starts_with("Denied: Bash refuses this call: `dangerouslyDisableSandbox` is not allowed"),
+        "{said}"
+    );
+
+    let scene = Scene::of(Bash::new().allow_unsandboxed(true), told.clone());
+    let said = scene.says("Bash", input.clone()).await;
+    assert!(
+        said.starts_with("Denied: ") && said.contains("it wants to run without the sandbox"),
+        "nobody to ask: {said}"
+    );
+    assert_eq!(told.asked(), []);
+
+    let asker = ScriptedAsker::new().then(Answer::Once);
+    let scene = scene.with(|engine| engine.ask(asker.clone()));
+    assert_eq!(scene.says("Bash", input).await, "(no output)");
+    assert_eq!(told.asked(), [Confinement::Outside]);
+    assert!(asker.approvals()[0].reason.contains("without the sandbox"));
+}
+
+fn written(path: &str) -> Refusal {
+    Refusal::Path { path: path.into(), write: true }
+}
+
+fn printed(exit: Exit, text: &str) -> ProcessOutcome {
+    ProcessOutcome { stdout: Captured::cut(text.as_bytes().to_vec(), 100), ..ended(exit, Vec::new()) }
+}
+
+#[tokio::test]
+async fn one_that_was_taken_for_looking_says_where_it_ran() {
+    let told = Arc::new(Told::default());
+    told.outcomes.lock().unwrap().extend([
+        ended(Exit::Code(1), Vec::new()),
+        printed(Exit::Code(1), "touch: cannot touch 'x': Read-only file system"),
+        ended(Exit::Code(128), vec![written("/repo/.git/index.lock")]),
+    ]);
+    let scene = Scene::of(Bash::new(), told.clone());
+    let said = scene.bash("git status").await;
+    assert!(said.contains("it could not write `/repo/.git/index.lock`, it seems"), "{said}");
+    assert!(said.contains("it ran where nothing can be written and no host reached"), "{said}");
+    let said = scene.bash("git log").await;
+    assert!(said.contains("it ran where nothing can be written and no host reached"), "{said}");
+    // A plain failure needs no such words.
+    assert_eq!(scene.bash("cat missing").await, "Failed: (no output)\nexit code 1");
+    // A failure of one that may write needs no such words.
+    told.outcomes.lock().unwrap().push(ended(Exit::Code(1), Vec::new()));
+    assert_eq!(scene.bash("make").await, "Failed: (no output)\nexit code 1");
+}
+
+#[tokio::test]
+async fn with_a_user_it_is_offered_again_with_more_but_never_for_words_alone() {
+    let choose = |word: &str| ScriptedAsker::new().then_choose(Some(vec![word.to_owned()]));
+    for (answer, confinements) in
+        [("yes", vec![Confinement::ReadOnly, Confinement::Session]), ("no", vec![Confinement::ReadOnly])]
+    {
+        let told = Arc::new(Told::default());
+        told.outcomes.lock().unwrap().push(ended(Exit::Code(1), vec![written("x")]));
+        let asker = choose(answer);
+        let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.ask(asker.clone()));
+        let said = scene.bash("git status").await;
+        assert_eq!(told.asked(), confinements, "{said}");
+        assert!(
+            asker.questions()[0].text.starts_with("`git status` was taken for a command that only looks")
+        );
+        assert_eq!(said.starts_with("(no output)\nthe user let it run again"), answer == "yes", "{said}");
+    }
+    // Nothing was refused, whatever it says: nobody is asked.
+    let told = Arc::new(Told::default());
+    told.outcomes.lock().unwrap().push(printed(Exit::Code(1), "Read-only file system"));
+    let asker = choose("yes");
+    let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.ask(asker.clone()));
+    scene.bash("cat x").await;
+    assert_eq!((told.asked().len(), asker.questions().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn hosts_that_a_command_names_go_with_it() {
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    scene.bash("curl -s https://example.com/a | head -1").await;
+    assert_eq!(*told.asked.lock().unwrap(), [(Confinement::Session, vec!["example.com".to_owned()])]);
+    let mut outcome = ended(Exit::Code(6), Vec::new());
+    outcome.refused = vec![refused("evil.example", 443, true)];
+    told.outcomes.lock().unwrap().push(outcome);
+    let said = scene.bash("npm install").await;
+    assert!(said.contains("it could not reach evil.example:443: no rule allows it"), "{said}");
+}
+
+/// The hosts that each run was given, and what the model is told, with a user who gives this answer.
+async fn refused_hosts(
+    command: &str,
+    outcome: ProcessOutcome,
+    asker: Option<&ScriptedAsker>,
+) -> (Vec<Vec<String>>, String) {
+    let told = Arc::new(Told::default());
+    told.outcomes.lock().unwrap().push(outcome);
+    let mut scene = Scene::of(Bash::new(), told.clone());
+    if let Some(asker) = asker {
+        scene = scene.with(|engine| engine.ask(asker.clone()));
+    }
+    let said = scene.bash(command).await;
+    let hosts = told.asked.lock().unwrap().iter().map(|(_, hosts)| hosts.clone()).collect();
+    (hosts, said)
+}
+
+#[tokio::test]
+async fn refused_hosts_are_offered_once_and_for_this_call() {
+    let choose = |word: &str| ScriptedAsker::new().then_choose(Some(vec![word.to_owned()]));
+    let failed = |refused: Vec<Refusal>| ended(Exit::Code(1), refused);
+    let both = || vec![refused("a.example", 443, true), refused("b.example", 8443, true)];
+    let owned = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+
+    let asker = choose("yes");
+    let (hosts, said) = refused_hosts("curl https://c.example", failed(both()), Some(&asker)).await;
+    assert_eq!(hosts, [owned(&["c.example"]), owned(&["c.example", "a.example", "b.example:8443"])]);
+    assert_eq!(
+        said,
+        "(no output)\nthe user let it run again and reach a.example, b.example:8443; this is what came of it"
+    );
+    assert_eq!(
+        asker.questions()[0].text,
+        "`curl https://c.example` failed and could not reach a.example, b.example:8443. Run it again and let it reach \
+         these, this once?"
+    );
+
+    let asker = choose("no");
+    let (hosts, said) = refused_hosts("npm ci", failed(both()), Some(&asker)).await;
+    assert_eq!(hosts.len(), 1);
+    assert!(said.ends_with("\nthe user did not want it to be run again with more"), "{said}");
+
+    // Nobody to ask, nothing failed, or nothing that a grant would open: it is said and nothing more.
+    let (hosts, said) = refused_hosts("npm ci", failed(both()), None).await;
+    assert_eq!(hosts.len(), 1);
+    assert!(said.contains("it could not reach b.example:8443: no rule allows it"), "{said}");
+    for outcome in [ended(Exit::Code(0), both()), failed(vec![refused("denied.example", 443, false)])] {
+        let asker = choose("yes");
+        let (hosts, _) = refused_hosts("npm ci", outcome, Some(&asker)).await;
+        assert_eq!((hosts.len(), asker.questions().len()), (1, 0));
+    }
+}
+
+/// Who comes after a command that moves depends on where it leaves.
+#[test]
+fn a_command_that_moves_runs_alone() {
+    let alone = |command: &str| {
+        let input = serde_json::from_value(json!({"command": command})).unwrap();
+        Bash::new().effects(&input).claims.concurrency_safe == Some(false)
+    };
+    assert!(alone("cd sub") && alone("cd sub && ls") && alone("pushd sub; ls; popd"));
+    assert!(!alone("ls sub") && !alone("cat cd"));
+}
+
+#[tokio::test]
+async fn an_editor_that_waits_for_keys_is_not_started() {
+    let told = Arc::new(Told::default());
+    let scene = Scene::of(Bash::new(), told.clone());
+    for command in ["vim", "vim a b", "cd sub && nano x", "timeout 5 emacs a"] {
+        let said = scene.bash(command).await;
+        assert!(said.starts_with("InvalidInput: ") && said.contains("waits for keys"), "{command}: {said}");
+    }
+    assert_eq!(told.asked(), []);
+    for command in ["vim -es -c 'wq' a", "echo vim", "vim --version", "emacs --batch", "vim +q"] {
+        scene.bash(command).await;
+    }
+    assert_eq!(told.asked().len(), 5);
+}
+
+/// Programs that start an editor by themselves don't wait for one.
+#[tokio::test]
+async fn no_editor_is_waited_for() {
+    let scene = Scene::new();
+    let said = scene.bash("git init -q . && git -c user.name=x -c user.email=x@x commit --allow-empty").await;
+    assert!(said.contains("empty commit message"), "{said}");
+}
+
+/// A rule for commands opens names. What lies behind an address, and the user's own machine, has a rule of its own.
+#[tokio::test]
+async fn no_command_is_granted_an_address_by_naming_it() {
+    for (command, expected) in [
+        ("curl https://a.example", &["a.example"][..]),
+        ("curl http://10.0.0.7/ https://a.example", &["a.example"]),
+        ("curl http://169.254.169.254/latest", &[]),
+        ("curl http://[fd00::1]/", &[]),
+        ("curl http://localhost:3000/ http://127.0.0.1/ http://app.localhost/", &[]),
+        ("curl http://LOCALHOST./", &[]),
+    ] {
+        let told = Arc::new(Told::default());
+        let scene = Scene::of(Bash::new(), told.clone());
+        scene.bash(command).await;
+        let asked = told.asked.lock().unwrap().clone();
+        assert_eq!(
+            asked,
+            [(Confinement::Session, expected.iter().map(|host| host.to_string()).collect())],
+            "{command}"
+        );
+    }
+}
+
+/// What was let through and could not be reached, and what is held, is said and never offered.
+#[tokio::test]
+async fn what_no_grant_changes_is_explained_and_not_offered() {
+    let unreached =
+        Refusal::Unreached { host: "a.example".into(), port: 443, why: "the name can't be resolved".into() };
+    let held = Refusal::Held { paths: vec!["/w/.git".into()], why: "it is protected".into() };
+    let refused = vec![unreached, held];
+    for (exit, expected) in [
+        (
+            Exit::Code(1),
+            "could not reach a.example:443: the name can't be resolved\nit could not change `/w/.git`",
+        ),
+        (Exit::Code(0), "(no output)\nit could not change `/w/.git`, it seems: it is protected"),
+    ] {
+        let asker = ScriptedAsker::new();
+        let outcome = ended(exit, refused.clone());
+        let (_, said) = refused_hosts("curl https://a.example", outcome, Some(&asker)).await;
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(asker.questions().len(), 0);
+    }
+}
+
+/// Those who only look stay until the user was asked and a while longer; one of them wants to write.
+struct Crowd {
+    asker: ScriptedAsker,
+    inside: AtomicUsize,
+    beside_the_second_run: AtomicUsize,
+}
+
+impl Processes for Crowd {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let wants_more = request.argv.iter().any(|word| word == "git status");
+            if wants_more && request.confinement == Confinement::ReadOnly {
+                return Ok(ended(Exit::Code(1), vec![written("x")]));
+            }
+            let others = self.inside.fetch_add(1, Ordering::SeqCst);
+            let second = request.confinement == Confinement::Session;
+            if second {
+                self.beside_the_second_run.fetch_add(others, Ordering::SeqCst);
+            }
+            while !second && self.asker.questions().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            if second {
+                let others = self.inside.load(Ordering::SeqCst) - 1;
+                self.beside_the_second_run.fetch_add(others, Ordering::SeqCst);
+            }
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(ended(Exit::Code(0), Vec::new()))
+        })
+    }
+}
+
+/// The first run only looked, beside others; what the second one may write is in nobody's way.
+#[tokio::test]
+async fn the_second_run_is_alone() {
+    for rule in [haft::ConflictRule::Classes, haft::ConflictRule::Effects] {
+        for cap in [2, 10] {
+            let asker = ScriptedAsker::new().then_choose(Some(vec!["yes".to_owned()]));
+            let crowd = Arc::new(Crowd {
+                asker: asker.clone(),
+                inside: AtomicUsize::new(0),
+                beside_the_second_run: AtomicUsize::new(0),
+            });
+            let scene = Scene::of(Bash::new(), crowd.clone())
+                .with(|engine| engine.ask(asker.clone()).schedule(rule).max_concurrency(cap));
+            let commands = ["cat sub/a", "git status", "cat sub/b", "cat sub/c", "cat sub/d"];
+            let calls = commands
+                .iter()
+                .enumerate()
+                .map(|(at, command)| ToolCall::new(at.to_string(), "Bash", json!({"command": command})));
+            let turn = scene.engine.turn().run(calls.collect::<Vec<_>>());
+            let results =
+                tokio::time::timeout(Duration::from_secs(60), turn).await.expect("nobody waits for ever");
+            assert!(results.iter().all(|result| !result.is_error()), "{results:?}");
+            assert_eq!(crowd.beside_the_second_run.load(Ordering::SeqCst), 0, "{rule:?}, {cap}");
+        }
+    }
+}

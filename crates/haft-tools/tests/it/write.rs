@@ -1,0 +1,162 @@
+//! `Write` through an engine, on real files.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use haft::effects::table::Facts;
+use haft::view::Part;
+use haft::{Engine, ErrorKind, Permissions, Registry, Stage, Tool as _, Workspace};
+use serde_json::{Value, json};
+
+use crate::room::{Room, make_pipe, run};
+use haft_tools::write::*;
+
+fn write(path: &str, content: &str) -> Value {
+    json!({"file_path": path, "content": content})
+}
+
+#[test]
+fn files_are_created_and_replaced_to_the_byte() {
+    let room = Room::new();
+    assert_eq!(room.text("Write", write("a/b/new.txt", "one\ntwo\n")), "created `a/b/new.txt`: 2 lines");
+    for content in ["", "no end", "a\r\nb\r\n", "\u{feff}x", "nul\0"] {
+        room.text("Write", write("f", content));
+        assert_eq!(room.content("f"), content);
+    }
+    room.text("Write", write("f", "a\nb\nc\n"));
+    assert_eq!(room.text("Write", write("f", "a\nB\n")), "replaced `f`: 2 lines instead of 3 (+1 −2)");
+    assert_eq!(room.text("Write", write("one", "x")), "created `one`: 1 line");
+    let left: Vec<_> = fs::read_dir(room.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn the_mode_stays_and_a_file_that_is_read_only_is_refused() {
+    let room = Room::with(&[("run.sh", "old"), ("fixed", "old")]);
+    fs::set_permissions(room.path("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    room.text("Write", write("run.sh", "new"));
+    assert_eq!(fs::metadata(room.path("run.sh")).unwrap().mode() & 0o7777, 0o755);
+    fs::set_permissions(room.path("fixed"), fs::Permissions::from_mode(0o444)).unwrap();
+    // Also for those who may write everything.
+    let edit = json!({"file_path": "fixed", "old_string": "old", "new_string": "new"});
+    for (tool, input) in [("Write", write("fixed", "new")), ("Edit", edit)] {
+        let (_, words) = room.error(tool, input);
+        assert_eq!(words, "`ROOM/fixed` is read-only: nobody may write it, as its mode says");
+    }
+    assert_eq!(room.content("fixed"), "old");
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let room = Room::with(&[("dir/x", "")]);
+    make_pipe(&room.path("pipe"));
+    let check = |input: Value, kind: ErrorKind, words: &str| {
+        let said = room.error("Write", input);
+        assert_eq!(said.0, kind, "{said:?}");
+        assert!(said.1.starts_with(words), "{said:?}");
+    };
+    check(write("dir", "x"), ErrorKind::Failed, "`ROOM/dir` is a directory");
+    check(write("dir/x/y", "x"), ErrorKind::Failed, "`ROOM/dir/x` is not a directory");
+    check(write("new/", "x"), ErrorKind::InvalidInput, "`file_path` ends with `/`");
+    assert!(!room.path("new").exists());
+    check(write("pipe", "x"), ErrorKind::Failed, "`ROOM/pipe` is a pipe, a socket or a device");
+    check(write("", "x"), ErrorKind::InvalidInput, "`file_path` is empty");
+    check(write("/etc/x", "x"), ErrorKind::Denied, "Write was denied");
+    check(write("../x", "x"), ErrorKind::Denied, "Write was denied");
+    symlink("/etc/x", room.path("out")).unwrap();
+    check(write("out", "x"), ErrorKind::Denied, "Write was denied");
+}
+
+#[test]
+fn a_person_sees_the_change_or_the_beginning() {
+    let room = Room::with(&[("f", "a\nb\n")]);
+    let view = room.view("Write", write("f", "a\nc\n"));
+    assert_eq!((view.title.as_str(), view.summary.as_deref()), ("f", Some("+1 −1")));
+    assert!(matches!(&view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{view:?}");
+    let long = "line\n".repeat(50);
+    let view = room.view("Write", write("new", &long));
+    assert_eq!(view.summary.as_deref(), Some("created, 50 lines"));
+    assert!(matches!(&view.body[..], [Part::Code { text, .. }] if *text == long), "{view:?}");
+    let huge = room.view("Write", write("huge", &"line\n".repeat(100_000)));
+    let [Part::Code { text, .. }] = &huge.body[..] else { panic!("{huge:?}") };
+    let (shown, last) = text.rsplit_once('\n').unwrap();
+    assert_eq!(last, format!("… {} more lines", 100_000 - shown.lines().count()));
+    let input = write("x", "a\n");
+    let before = Write::default().view(&Stage::Use { input: &input, complete: true }).unwrap();
+    assert_eq!(before.summary.as_deref(), Some("1 line"));
+}
+
+/// A protected file has a second name inside of what may be written: that name gets a new file, the old one stays.
+#[test]
+fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
+    let room = Room::with(&[("keep/settings", "protected"), ("f", "x")]);
+    fs::hard_link(room.path("keep/settings"), room.path("alias")).unwrap();
+    let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
+    let workspace = Workspace::new(room.path("")).unwrap().with_protected(room.path("keep"));
+    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+        .workspace(workspace)
+        .permissions(permissions);
+    let refused = run(&engine, "Write", write("keep/settings", "mine"));
+    assert_eq!(refused.error_kind(), Some(ErrorKind::Denied));
+    let edit = json!({"file_path": "alias", "old_string": "protected", "new_string": "mine"});
+    for (tool, input) in [("Edit", edit), ("Write", write("alias", "mine too"))] {
+        assert!(run(&engine, tool, input).outcome().is_ok(), "{tool}");
+        assert_eq!(room.content("keep/settings"), "protected", "{tool}");
+    }
+    assert_eq!(room.content("alias"), "mine too");
+    symlink("keep/settings", room.path("link")).unwrap();
+    let refused = run(&engine, "Write", write("link", "mine"));
+    assert_eq!(refused.error_kind(), Some(ErrorKind::Denied));
+    assert_eq!(room.content("keep/settings"), "protected");
+}
+
+#[test]
+fn it_is_listed_as_what_its_effects_say() {
+    let input = WriteInput { file_path: "f".into(), content: String::new() };
+    let tool = haft::AnyTool::typed(Write::default()).unwrap();
+    assert_eq!(
+        tool.listed_class(),
+        Write::default().effects(&input).judge(&Facts::unresolved()).class.into()
+    );
+}
+
+#[test]
+fn who_is_asked_sees_the_change_to_a_file_that_is_there() {
+    let room = Room::with(&[("f", "a\nb\n")]);
+    let asked = room.asked("Write", write("f", "a\nc\n"));
+    assert_eq!((asked.view.title.as_str(), asked.view.summary.as_deref()), ("f", Some("+1 −1")));
+    assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{asked:?}");
+    assert!(asked.destructive, "what was there is in no call");
+    assert_eq!(room.content("f"), "a\nb\n");
+    let asked = room.asked("Write", write("new", "a\n"));
+    assert!(matches!(&asked.view.body[..], [Part::Code { .. }]), "{asked:?}");
+    assert!(!asked.destructive);
+}
+
+#[test]
+fn where_a_session_remembers_a_file_is_read_before_it_is_replaced() {
+    let room = Room::remembering();
+    room.put("there.txt", "one\n");
+    room.put("empty.txt", "");
+    let (_, refused) = room.error("Write", write("there.txt", "two\n"));
+    assert!(refused.contains("was not read in this session"), "{refused}");
+    assert_eq!(room.content("there.txt"), "one\n");
+    room.text("Write", write("empty.txt", "x\n"));
+    room.text("Write", write("new.txt", "x\n"));
+    room.text("Write", write("new.txt", "y\n"));
+    room.text("Read", json!({"file_path": "there.txt"}));
+    room.text("Write", write("there.txt", "two\n"));
+    assert_eq!(room.content("there.txt"), "two\n");
+}
+
+#[test]
+fn a_file_of_another_encoding_is_said_to_be_utf8_now() {
+    let room = Room::new();
+    room.put("f", b"\xff\xfea\0\n\0");
+    let said = room.text("Write", write("f", "x\n"));
+    assert!(said.ends_with("\n[the file was in UTF-16; it is UTF-8 now]"), "{said}");
+    room.put("g", b"caf\xe9\n");
+    let said = room.text("Write", write("g", "caf\u{e9}\n"));
+    assert!(said.ends_with("\n[the file was in another encoding than UTF-8; it is UTF-8 now]"), "{said}");
+    assert!(!room.text("Write", write("f", "y\n")).contains("UTF-8"));
+}
