@@ -16,17 +16,15 @@ mod tour;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
-use haft_journal::Began;
-use haft_policy::settings::{RunSettings, Search};
-use haft_provider::Deferral;
 use haft_provider::run::RunOptions;
 
 use haft_session::agents::kinds::Kinds;
 use haft_session::run::kept::Kept;
+use haft_session::run::plan::{ModelSource, RunRequest};
+use haft_session::run::prepared::{BackgroundAgents, RunPlan};
 use haft_session::run::prompt::system;
 pub(crate) use haft_session::run::{memory, provider};
 
@@ -36,8 +34,8 @@ use self::tour::Tour;
 use crate::args::Common;
 use crate::given;
 use crate::interrupt::Interrupts;
-use crate::kept::{Keeping, Resumed};
-use crate::session::{self, SessionOptions, SessionParts, SessionPurpose};
+use crate::kept::Resumed;
+use crate::session::{self, SessionOptions, SessionPurpose};
 use crate::{Exit, Usage, output};
 
 /// Why nobody was asked.
@@ -49,7 +47,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let common = args.rules(common.clone());
     let lookup = |name: &str| std::env::var_os(name);
-    let mut resumed = resumed(args, &common, &lookup)?;
+    let resumed = resumed(args, &common, &lookup)?;
     let mut options = common.options();
     let args = &match &resumed {
         Some(resumed) => args.like(&resumed.recovered.last)?,
@@ -69,79 +67,32 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
             "the session plans on: nothing is changed until you approve a plan; --permission-mode begins another way",
         );
     }
-    let settings = &session.given.loaded.settings.run;
-    let search = session.given.loaded.settings.tool_search.as_ref();
-    let deferral = search.and_then(|at| at.value.native).map(|native| match native {
-        true => Deferral::Native,
-        false => Deferral::Fallback,
-    });
-    let wishes = provider::Wishes { deferral, web_search: searches_by_itself(&session) };
-    let chosen =
-        provider::choose(&args.model_options(), settings, wishes, &session.id, &lookup, &session.notices)?;
-    session.engine = session.engine.window_tokens(chosen.window_tokens);
-    let settings = &session.given.loaded.settings.run;
     let look = live::look(args.output, &common, &lookup);
+    let waits = resumed.as_ref().is_some_and(Resumed::waits);
+    let background = match (look, &args.prompt) {
+        // In a conversation the user has the word while agents work.
+        (Some(_), None) => BackgroundAgents::Reported,
+        _ => BackgroundAgents::Awaited,
+    };
+    let request = RunRequest {
+        model: ModelSource::Configured(args.model_options()),
+        resumed,
+        max_turns: args.max_turns.map(|turns| turns.get() as u64),
+        append_system_prompt: args.append_system_prompt.clone(),
+        background,
+    };
+    let plan = RunPlan::new(&mut session, &options, request)?;
     let prompt = match (look, &args.prompt) {
         // A conversation.
         (Some(_), None) => None,
         // What was cut off needs no new words.
-        (None, None) if resumed.as_ref().is_some_and(Resumed::waits) => None,
+        (None, None) if waits => None,
         (_, given) => Some(prompt::read(given.as_deref())?),
     };
-    let memory = memory::read(&session.given, &options);
-    let mut run_options = limits(args, settings);
-    run_options.system = system(&session.workspace, memory, &args.append_system_prompt);
-    run_options.window_tokens = chosen.window_tokens;
-    run_options.prices = chosen.prices;
-    if run_options.max_cost.is_some() && run_options.prices.is_none() {
-        output::warning(&format!(
-            "`run.maxCost` limits nothing: your settings have no price for `{}` in `run.prices`",
-            output::one_line(chosen.model.name())
-        ));
-    }
-    let kinds = Kinds::load(&session.given, &options);
-    kinds.problems.iter().for_each(|words| output::warning(words));
-    let (model, provider, others, form) = (chosen.model, chosen.provider, chosen.others, args.output);
-    let began = Began {
-        provider: provider.to_owned(),
-        model: model.name().to_owned(),
-        wire: model.wire().name().to_owned(),
-        mode: session.policy.current().to_string(),
-        command: "run".to_owned(),
-        base_url: args.base_url.clone().unwrap_or_default(),
-        ..Began::in_folder(session.workspace.cwd())
-    };
-    let wire = model.wire();
-    if let Some(resumed) = &resumed {
-        resumed.fits(wire)?;
-    }
-    let given = &session.given;
-    let state = given.places.state_dir.as_deref();
-    let mark = resumed.as_ref().map(|resumed| resumed.mark);
-    let keeping = Keeping::open(
-        state,
-        &given.loaded.settings.journal,
-        (&session.id, began),
-        mark,
-        &lookup,
-        &session.notices,
-    )?;
-    if let Some(recorder) = keeping.recorder() {
-        session.engine = session.engine.ports(|ports| ports.recorder = Some(recorder));
-    }
-    if let Some(resumed) = &resumed {
-        resumed.recalls(state, &session.calls, &session.engine);
-        if keeping.is_not() {
-            output::warning("what follows is not kept: `journal.enabled` is false in your settings");
-        }
+    if let Some((resumed, _)) = &plan.kept.resumed {
         resumed.show(look.is_some());
     }
-    let talked = resumed.as_mut().map(|resumed| resumed.conversation(wire)).transpose()?;
-    let talk =
-        Kept { keeping, resumed: resumed.zip(talked), not_there: None, notices: session.notices.clone() };
-    session.engine = talk.notes(session.engine, &session.tasks, (&session.id, &session.seen));
-    Play { session, model, provider, others, kinds, options: run_options, prompt, form, look, kept: talk }
-        .finish(&interrupts)
+    Play { session, plan, prompt, form: args.output, look }.finish(&interrupts)
 }
 
 /// The session to go on with, if one is asked for.
@@ -152,28 +103,6 @@ fn resumed(args: &RunArgs, common: &Common, lookup: Lookup<'_>) -> Result<Option
     let places = given::places(common.cwd.as_deref().unwrap_or(Path::new(".")), lookup)?;
     let (state, id) = (places.state_dir.as_deref(), args.resume.as_deref());
     Ok(Some(Resumed::find(state, id, &places.cwd, &output::notices())?))
-}
-
-/// Whether the provider is to search the web by itself: settings want it, and no rule denies the tool in whose place it does.
-fn searches_by_itself(session: &SessionParts) -> bool {
-    if session.given.loaded.settings.web.search() != Some(Search::Provider) {
-        return false;
-    }
-    let denied = session.policy.denies_tool("WebSearch");
-    if let Some(because) = &denied {
-        output::warning(&format!("the provider does not search the web: {because}"));
-    }
-    denied.is_none()
-}
-
-/// How far a run may go: what flags say, else what settings say.
-fn limits(args: &RunArgs, settings: &RunSettings) -> RunOptions {
-    let mut options = RunOptions::new();
-    options.max_turns = args.max_turns.map(|turns| turns.get() as u64).or_else(|| settings.max_turns());
-    options.max_tokens = settings.max_tokens();
-    options.max_time = settings.max_seconds().map(Duration::from_secs);
-    options.max_cost = settings.max_cost();
-    options
 }
 
 /// Whether the tour may be played though something was asked: a person sees it and reads that it is no answer. A program
@@ -195,21 +124,25 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     if !asked {
         session.links.asker = Some(Arc::new(tour::Answers { cwd: session.workspace.cwd().to_owned() }));
     }
-    let mut options = RunOptions::new();
-    options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
-    options.system = system(&session.workspace, None, &[]);
+    let mut run_options = RunOptions::new();
+    run_options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
+    run_options.system = system(&session.workspace, None, &[]);
     let model = tour::model();
-    let play = Play {
+    let plan = RunPlan {
         others: provider::only(&model),
-        kinds: Kinds::load(&session.given, &session_options),
-        session,
-        model,
         provider: "scripted",
-        options,
+        kinds: Kinds::load(&session.given, &session_options),
+        model,
+        options: run_options,
+        kept: Kept::default(),
+        background: BackgroundAgents::Awaited,
+    };
+    let play = Play {
+        session,
+        plan,
         prompt: Some(tour::PROMPT.to_owned()),
         form: args.output,
         look: live::look(args.output, common, &|name| std::env::var_os(name)),
-        kept: Kept::default(),
     };
     let exit = play.finish(interrupts)?;
     // Before its folder is removed, nothing may run in it.

@@ -58,6 +58,8 @@ impl Common {
             max_concurrency: self.max_concurrency,
             non_interactive: self.non_interactive,
             no_sandbox: self.no_sandbox,
+            tools: Vec::new(),
+            without_built_in_tools: false,
             resume: None,
             environment: Environment::default(),
             notices: output::notices(),

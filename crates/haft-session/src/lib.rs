@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod assembly;
+mod builder;
 mod children;
 mod error;
 pub mod hooks;
@@ -12,9 +13,12 @@ mod notice;
 mod options;
 pub mod processes;
 pub mod run;
+mod session;
 pub mod settings_view;
 mod text;
 
+pub use builder::{ResumeFrom, SessionBuilder};
 pub use error::SessionError;
 pub use notice::{NoticeSink, SessionNotice};
 pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
+pub use session::{Agent, Session};

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::ConflictRule;
 use haft::ports::{Asker, PermissionMode, Tracer};
+use haft::{AnyTool, ConflictRule};
 use haft_mcp::Observer;
 use haft_policy::settings::Flags;
 
@@ -45,6 +45,10 @@ pub struct SessionOptions {
     pub non_interactive: bool,
     /// Whether programs run without the sandbox.
     pub no_sandbox: bool,
+    /// More tools.
+    pub tools: Vec<AnyTool>,
+    /// Whether the built-in tools are left out.
+    pub without_built_in_tools: bool,
     /// The session to continue.
     pub resume: Option<String>,
     /// The environment variables that settings, tools and providers are read from.
@@ -87,7 +91,9 @@ pub trait TelemetrySource: Send + Sync {
 
 /// Environment variables: those of this process, or others.
 #[derive(Clone)]
-pub struct Environment(Arc<dyn Fn(&str) -> Option<OsString> + Send + Sync>);
+pub struct Environment(Arc<VariableLookup>);
+
+type VariableLookup = dyn Fn(&str) -> Option<OsString> + Send + Sync;
 
 impl Environment {
     /// Variables that this function looks up.

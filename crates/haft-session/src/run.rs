@@ -3,6 +3,7 @@
 pub mod hooks;
 pub mod kept;
 pub mod memory;
+pub mod plan;
 pub mod planned;
 pub mod prepared;
 pub mod prompt;

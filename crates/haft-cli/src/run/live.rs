@@ -13,7 +13,7 @@ use haft_policy::gate::Policy;
 use haft_provider::run::{Ended, Handle, Outcome, Prices, RunEvent, RunSink};
 use haft_provider::{Conversation, Usage as Tokens};
 use haft_session::loaded_settings::LoadedSettings;
-use haft_session::run::prepared::{BackgroundAgents, FrontEnd, PreparedRun, RunPlan};
+use haft_session::run::prepared::{FrontEnd, PreparedRun};
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
@@ -54,22 +54,16 @@ pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
 impl Play {
     /// Plays on a screen, to the end of the answer or of the conversation.
     pub(super) fn on(self, mut screen: Screen, interrupts: &Interrupts) -> Result<Exit, Usage> {
-        let Play { session, model, others, kinds, options, prompt, kept, .. } = self;
+        let Play { session, plan, prompt, .. } = self;
         let (given, workspace, confined) =
             (session.given.clone(), session.workspace.clone(), session.confined);
-        let prices = options.prices;
-        // In a conversation the user has the word while agents work.
-        let background = match prompt {
-            Some(_) => BackgroundAgents::Awaited,
-            None => BackgroundAgents::Reported,
-        };
+        let prices = plan.options.prices;
         let runtime = runtime()?;
         let front_end = Arc::new(ScreenFrontEnd {
             sink: Arc::new(screen.sink()),
             asker: Arc::new(screen.asker()),
             remote: screen.remote(),
         });
-        let plan = RunPlan { model, others, kinds, options, kept, background };
         let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
         screen.show_views_of(&run.engine);
         let desk = Desk {

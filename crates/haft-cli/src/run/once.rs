@@ -12,11 +12,12 @@ use haft_session::agents::{Agents, Setup};
 use haft_session::run::prompt::system;
 
 use super::args::{Choice, RunArgs, RunForm};
-use super::{limits, provider};
+use super::provider;
 use crate::Usage;
 use crate::args::Common;
 use crate::output;
 use crate::session::SessionParts;
+use haft_session::run::plan::limits;
 
 /// What is said where there is none.
 const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
@@ -51,12 +52,12 @@ pub(crate) fn agents(
     let chosen = provider::choose(
         &args.model_options(),
         settings,
-        provider::Wishes::default(),
+        provider::ModelRequirements::default(),
         &session.id,
         &lookup,
         &session.notices,
     )?;
-    let mut run_options = limits(&args, settings);
+    let mut run_options = limits(None, settings);
     run_options.system = system(&session.workspace, None, &[]);
     run_options.window_tokens = chosen.window_tokens;
     run_options.prices = chosen.prices;

@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use haft::ports::Mode as _;
 use haft_provider::Model;
-use haft_provider::run::{Ended, Handle, RunEvent, RunOptions, RunSink};
-use haft_session::agents::kinds::Kinds;
-use haft_session::run::kept::Kept;
-use haft_session::run::prepared::{BackgroundAgents, FrontEnd, PreparedRun, RunPlan};
-use haft_session::run::provider::Others;
+use haft_provider::run::{Ended, Handle, RunEvent, RunSink};
+use haft_session::run::prepared::{FrontEnd, PreparedRun, RunPlan};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
@@ -27,18 +24,12 @@ const WORKERS_MAX: usize = 8;
 /// Everything that one run needs.
 pub(super) struct Play {
     pub(super) session: SessionParts,
-    pub(super) model: Arc<dyn Model>,
-    pub(super) provider: &'static str,
-    /// Other models, for agents that ask another one.
-    pub(super) others: Others,
-    pub(super) kinds: Kinds,
-    pub(super) options: RunOptions,
+    pub(super) plan: RunPlan,
     /// None for a conversation.
     pub(super) prompt: Option<String>,
     pub(super) form: RunForm,
     /// On a live screen, and how that looks.
     pub(super) look: Option<Look>,
-    pub(super) kept: Kept,
 }
 
 impl Play {
@@ -50,23 +41,21 @@ impl Play {
             }
         }
         let prompt = match self.prompt.take() {
-            None if !self.kept.waits() => Some(prompt::read(None)?),
+            None if !self.plan.kept.waits() => Some(prompt::read(None)?),
             prompt => prompt,
         };
-        let Play { session, model, provider, others, kinds, options, form, kept, .. } = self;
+        let Play { session, plan, form, .. } = self;
         let handle = Handle::new();
         let show = Show::pick(form, session.workspace.cwd(), &handle);
         let facts = Facts {
             session: &session.id.clone(),
             cwd: &session.workspace.cwd().to_owned(),
-            provider,
-            model: &model.name().to_owned(),
+            provider: plan.provider,
+            model: &plan.model.name().to_owned(),
             mode: session.policy.current().to_string(),
             tools: Vec::new(),
         };
         let runtime = runtime()?;
-        let background = BackgroundAgents::Awaited;
-        let plan = RunPlan { model, others, kinds, options, kept, background };
         let front_end = Arc::new(PlainFrontEnd(show.sink()));
         let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
         let tools = run.engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect();

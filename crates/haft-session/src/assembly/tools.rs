@@ -60,8 +60,12 @@ pub(super) fn core(
         let (fetch, search) = web::tools(given, lookup)?;
         tools.web(fetch, search)
     };
-    let tools = tools.tools();
-    Registry::new().with(tools).map_err(|error| SessionError::new(error.to_string()))
+    let registry = match common.without_built_in_tools {
+        true => Ok(Registry::new()),
+        false => Registry::new().with(tools.tools()),
+    };
+    let registry = common.tools.iter().fold(registry, |registry, tool| registry?.with(tool.clone()));
+    registry.map_err(|error| SessionError::new(error.to_string()))
 }
 
 /// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.

@@ -40,6 +40,8 @@ pub trait FrontEnd: Send + Sync + 'static {
 pub struct RunPlan {
     /// The model.
     pub model: Arc<dyn Model>,
+    /// Who is asked, as the flag `--provider` says it.
+    pub provider: &'static str,
     /// Other models, for agents that use another one.
     pub others: Others,
     /// The kinds of sub-agents.
@@ -106,7 +108,7 @@ impl PreparedRun {
             process_guard,
             ..
         } = session;
-        let RunPlan { model, others, kinds, options, mut kept, background } = plan;
+        let RunPlan { model, others, kinds, options, mut kept, background, .. } = plan;
         let planned = Arc::new(Planned::begin(crons, notices.clone()));
         let agents = Agents::new(kinds);
         let shown = front_end.clone();

@@ -26,9 +26,9 @@ const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::G
 /// How many tokens an answer of a small model may have.
 const SMALL_TOKENS_MAX: u64 = 4_000;
 
-/// What settings want of a provider beside the model.
+/// What settings require of a provider beside the model.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wishes {
+pub struct ModelRequirements {
     /// Whether deferral is the provider's own.
     pub deferral: Option<Deferral>,
     /// Whether the provider searches the web by itself.
@@ -67,7 +67,7 @@ pub enum ProviderChoice {
 }
 
 /// A model that can be asked, and what is known of it.
-pub struct Chosen {
+pub struct ChosenModel {
     pub model: Arc<dyn Model>,
     /// Who is asked, as the flag says it.
     pub provider: &'static str,
@@ -75,6 +75,14 @@ pub struct Chosen {
     pub prices: Option<Prices>,
     /// Makes other models of the same provider.
     pub others: Others,
+}
+
+impl ChosenModel {
+    /// A model that the caller brings. Sub-agents use the same one.
+    pub fn custom(model: Arc<dyn Model>) -> ChosenModel {
+        let others = only(&model);
+        ChosenModel { model, provider: "custom", window_tokens: None, prices: None, others }
+    }
 }
 
 /// A model by its name, of a provider that was chosen.
@@ -120,11 +128,11 @@ pub fn is_configured(
 pub fn choose(
     args: &ModelOptions,
     settings: &RunSettings,
-    wishes: Wishes,
+    requirements: ModelRequirements,
     session: &str,
     lookup: Lookup<'_>,
     notices: &NoticeSink,
-) -> Result<Chosen, SessionError> {
+) -> Result<ChosenModel, SessionError> {
     let provider = match args.provider {
         ProviderChoice::Scripted => return scripted(args),
         ProviderChoice::Auto if args.script.is_some() => return scripted(args),
@@ -139,7 +147,7 @@ pub fn choose(
         ProviderChoice::OpenAiChat => Provider::OpenAiChat,
         ProviderChoice::Gemini => Provider::Gemini,
     };
-    over_http(provider, args, settings, wishes, session, lookup, notices)
+    over_http(provider, args, settings, requirements, session, lookup, notices)
 }
 
 fn auto(args: &ModelOptions, settings: &RunSettings, lookup: Lookup<'_>) -> Result<Provider, SessionError> {
@@ -163,11 +171,11 @@ fn over_http(
     provider: Provider,
     args: &ModelOptions,
     settings: &RunSettings,
-    wishes: Wishes,
+    requirements: ModelRequirements,
     session: &str,
     lookup: Lookup<'_>,
     notices: &NoticeSink,
-) -> Result<Chosen, SessionError> {
+) -> Result<ChosenModel, SessionError> {
     let wire = wire(provider);
     let usual = default_base_url(wire);
     let base_url = args.base_url.clone().or_else(|| base_url(provider, settings, lookup));
@@ -194,14 +202,14 @@ fn over_http(
     let prices = prices_of(settings, &name);
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
     endpoint.proxy = proxy::of(&base_url, lookup);
-    endpoint.deferral = wishes.deferral;
-    if wishes.web_search && !wire.searches() {
+    endpoint.deferral = requirements.deferral;
+    if requirements.web_search && !wire.searches() {
         notices
             .warn(format!("`{}` has no search of its own; `web.search` is without effect", provider.word()));
     }
     let others: Others = {
         let (endpoint, settings, session) = (endpoint.clone(), settings.clone(), session.to_owned());
-        let (usual, web_search) = (name.clone(), wishes.web_search);
+        let (usual, web_search) = (name.clone(), requirements.web_search);
         Arc::new(move |name: &str| {
             let name = full_name(provider, name).unwrap_or(&usual);
             let options = RequestOptions::new(name).cache_key(&session).web_search(web_search);
@@ -209,14 +217,14 @@ fn over_http(
             Ok(Other { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
         })
     };
-    let options = RequestOptions::new(name).cache_key(session).web_search(wishes.web_search);
+    let options = RequestOptions::new(name).cache_key(session).web_search(requirements.web_search);
     let client = Client::new(endpoint, options).map_err(SessionError::new)?;
     if base_url.starts_with("https://") {
         // Certificates are read while the rest is made ready. Without the thread the first request reads them.
         let warm = client.clone();
         let _ = std::thread::Builder::new().name("haft-warm".into()).spawn(move || warm.warm());
     }
-    Ok(Chosen { model: Arc::new(client), provider: provider.word(), window_tokens, prices, others })
+    Ok(ChosenModel { model: Arc::new(client), provider: provider.word(), window_tokens, prices, others })
 }
 
 fn prices_of(settings: &RunSettings, name: &str) -> Option<Prices> {
@@ -262,7 +270,7 @@ pub fn small(
     Client::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
 }
 
-fn scripted(args: &ModelOptions) -> Result<Chosen, SessionError> {
+fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
     if args.base_url.is_some() {
         return Err(SessionError::new(
             "a script is played here and needs no --base-url; `haft script serve` serves one",
@@ -275,7 +283,7 @@ fn scripted(args: &ModelOptions) -> Result<Chosen, SessionError> {
     };
     let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script(path)?, Wire::Anthropic));
     let others = only(&model);
-    Ok(Chosen { model, provider: "scripted", window_tokens: None, prices: None, others })
+    Ok(ChosenModel { model, provider: "scripted", window_tokens: None, prices: None, others })
 }
 
 /// Reads a script.
@@ -367,7 +375,7 @@ mod tests {
         let chosen = choose(
             &options,
             &RunSettings::default(),
-            Wishes::default(),
+            ModelRequirements::default(),
             "s",
             &lookup,
             &NoticeSink::default(),

@@ -1,0 +1,207 @@
+//! Builds a session: [`SessionBuilder`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::BoxFuture;
+use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
+use haft::{AnyTool, BadTool, IntoTools};
+use haft_provider::run::RunEvent;
+
+use crate::kept::Resumed;
+use crate::loaded_settings;
+use crate::options::{AskerSource, Environment};
+use crate::session::Session;
+use crate::{NoticeSink, SessionError, SessionNotice, SessionOptions};
+
+/// Collects what a session is built from. Setters never fail; [`build`](SessionBuilder::build) reports what is wrong.
+///
+/// What is left out is as for `haft run`: the user's settings, the sandbox, the journal. Without an asker, calls that would
+/// ask are denied.
+pub struct SessionBuilder {
+    options: SessionOptions,
+    events: Option<EventHandler>,
+    resume: Option<ResumeFrom>,
+    bad_tool: Option<BadTool>,
+}
+
+pub(crate) type EventHandler = Arc<dyn Fn(&RunEvent) + Send + Sync>;
+
+/// The session that a new one continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResumeFrom {
+    /// The last session of this directory.
+    Latest,
+    /// The session with this id, or the one whose id begins like this.
+    Id(String),
+}
+
+impl SessionBuilder {
+    /// A session that works in this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> SessionBuilder {
+        let options = SessionOptions { cwd: Some(dir.into()), ..SessionOptions::default() };
+        SessionBuilder { options, events: None, resume: None, bad_tool: None }
+    }
+
+    /// Settings as JSON, or the path of a settings file. They count more than files of the user and of the workspace.
+    #[must_use]
+    pub fn settings(mut self, settings: impl Into<String>) -> SessionBuilder {
+        self.options.settings.push(settings.into());
+        self
+    }
+
+    /// The environment variables that settings, tools and providers are read from.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> SessionBuilder {
+        self.options.environment = environment;
+        self
+    }
+
+    /// The permission mode.
+    #[must_use]
+    pub fn mode(mut self, mode: PermissionMode) -> SessionBuilder {
+        self.options.permission_mode = Some(mode);
+        self
+    }
+
+    /// Calls that run without asking, such as `Edit(src/**)`.
+    #[must_use]
+    pub fn allow(mut self, rule: impl Into<String>) -> SessionBuilder {
+        self.options.allow.push(rule.into());
+        self
+    }
+
+    /// Calls that always ask.
+    #[must_use]
+    pub fn ask(mut self, rule: impl Into<String>) -> SessionBuilder {
+        self.options.ask.push(rule.into());
+        self
+    }
+
+    /// Calls that never run. A rule about files binds the file tools and every command in the sandbox.
+    #[must_use]
+    pub fn deny(mut self, rule: impl Into<String>) -> SessionBuilder {
+        self.options.deny.push(rule.into());
+        self
+    }
+
+    /// Another directory to work in.
+    #[must_use]
+    pub fn add_dir(mut self, dir: impl Into<PathBuf>) -> SessionBuilder {
+        self.options.add_dir.push(dir.into());
+        self
+    }
+
+    /// Runs commands without the sandbox. They can do what the user can; rules and mode alone decide.
+    #[must_use]
+    pub fn without_sandbox(mut self) -> SessionBuilder {
+        self.options.no_sandbox = true;
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool<Kind>(mut self, tool: impl IntoTools<Kind>) -> SessionBuilder {
+        match tool.into_tools() {
+            Ok(tools) => self.options.tools.extend::<Vec<AnyTool>>(tools),
+            Err(bad) => self.bad_tool = Some(bad),
+        }
+        self
+    }
+
+    /// Leaves out the built-in tools.
+    #[must_use]
+    pub fn without_built_in_tools(mut self) -> SessionBuilder {
+        self.options.without_built_in_tools = true;
+        self
+    }
+
+    /// A file with MCP servers, in the form of `.mcp.json`.
+    #[must_use]
+    pub fn mcp_config(mut self, file: impl Into<PathBuf>) -> SessionBuilder {
+        self.options.mcp_config.push(file.into());
+        self
+    }
+
+    /// Continues an earlier session.
+    #[must_use]
+    pub fn resume(mut self, from: ResumeFrom) -> SessionBuilder {
+        self.resume = Some(from);
+        self
+    }
+
+    /// Who answers the session's questions.
+    #[must_use]
+    pub fn asker(mut self, asker: Arc<dyn Asker>) -> SessionBuilder {
+        self.options.asker = Some(Arc::new(FixedAsker(asker)));
+        self
+    }
+
+    /// Answers permission questions with this function. Questions of tools are declined.
+    #[must_use]
+    pub fn on_approval<F>(self, answer: impl Fn(Approval) -> F + Send + Sync + 'static) -> SessionBuilder
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        self.asker(Arc::new(ApprovalFunction(Box::new(move |approval| Box::pin(answer(approval))))))
+    }
+
+    /// Receives the events of every run.
+    #[must_use]
+    pub fn on_event(mut self, receive: impl Fn(&RunEvent) + Send + Sync + 'static) -> SessionBuilder {
+        self.events = Some(Arc::new(receive));
+        self
+    }
+
+    /// Receives warnings and messages. Without it they are discarded.
+    #[must_use]
+    pub fn on_notice(mut self, receive: impl Fn(SessionNotice) + Send + Sync + 'static) -> SessionBuilder {
+        self.options.notices = NoticeSink::new(receive);
+        self
+    }
+
+    /// Builds the session. Reads the disk, starts nothing.
+    ///
+    /// # Errors
+    /// Settings, directories, rules or tools that can't be used, or no session to continue.
+    pub fn build(mut self) -> Result<Session, SessionError> {
+        if let Some(bad) = self.bad_tool {
+            return Err(SessionError::new(bad.to_string()));
+        }
+        let resumed = self.resume.as_ref().map(|from| find(from, &self.options)).transpose()?;
+        self.options.resume = resumed.as_ref().map(|resumed| resumed.id.clone());
+        Session::open(self.options, self.events, resumed)
+    }
+}
+
+fn find(from: &ResumeFrom, options: &SessionOptions) -> Result<Resumed, SessionError> {
+    let cwd = options.cwd.as_deref().unwrap_or(Path::new("."));
+    let places = loaded_settings::places(cwd, &|name| options.environment.get(name))?;
+    let id = match from {
+        ResumeFrom::Latest => None,
+        ResumeFrom::Id(id) => Some(id.as_str()),
+    };
+    Resumed::find(places.state_dir.as_deref(), id, &places.cwd, &options.notices)
+}
+
+struct FixedAsker(Arc<dyn Asker>);
+
+impl AskerSource for FixedAsker {
+    fn open(&self, _: &Path) -> Option<Arc<dyn Asker>> {
+        Some(self.0.clone())
+    }
+}
+
+type Answering = Box<dyn Fn(Approval) -> BoxFuture<'static, Answer> + Send + Sync>;
+
+struct ApprovalFunction(Answering);
+
+impl Asker for ApprovalFunction {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        (self.0)(approval.clone())
+    }
+
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async { None })
+    }
+}

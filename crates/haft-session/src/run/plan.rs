@@ -1,0 +1,150 @@
+//! From a session and a choice of model to a run: model, limits, system prompt, sub-agents and journal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::env::Lookup;
+use haft::ports::Mode as _;
+use haft_journal::Began;
+use haft_policy::settings::{RunSettings, Search};
+use haft_provider::run::RunOptions;
+use haft_provider::{Deferral, Model};
+
+use super::kept::Kept;
+use super::memory;
+use super::prepared::{BackgroundAgents, RunPlan};
+use super::prompt::system;
+use super::provider::{self, ChosenModel, ModelOptions, ModelRequirements};
+use crate::agents::kinds::Kinds;
+use crate::assembly::SessionParts;
+use crate::kept::{Keeping, Resumed};
+use crate::text::one_line;
+use crate::{SessionError, SessionOptions};
+
+/// Which model a run uses.
+pub enum ModelSource {
+    /// The model of options, environment and settings.
+    Configured(ModelOptions),
+    /// This model.
+    Custom(Arc<dyn Model>),
+}
+
+/// What a run is asked for.
+pub struct RunRequest {
+    /// The model.
+    pub model: ModelSource,
+    /// The session that continues.
+    pub resumed: Option<Resumed>,
+    /// How often the model may be asked. Default: as the settings say.
+    pub max_turns: Option<u64>,
+    /// Text to add to the system prompt.
+    pub append_system_prompt: Vec<String>,
+    /// What happens at the end of an answer while agents work in the background.
+    pub background: BackgroundAgents,
+}
+
+impl RunPlan {
+    /// Plans a run: chooses the model, reads the memory files, opens the journal. Sends nothing yet.
+    ///
+    /// # Errors
+    /// No model is configured, the journal belongs to another process, or the conversation can't continue with this model.
+    pub fn new(
+        session: &mut SessionParts,
+        options: &SessionOptions,
+        request: RunRequest,
+    ) -> Result<RunPlan, SessionError> {
+        let lookup: Lookup<'_> = &|name| options.environment.get(name);
+        let RunRequest { model, mut resumed, max_turns, append_system_prompt, background } = request;
+        let (chosen, base_url) = match model {
+            ModelSource::Custom(model) => (ChosenModel::custom(model), String::new()),
+            ModelSource::Configured(wanted) => {
+                let chosen = choose(session, &wanted, lookup)?;
+                (chosen, wanted.base_url.unwrap_or_default())
+            }
+        };
+        session.engine = session.engine.clone().window_tokens(chosen.window_tokens);
+        let settings = &session.given.loaded.settings.run;
+        let memory = memory::read(&session.given, options);
+        let mut run_options = limits(max_turns, settings);
+        run_options.system = system(&session.workspace, memory, &append_system_prompt);
+        run_options.window_tokens = chosen.window_tokens;
+        run_options.prices = chosen.prices;
+        if run_options.max_cost.is_some() && run_options.prices.is_none() {
+            session.notices.warn(format!(
+                "`run.maxCost` limits nothing: your settings have no price for `{}` in `run.prices`",
+                one_line(chosen.model.name())
+            ));
+        }
+        let kinds = Kinds::load(&session.given, options);
+        kinds.problems.iter().for_each(|problem| session.notices.warn(problem));
+        let ChosenModel { model, provider, others, .. } = chosen;
+        let began = Began {
+            provider: provider.to_owned(),
+            model: model.name().to_owned(),
+            wire: model.wire().name().to_owned(),
+            mode: session.policy.current().to_string(),
+            command: "run".to_owned(),
+            base_url,
+            ..Began::in_folder(session.workspace.cwd())
+        };
+        let wire = model.wire();
+        if let Some(resumed) = &resumed {
+            resumed.fits(wire)?;
+        }
+        let state = session.given.places.state_dir.as_deref();
+        let mark = resumed.as_ref().map(|resumed| resumed.mark);
+        let journal = &session.given.loaded.settings.journal;
+        let keeping = Keeping::open(state, journal, (&session.id, began), mark, lookup, &session.notices)?;
+        if let Some(recorder) = keeping.recorder() {
+            session.engine = session.engine.clone().ports(|ports| ports.recorder = Some(recorder));
+        }
+        if let Some(resumed) = &resumed {
+            resumed.recalls(state, &session.calls, &session.engine);
+            if keeping.is_not() {
+                session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
+            }
+        }
+        let conversation = resumed.as_mut().map(|resumed| resumed.conversation(wire)).transpose()?;
+        let resumed = resumed.zip(conversation);
+        let kept = Kept { keeping, resumed, not_there: None, notices: session.notices.clone() };
+        session.engine = kept.notes(session.engine.clone(), &session.tasks, (&session.id, &session.seen));
+        Ok(RunPlan { model, provider, others, kinds, options: run_options, kept, background })
+    }
+}
+
+fn choose(
+    session: &SessionParts,
+    wanted: &ModelOptions,
+    lookup: Lookup<'_>,
+) -> Result<ChosenModel, SessionError> {
+    let search = session.given.loaded.settings.tool_search.as_ref();
+    let deferral = search.and_then(|at| at.value.native).map(|native| match native {
+        true => Deferral::Native,
+        false => Deferral::Fallback,
+    });
+    let requirements = ModelRequirements { deferral, web_search: uses_provider_search(session) };
+    let settings = &session.given.loaded.settings.run;
+    provider::choose(wanted, settings, requirements, &session.id, lookup, &session.notices)
+}
+
+/// Whether the provider searches the web itself: settings want it, and no rule denies the tool that it replaces.
+fn uses_provider_search(session: &SessionParts) -> bool {
+    if session.given.loaded.settings.web.search() != Some(Search::Provider) {
+        return false;
+    }
+    let denied = session.policy.denies_tool("WebSearch");
+    if let Some(because) = &denied {
+        session.notices.warn(format!("the provider does not search the web: {because}"));
+    }
+    denied.is_none()
+}
+
+/// How far a run may go: what the caller says, else what settings say.
+pub fn limits(max_turns: Option<u64>, settings: &RunSettings) -> RunOptions {
+    let mut options = RunOptions::new();
+    options.max_turns = max_turns.or_else(|| settings.max_turns());
+    options.max_tokens = settings.max_tokens();
+    options.max_time = settings.max_seconds().map(Duration::from_secs);
+    options.max_cost = settings.max_cost();
+    options
+}
