@@ -20,7 +20,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::Asker;
 use haft::{CallLog, Engine, Gates, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, Policy};
+use haft_policy::gate::{Findings, Policy, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
 use haft_tools::{Plans, Seen};
@@ -124,7 +124,10 @@ pub(crate) fn inspect(common: &Common) -> Result<Session, Usage> {
 /// What all sessions of a server stand on.
 pub(crate) fn ground(common: &Common) -> Result<Ground, Usage> {
     let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-    Ground::read(|given| core(given, common, lookup, Purpose::Run, (None, &Seen::default())), common, lookup)
+    let tools = |given: &_, analyzer: &_| {
+        core(given, common, lookup, Purpose::Run, (None, &Seen::default()), analyzer)
+    };
+    Ground::read(tools, common, lookup)
 }
 
 /// Walls for some of its sessions; says, in the form that `tell` gives it, what is doubtful about their rules.
@@ -158,13 +161,13 @@ fn said(session: Session) -> Result<Session, Usage> {
 fn make(common: &Common, lookup: Lookup<'_>, purpose: Purpose, id: Option<&str>) -> Result<Session, Usage> {
     let own = id.map_or_else(hooks::session_id, str::to_owned);
     let seen = Seen::default();
-    let tools = |given: &_| core(given, common, lookup, purpose, (id, &seen));
+    let tools = |given: &_, analyzer: &_| core(given, common, lookup, purpose, (id, &seen), analyzer);
     let session = assemble(tools, common, lookup, (purpose, own))?;
     Ok(Session { seen, ..session })
 }
 
 fn assemble(
-    tools: impl FnOnce(&Given) -> Result<Registry, Usage>,
+    tools: impl FnOnce(&Given, &ShellAnalyzer) -> Result<Registry, Usage>,
     common: &Common,
     lookup: Lookup<'_>,
     (purpose, id): (Purpose, String),

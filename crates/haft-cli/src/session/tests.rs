@@ -46,7 +46,7 @@ impl Session {
             .result_limit(Chars(600));
         let registry =
             Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let engine = assemble(|_| Ok(registry), &common, &lookup, (Purpose::Look, hooks::session_id()))
+        let engine = assemble(|_, _| Ok(registry), &common, &lookup, (Purpose::Look, hooks::session_id()))
             .unwrap()
             .engine;
         Session { dir, engine }
