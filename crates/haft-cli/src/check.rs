@@ -1,14 +1,15 @@
 //! `haft check`: what would become of a call, and why. Runs nothing, writes nothing, asks nobody.
 //!
-//! The answer comes from the rules that a call would meet; here it is only printed and made an exit code.
+//! The decision is the one that a call would meet; here it is only printed and made an exit code.
 
-use haft_policy::gate::VerdictName;
+use haft::Verdict;
+use haft_policy::gate::CheckedCall;
 use serde_json::Value;
 
 use crate::args::{CheckArgs, Common, Form};
 use crate::output::Reader;
 use crate::session::{SessionParts, SessionPurpose};
-use crate::{Exit, Usage, call, output, session};
+use crate::{Exit, Usage, call, output, session, turn};
 
 pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
     let SessionParts { engine, policy, links, .. } =
@@ -18,16 +19,17 @@ pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
         serde_json::from_str(&input).map_err(|error| Usage(format!("the input can't be taken: {error}")))?;
     let servers: Vec<&str> =
         links.planned.servers.iter().map(|planned| planned.server.name.as_str()).collect();
-    let explained = policy.check_among(&engine, &servers, &args.tool, &input);
-    let explained = explained.map_err(|error| Usage(error.to_string()))?;
+    let call = CheckedCall::new(&args.tool, input).with_servers(&servers);
+    let report = turn::one_thread()?.block_on(policy.check(&engine, call));
+    let report = report.map_err(|error| Usage(error.to_string()))?;
     let (text, reader) = match args.output {
-        Form::Text => (explained.to_string(), Reader::Sampler),
-        Form::Json => (serde_json::to_string(&explained).expect("it has text keys"), Reader::Whole),
+        Form::Text => (report.to_string(), Reader::Sampler),
+        Form::Json => (serde_json::to_string(&report).expect("it has text keys"), Reader::Whole),
     };
-    Ok(match (output::result(&text, reader), explained.verdict) {
+    Ok(match (output::result(&text, reader), report.verdict) {
         (Err(exit), _) => exit,
-        (Ok(()), VerdictName::Allow) => Exit::Done,
-        (Ok(()), VerdictName::Ask) => Exit::Asks,
-        (Ok(()), VerdictName::Deny) => Exit::Denied,
+        (Ok(()), Verdict::Allow) => Exit::Done,
+        (Ok(()), Verdict::Ask) => Exit::Asks,
+        (Ok(()), Verdict::Deny) => Exit::Denied,
     })
 }

@@ -71,6 +71,12 @@ fn is_known(snapshot: &Snapshot, name: &str) -> bool {
     !matches!(snapshot.find(name), Err(NotFound::Unknown(_)))
 }
 
+/// A runtime on this thread, for what hardly ever waits.
+pub(crate) fn one_thread() -> Result<Runtime, Usage> {
+    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    made.map_err(|error| Usage(format!("no runtime can be started: {error}")))
+}
+
 /// A runtime for so many calls at once.
 pub(crate) fn runtime(calls: usize) -> Result<Runtime, Usage> {
     let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);

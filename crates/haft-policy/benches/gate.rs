@@ -76,7 +76,7 @@ fn round(gate: &Gate, calls: &[(AnyTool, Value)]) -> f64 {
     for (tool, input) in calls {
         let judged = gate.engine.consider(tool, &Origin::BuiltIn, input.clone().into(), |request| {
             let start = Instant::now();
-            black_box(gate.policy.judge(request));
+            black_box(gate.policy.reasons(request));
             start.elapsed().as_nanos()
         });
         total += judged.unwrap();

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::{Because, Classified, Exit, PermissionMode, ProcessRequest, Processes, Request};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::ports::{Exit, PermissionMode, ProcessRequest, Processes, Request};
 use haft::text::truncate_chars;
 use haft::{BoxFuture, Effects};
 use schemars::JsonSchema;
@@ -30,7 +31,7 @@ pub const REASON_CHARS_MAX: usize = 1_000;
 /// the call is cancelled. A panic asks the user.
 pub trait Classifier: Send + Sync + 'static {
     /// Decides on one call.
-    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Classified>;
+    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>>;
 }
 
 /// A call that would ask, as a classifier sees it.
@@ -102,16 +103,19 @@ impl<'a> Considered<'a> {
 pub struct Careful;
 
 impl Classifier for Careful {
-    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Classified> {
+    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
+        Box::pin(std::future::ready(Careful::reason(call)))
+    }
+}
+
+impl Careful {
+    /// What it says, at once.
+    pub(crate) fn reason(call: &Considered<'_>) -> Option<DecisionReason> {
         let Considered { effects, outside, destructive, protected, held, .. } = call;
         let stays = outside.is_empty() && effects.reaches.is_empty();
         let fine = *held && stays && !destructive && !protected;
-        let decided = if fine {
-            Classified::Allow(Because::by("mode `auto`: it stays inside and destroys nothing"))
-        } else {
-            Classified::Ask(None)
-        };
-        Box::pin(std::future::ready(decided))
+        let text = "mode `auto`: it stays inside and destroys nothing";
+        fine.then(|| DecisionReason::new(DecisionSource::Classifier, Verdict::Allow, text))
     }
 }
 
@@ -130,22 +134,10 @@ pub struct Program {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub struct Said {
     /// What becomes of the call.
-    pub decision: SaidDecision,
+    pub decision: Verdict,
     /// Why: to the model on a denial, to the user on a question.
     #[serde(default)]
     pub reason: Option<String>,
-}
-
-/// What becomes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SaidDecision {
-    /// It runs.
-    Allow,
-    /// It doesn't.
-    Deny,
-    /// The user is asked.
-    Ask,
 }
 
 impl Program {
@@ -197,20 +189,27 @@ impl Program {
 }
 
 impl Classifier for Program {
-    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Classified> {
+    fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
         Box::pin(async move {
             let name = || format!("classifier `{}`", self.argv.first().map_or("", |name| name));
             match self.ask(call).await {
                 Ok(Said { decision, reason }) => {
-                    let reason = reason.map(|words| truncate_chars(&words, REASON_CHARS_MAX).to_owned());
-                    let because = Because { by: name(), message: reason.clone() };
+                    let reason = reason.map(|text| truncate_chars(&text, REASON_CHARS_MAX).to_owned());
+                    let said = |verdict, text: String| {
+                        Some(DecisionReason::new(DecisionSource::Classifier, verdict, text))
+                    };
                     match decision {
-                        SaidDecision::Allow => Classified::Allow(because),
-                        SaidDecision::Deny => Classified::Deny(because),
-                        SaidDecision::Ask => Classified::Ask(reason),
+                        Verdict::Ask => reason.and_then(|text| said(Verdict::Ask, text)),
+                        verdict => said(verdict, name()).map(|said| match reason {
+                            Some(message) => said.with_message(message),
+                            None => said,
+                        }),
                     }
                 }
-                Err(why) => Classified::Ask(Some(format!("the {} failed: {why}", name()))),
+                Err(why) => {
+                    let text = format!("the {} failed: {why}", name());
+                    Some(DecisionReason::new(DecisionSource::Classifier, Verdict::Ask, text))
+                }
             }
         })
     }

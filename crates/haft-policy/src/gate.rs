@@ -1,8 +1,8 @@
 //! The gate: rules, mode, settings and answers put together into the one that the engine asks.
 //!
 //! A call becomes a [`Subject`](crate::rule::Subject) (`case`), the rules speak (`rule`), then the mode of what they
-//! leave open (`mode`), and what would run is held against what isn't known of it (`unknown`). That is one function, and [`Policy::check`] explains it with the same one, so that an
-//! explanation can't say something else than what happens. Asking, hooks and running are the engine's.
+//! leave open (`mode`), and what would run is held against what isn't known of it (`unknown`). That is one reason for the engine, which decides.
+//! [`Policy::check`] reports the engine's decision. Asking, hooks and running are the engine's.
 //!
 //! Rules that the user makes by answering count from the next call on: the set is compiled anew and swapped. Nothing
 //! that waits for anybody is done here, but for the [classifier](crate::classify), which has a place of its own.
@@ -25,16 +25,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::files::Hidden;
-use haft::ports::{
-    Answer, Authorizer, Because, Classified, Grants, Mode, PermissionMode, Processes, Request, Ruling,
-};
-use haft::{AnyTool, BoxFuture, CallInput, Effects, Engine, Workspace};
+use haft::ports::{Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request};
+use haft::{AnyTool, BoxFuture, Decision, Effects, Engine, Workspace};
+pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, Program};
 use crate::conventions;
-use crate::rule::{BadRule, Lint, Place, Rule, Touch, Verdict};
+use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
@@ -42,14 +42,13 @@ pub use bound::InMode;
 pub(crate) use case::Case;
 use case::Surroundings;
 pub use explain::{
-    BadCall, Brief, Change, DecidingRule, EffectsView, Explanation, OtherRule, Part, PartKind, VerdictName,
+    BadCall, Change, CheckedCall, DecidingRule, DecisionReport, EffectsView, OtherRule, Part, PartKind,
 };
 use live::Live;
 pub use meaning::Meaning;
 use twin::Twin;
 pub use unasked::IsFull;
 use unasked::Unasked;
-use verdict::Outcome;
 pub use verdict::{Misses, Open};
 pub use walls::{DeniedReads, Walls};
 
@@ -76,6 +75,9 @@ pub struct Setup<'a> {
     pub tools: Vec<String>,
     /// Files in the workspace that run for it: scripts that hooks, servers and tools name.
     pub scripts: Vec<PathBuf>,
+    /// What analyses shell commands: the one that the shell tools of the session use, so that each command is analysed once.
+    /// Without it the policy has one of its own.
+    pub analyzer: Option<ShellAnalyzer>,
     /// Starts the classifier of the settings.
     pub processes: Option<Arc<dyn Processes>>,
     /// Decides before the user, in place of the settings' classifier.
@@ -95,10 +97,18 @@ impl<'a> Setup<'a> {
             non_interactive: false,
             tools: Vec::new(),
             scripts: Vec::new(),
+            analyzer: None,
             processes: None,
             classifier: None,
         }
     }
+}
+
+/// The analyzer of a session that works here.
+pub fn analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
+    let (cwd, home) = (workspace.cwd().to_owned(), home.map(Path::to_owned));
+    let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
+    ShellAnalyzer::new(haft_shell::Place { cwd, home, added })
 }
 
 /// Rules, mode and answers of a session. Clones share all of it.
@@ -151,18 +161,18 @@ impl std::error::Error for BadPolicy {}
 impl Policy {
     /// The rule that denies everything of an MCP server, if there is one: then nothing of it may be reached, its resources and
     /// prompts no more than its tools.
-    pub fn denies_server(&self, server: &str) -> Option<Because> {
+    pub fn denies_server(&self, server: &str) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
         // A name that no tool has: only a rule about all of them is about it.
         let by = rules.hides(&format!("mcp__{server}__"))?;
-        Some(rules.rule(by).because())
+        Some(rules.rule(by).reason(Verdict::Deny))
     }
 
     /// The rule that denies every call of this tool, if there is one: for hosts that would let somebody else do what the tool
     /// does.
-    pub fn denies_tool(&self, tool: &str) -> Option<Because> {
+    pub fn denies_tool(&self, tool: &str) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
-        Some(rules.rule(rules.hides(tool)?).because())
+        Some(rules.rule(rules.hides(tool)?).reason(Verdict::Deny))
     }
 
     /// Puts a policy together, and says what is doubtful about it.
@@ -213,42 +223,30 @@ impl Policy {
         Ok((Policy(Arc::new(inner)), findings))
     }
 
-    /// Explains what would become of a call, with this engine's tools or those that the conventions know. Runs nothing,
-    /// writes nothing, asks nobody.
+    /// Reports what would become of a call, with this engine's tools or those that the conventions know. Runs nothing,
+    /// writes nothing, asks nobody. The engine has to have this policy.
     ///
     /// # Errors
     /// A tool that nobody knows, and an input that doesn't fit.
-    pub fn check(&self, engine: &Engine, tool: &str, input: &Value) -> Result<Explanation, BadCall> {
-        explain::check(self, engine, tool, &[], input)
+    pub async fn check(&self, engine: &Engine, call: CheckedCall<'_>) -> Result<DecisionReport, BadCall> {
+        explain::check(self, engine, call).await
     }
 
-    /// The same where MCP servers of these names are configured and not connected: whose tool is meant is theirs to say, and no
-    /// part of its name.
+    /// The decision alone, without what explains it, and the tool's own name.
     ///
     /// # Errors
     /// As [`Policy::check`].
-    pub fn check_among(
+    pub async fn decide(
         &self,
         engine: &Engine,
-        servers: &[&str],
-        tool: &str,
-        input: &Value,
-    ) -> Result<Explanation, BadCall> {
-        explain::check(self, engine, tool, servers, input)
+        call: CheckedCall<'_>,
+    ) -> Result<(String, Decision), BadCall> {
+        explain::decide(self, engine, call).await
     }
 
-    /// The same in short, without the words around it; the answer is the same.
-    ///
-    /// # Errors
-    /// As [`Policy::check`].
-    pub fn brief(
-        &self,
-        engine: &Engine,
-        servers: &[&str],
-        tool: &str,
-        input: CallInput,
-    ) -> Result<Brief, BadCall> {
-        explain::brief(self, engine, tool, servers, input)
+    /// Why a call is decided on so, as a text for people.
+    pub fn explanation(&self, decision: &Decision) -> String {
+        self.0.explanation(decision)
     }
 
     /// Adds rules as an answer of the user does: they count from the next call on and, where they are lasting, in later
@@ -310,22 +308,26 @@ fn understood(written: &[WrittenRule]) -> Result<Vec<Rule>, Vec<BadRule>> {
 }
 
 impl Inner {
-    /// What rules say of a call in a mode.
-    fn outcome(&self, request: &Request<'_>, mode: PermissionMode) -> Outcome {
+    /// What rules and mode say of a call in a mode.
+    fn reason(&self, request: &Request<'_>, mode: PermissionMode) -> DecisionReason {
         let sets = self.live.sets();
-        let outcome =
-            verdict::judge(self, &sets, mode, &Case::of(request, &self.surroundings), false).outcome;
-        let Some(twin) = Twin::of(&self.surroundings.anchors.cwd, request) else { return outcome };
+        let reason = verdict::judge(self, &sets, mode, &Case::of(request, &self.surroundings), false).reason;
+        let Some(twin) = Twin::of(&self.surroundings.anchors.cwd, request) else { return reason };
         let request = twin.request(request);
         let rules = sets.of(mode);
-        let decision = rules.decide(&Case::of(&request, &self.surroundings).subject);
-        let because = || decision.by.map_or_else(|| Because::by("the rules"), |id| rules.rule(id).because());
-        match (decision.verdict, &outcome) {
-            (_, Outcome::Deny(_)) => outcome,
-            (Verdict::Deny, _) => Outcome::Deny(because()),
-            (Verdict::Ask, Outcome::Undecided(_) | Outcome::Allow(_)) => Outcome::Ask(because()),
-            _ => outcome,
-        }
+        let matches = rules.decide(&Case::of(&request, &self.surroundings).subject);
+        let stricter = match (matches.verdict, reason.verdict) {
+            (_, Verdict::Deny) => None,
+            (Some(Verdict::Deny), _) => Some(Verdict::Deny),
+            (Some(Verdict::Ask), Verdict::Allow) => Some(Verdict::Ask),
+            (Some(Verdict::Ask), _) if reason.is_weak_ask() => Some(Verdict::Ask),
+            _ => None,
+        };
+        let by = |verdict| match matches.by {
+            Some(id) => rules.rule(id).reason(verdict),
+            None => DecisionReason::new(DecisionSource::Rule, verdict, "the rules"),
+        };
+        stricter.map_or(reason, by)
     }
 
     /// Whether a call that would ask is denied, and why.
@@ -352,9 +354,8 @@ impl Inner {
         let sets = self.live.sets();
         let mode = self.live.mode();
         let judged = verdict::judge(self, &sets, mode, case, false);
-        match judged.outcome {
-            Outcome::Undecided(_) if self.answers_count => {}
-            _ => return Vec::new(),
+        if !(judged.reason.is_weak_ask() && self.answers_count) {
+            return Vec::new();
         }
         let rules = sets.of(mode);
         let unclear = judged.unknown.is_some() || !case.doubts().is_empty();
@@ -365,26 +366,18 @@ impl Inner {
         // What rules alone would cover may still meet something that isn't known of it.
         let sets = self.live.with(&proposed, &self.surroundings);
         let judged = verdict::judge(self, &sets, mode, case, false);
-        if matches!(judged.outcome, Outcome::Allow(_)) { proposed } else { Vec::new() }
+        if judged.reason.verdict == Verdict::Allow { proposed } else { Vec::new() }
     }
 }
 
 impl Authorizer for Policy {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         let inner = &*self.0;
-        let outcome = inner.outcome(request, inner.live.mode());
-        let outcome = match outcome {
-            Outcome::Allow(because) if inner.live.mode() != PermissionMode::BypassPermissions => {
-                inner.guard.see(request).map_or(Outcome::Allow(because), Outcome::Ask)
-            }
-            outcome => outcome,
-        };
-        match outcome {
-            Outcome::Deny(because) => Ruling::Deny(because),
-            Outcome::Ask(because) => Ruling::Ask(because),
-            Outcome::Undecided(because) => Ruling::Undecided(because),
-            Outcome::Allow(because) => Ruling::Allow(because),
-        }
+        let mode = inner.live.mode();
+        let reason = inner.reason(request, mode);
+        let guarded = reason.verdict == Verdict::Allow && mode != PermissionMode::BypassPermissions;
+        let repeated = if guarded { inner.guard.see(request) } else { None };
+        vec![repeated.unwrap_or(reason)]
     }
 
     fn may_ask(&self) -> bool {
@@ -399,27 +392,37 @@ impl Authorizer for Policy {
         self.0.effects.of(name, input)
     }
 
-    fn classify<'a>(&'a self, request: &'a Request<'a>, reason: &'a str) -> BoxFuture<'a, Classified> {
+    fn classify<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Option<DecisionReason>> {
         let inner = &*self.0;
         let mode = inner.live.mode();
+        let Some(classifier) = inner.classifier.as_ref().filter(|_| mode != PermissionMode::Plan) else {
+            return Box::pin(std::future::ready(self.classify_statically(request, reason)));
+        };
         let case = Case::of(request, &inner.surroundings);
         let considered = Considered::of(request, &case, mode, reason, &inner.protected);
-        Box::pin(async move {
-            match (&inner.classifier, mode) {
-                // What a plan asks about is for the user alone.
-                (_, PermissionMode::Plan) => Classified::Ask(None),
-                (Some(classifier), _) => classifier.classify(&considered).await,
-                (None, PermissionMode::Auto) => Careful.classify(&considered).await,
-                (None, _) => Classified::Ask(None),
-            }
-        })
+        Box::pin(async move { classifier.classify(&considered).await })
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
+        let inner = &*self.0;
+        let mode = inner.live.mode();
+        // What a plan asks about is for the user alone.
+        if mode != PermissionMode::Auto || inner.classifier.is_some() {
+            return None;
+        }
+        let case = Case::of(request, &inner.surroundings);
+        Careful::reason(&Considered::of(request, &case, mode, reason, &inner.protected))
+    }
+
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
         let rules = &self.0.live.sets().rules;
         let names = std::iter::once(name).chain(tool.aliases().iter().map(String::as_str));
         let by = names.filter_map(|name| rules.hides(name)).min()?;
-        Some(rules.rule(by).because())
+        Some(rules.rule(by).reason(Verdict::Deny))
     }
 
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
@@ -461,7 +464,7 @@ impl Authorizer for Policy {
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let case = Case::of(request, &self.0.surroundings);
-        explain::to_allow(&self.0, &case, None).map(|change| change.to_string())
+        explain::to_allow(&self.0, &case).map(|change| change.to_string())
     }
 }
 

@@ -9,10 +9,11 @@
 //! [enforced](Subject::enforced), and a call is let through only if every effect is covered.
 //!
 //! Nothing here looks at the disk, parses a shell command or knows a mode: a subject comes with paths resolved and
-//! commands taken apart, and a [`Decision`] that is [silent](Verdict::Silent) leaves the rest to the mode.
+//! commands taken apart, and [`RuleMatches`] without a verdict leave the rest to the mode.
 //!
 //! ```
-//! use haft_policy::rule::{Anchors, Rule, RuleSet, Subject, Verdict};
+//! use haft::Verdict;
+//! use haft_policy::rule::{Anchors, Rule, RuleSet, Subject};
 //! use haft_policy::source::{List, Scope, Source, WrittenRule};
 //! use serde_json::json;
 //!
@@ -25,7 +26,7 @@
 //! let input = json!({"file": "secrets/key"});
 //! let call = Subject::new("mcp__notes__save", &input).writing("/w/secrets/key");
 //! let decision = set.decide(&call);
-//! assert_eq!(decision.verdict, Verdict::Deny);
+//! assert_eq!(decision.verdict, Some(Verdict::Deny));
 //! assert_eq!(set.rule(decision.by.unwrap()).to_string(), "Edit(/secrets/**)");
 //! # Ok::<(), haft_policy::rule::BadRule>(())
 //! ```
@@ -49,9 +50,10 @@ mod tool;
 mod tree;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub(crate) use decide::BLANKS;
-pub use decide::{Decision, Verdict, Why};
+pub use decide::{RuleMatches, Why};
 pub use examples::Examine;
 pub use lint::{Lint, LintKind};
 pub use path::SEGMENTS_MAX;
@@ -59,7 +61,7 @@ pub use propose::PROPOSALS_MAX;
 pub use set::{Anchors, RuleSet};
 pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
 
-use haft::ports::Because;
+use haft::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::text::truncate_with_ellipsis;
 
 use crate::source::{List, Source, WrittenRule};
@@ -76,6 +78,7 @@ pub struct Rule {
     tool: String,
     names: Names,
     spec: Spec,
+    reference: Arc<RuleRef>,
 }
 
 /// Which tools a rule names.
@@ -151,12 +154,19 @@ impl Rule {
     }
 
     /// The rule as the one that decided: its text, where it stands, and its message.
-    pub fn because(&self) -> Because {
-        let because = Because::by(format!("rule `{self}` ({})", self.source()));
+    pub fn reason(&self, verdict: Verdict) -> DecisionReason {
+        let RuleRef { text, source, .. } = &*self.reference;
+        let reason = DecisionReason::new(DecisionSource::Rule, verdict, format!("rule `{text}` ({source})"))
+            .with_rule(self.reference.clone());
         match self.message() {
-            Some(message) => because.saying(message),
-            None => because,
+            Some(message) => reason.with_message(message),
+            None => reason,
         }
+    }
+
+    /// The rule as decisions name it.
+    pub fn reference(&self) -> &Arc<RuleRef> {
+        &self.reference
     }
 
     /// As it was written.

@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft::Verdict;
+
 /// The places that settings come from, the weakest first: of two values the later one's wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
@@ -75,6 +77,17 @@ pub enum List {
     Ask,
     /// Unasked.
     Allow,
+}
+
+impl List {
+    /// What a rule in this list wants.
+    pub fn verdict(self) -> Verdict {
+        match self {
+            List::Deny => Verdict::Deny,
+            List::Ask => Verdict::Ask,
+            List::Allow => Verdict::Allow,
+        }
+    }
 }
 
 /// A rule as somebody wrote it, not yet understood.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::Asker;
 use haft::{CallLog, Engine, Gates, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, Policy};
+use haft_policy::gate::{Findings, Policy, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
 use haft_tools::{Plans, Seen};
@@ -80,7 +80,9 @@ impl SessionParts {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
         let id = options.resume.clone().unwrap_or_else(hooks::session_id);
         let seen = Seen::default();
-        let tools = |given: &_| core(given, options, lookup, purpose, (options.resume.as_deref(), &seen));
+        let tools = |given: &_, analyzer: &_| {
+            core(given, options, lookup, purpose, (options.resume.as_deref(), &seen), analyzer)
+        };
         let session = assemble(tools, options, lookup, (purpose, id))?;
         Ok(SessionParts { seen, ..session })
     }
@@ -106,7 +108,9 @@ impl Ground {
     pub fn load(options: &SessionOptions) -> Result<Ground, SessionError> {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
         let seen = Seen::default();
-        let tools = |given: &_| core(given, options, lookup, SessionPurpose::Run, (None, &seen));
+        let tools = |given: &_, analyzer: &_| {
+            core(given, options, lookup, SessionPurpose::Run, (None, &seen), analyzer)
+        };
         Ground::read(tools, options, lookup)
     }
 }
@@ -155,7 +159,7 @@ impl Drop for SharedProcesses {
 }
 
 fn assemble(
-    tools: impl FnOnce(&LoadedSettings) -> Result<Registry, SessionError>,
+    tools: impl FnOnce(&LoadedSettings, &ShellAnalyzer) -> Result<Registry, SessionError>,
     common: &SessionOptions,
     lookup: Lookup<'_>,
     (purpose, id): (SessionPurpose, String),

@@ -22,6 +22,7 @@
 //! assert!(!analyse("$TOOL --fast", &Place::new("/repo")).doubts.is_empty());
 //! ```
 
+mod analyzer;
 mod code;
 mod critical;
 mod environment;
@@ -56,6 +57,7 @@ use std::path::{Path, PathBuf};
 
 use haft::Effects;
 
+pub use analyzer::{CACHED_ANALYSES_MAX, ShellAnalyzer};
 pub use show::Line;
 
 /// The longest command that is read, in characters.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::hooks::{After, BatchHook, Before, HookBatch, HookCall, HookError, OnFailure, PostHook, PreHook};
-use haft::ports::{Answer, Approval, Asker, Authorizer, Because, Request, Ruling, UserQuestion};
+use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
 use haft::{AnyTool, BoxFuture, Content, Output, Permissions, ToolResult};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -141,26 +142,28 @@ pub(crate) struct SimRules {
 }
 
 impl Authorizer for SimRules {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+        let by_rule =
+            |verdict, text: &'static str| vec![DecisionReason::new(DecisionSource::Rule, verdict, text)];
         let mark = mark_of(request.input);
         let mut dice = Dice::of(self.world.0.seed, &["rules", mark]);
         match dice.roll(20) {
             0 => {
                 self.world.bars(mark, "the rules could not be read");
                 match self.world.has(Bug::RulesFailOpen) {
-                    true => Ruling::Allow(Because::by("nobody")),
+                    true => by_rule(Verdict::Allow, "nobody"),
                     false => std::panic::panic_any(PANIC.to_owned()),
                 }
             }
             1 => {
                 self.world.bars(mark, "a rule denies it");
-                Ruling::Deny(Because::by("a rule of the simulation"))
+                by_rule(Verdict::Deny, "a rule of the simulation")
             }
-            _ => self.rules.judge(request),
+            _ => self.rules.reasons(request),
         }
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
         self.rules.hides(name, tool)
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use haft::files::WriteMode;
 use haft::sync::lock;
 use haft::{
-    Chars, Context, Effects, Engine, Interrupt, Opinion, Registry, Retry, ToolCall, ToolError, dynamic_tool,
+    Chars, Context, DecisionReason, Effects, Engine, Interrupt, Registry, Retry, ToolCall, ToolError,
+    dynamic_tool,
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -99,7 +100,7 @@ pub(crate) fn registry(world: &World, engines: &std::sync::Arc<Engines>) -> Regi
             tool = tool.retry(Retry::up_to(3));
         }
         if matches!(name, "state" | "outside") {
-            tool = tool.permission(|_| Opinion::Allow);
+            tool = tool.permission(|_| Some(DecisionReason::allow()));
         }
         registry = match name {
             "remote" => registry.with_external(SERVER, tool),

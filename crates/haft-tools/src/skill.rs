@@ -14,7 +14,9 @@ mod tests;
 use std::sync::Arc;
 
 use haft::text::truncate_chars;
-use haft::{Chars, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -136,9 +138,9 @@ impl Tool for Skill {
         }
     }
 
-    async fn permission(&self, _: &SkillInput, _: &Context) -> Opinion {
+    async fn permission(&self, _: &SkillInput, _: &Context) -> Option<DecisionReason> {
         // One that lets tools run unasked is for the user to allow, by an answer or a rule.
-        Opinion::Silent
+        None
     }
 
     async fn check(&self, input: &SkillInput, _: &Context) -> Result<(), ToolError> {

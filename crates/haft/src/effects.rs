@@ -136,12 +136,12 @@ pub enum Access {
 /// tool synchronises itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Claims {
-    /// Overrides [`Judgement::read_only`](table::Judgement::read_only).
+    /// Overrides [`EffectClass::read_only`](table::EffectClass::read_only).
     pub read_only: Option<bool>,
-    /// True makes [`Judgement::destructive`](table::Judgement::destructive) true. False leaves it as it is, and only takes the
+    /// True makes [`EffectClass::destructive`](table::EffectClass::destructive) true. False leaves it as it is, and only takes the
     /// mark from the question that a person is asked; see [`Effects::recoverable`].
     pub destructive: Option<bool>,
-    /// Overrides [`Judgement::concurrency_safe`](table::Judgement::concurrency_safe).
+    /// Overrides [`EffectClass::concurrency_safe`](table::EffectClass::concurrency_safe).
     pub concurrency_safe: Option<bool>,
 }
 

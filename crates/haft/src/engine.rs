@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 
 use crate::call::CallInput;
 use crate::context::{Context, Host, Moved};
+use crate::decision::{Decision, DecisionReason, Verdict};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
 use crate::dispatch::turn::Live;
@@ -23,7 +24,7 @@ use crate::hooks::Hooks;
 use crate::limits;
 use crate::permission::Permissions;
 use crate::pipeline::authorize;
-use crate::ports::{Asker, Authorizer, Because, Classified, Ports, Request, Ruling};
+use crate::ports::{Asker, Authorizer, Ports, Request};
 use crate::registry::{Assembly, Gates, Loaded, Origin, Registry, Snapshot};
 use crate::results::{OffloadStore, Readers};
 use crate::search::ToolFinder;
@@ -53,6 +54,15 @@ use crate::tool::{AnyTool, SiblingPolicy};
 pub struct Engine {
     config: Config,
     session: Arc<Session>,
+}
+
+/// What [`Engine::check`] takes for granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// What hooks before the call say.
+    pub hooks: Vec<DecisionReason>,
+    /// A user can be asked.
+    pub has_user: bool,
 }
 
 /// The id of the agent that nobody delegated to.
@@ -344,6 +354,23 @@ impl Engine {
         authorize::consider(self.shared(), tool, origin, input, look)
     }
 
+    /// Decides on a call as step 5 does, without making it: reads the input, asks the tool for its opinion, and shows
+    /// request and decision to `look`. `hooks` is what hooks before the call are taken to say. No hook, no sense check,
+    /// no classifier that runs a program and nobody is asked; the tool need not be one that is offered.
+    ///
+    /// # Errors
+    /// An input that doesn't fit.
+    pub async fn check<T>(
+        &self,
+        tool: &AnyTool,
+        origin: &Origin,
+        input: CallInput,
+        options: CheckOptions,
+        look: impl FnOnce(&Request<'_>, &Decision) -> T,
+    ) -> Result<T, ToolError> {
+        authorize::check(self.shared(), (tool, origin), input, options, look).await
+    }
+
     /// The tools that the next turn is made from, whatever it may be shown of them.
     pub fn registry(&self) -> Registry {
         lock(&self.shared().tools).registry.clone()
@@ -505,13 +532,11 @@ struct Stricter {
 }
 
 impl Authorizer for Stricter {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
-        match (self.parent.judge(request), self.own.judge(request)) {
-            (Ruling::Deny(because), _) | (_, Ruling::Deny(because)) => Ruling::Deny(because),
-            (Ruling::Ask(because), _) | (_, Ruling::Ask(because)) => Ruling::Ask(because),
-            (Ruling::Undecided(because), _) | (_, Ruling::Undecided(because)) => Ruling::Undecided(because),
-            (parent, _) => parent,
-        }
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+        let mut reasons = self.parent.reasons(request);
+        reasons
+            .extend(self.own.reasons(request).into_iter().filter(|reason| reason.verdict != Verdict::Allow));
+        reasons
     }
 
     fn may_ask(&self) -> bool {
@@ -526,11 +551,19 @@ impl Authorizer for Stricter {
         self.parent.effects(name, tool, input)
     }
 
-    fn classify<'a>(&'a self, request: &'a Request<'a>, reason: &'a str) -> BoxFuture<'a, Classified> {
+    fn classify<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Option<DecisionReason>> {
         self.parent.classify(request, reason)
     }
 
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
+        self.parent.classify_statically(request, reason)
+    }
+
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
         self.parent.hides(name, tool).or_else(|| self.own.hides(name, tool))
     }
 

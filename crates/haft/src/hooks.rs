@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::content::Output;
 use crate::context::Context;
+use crate::decision::{DecisionReason, Verdict};
 use crate::future::BoxFuture;
 use crate::limits;
 use crate::ports::Mode;
@@ -48,7 +49,7 @@ pub trait PermissionHook: Send + Sync + 'static {
     /// A name to report failures under.
     fn name(&self) -> &str;
 
-    /// Answers, or leaves it to the user. [`Decision::Ask`] is no answer.
+    /// Answers, or leaves it to the user. An ask is no answer.
     fn decide<'a>(
         &'a self,
         call: &'a HookCall<'a>,
@@ -169,8 +170,10 @@ pub struct Before {
     pub input: Option<Value>,
     /// Words for the model, given with the result.
     pub context: Vec<String>,
-    /// What the hook decides.
-    pub decision: Option<Decision>,
+    /// What the hook decides. Allowing never lifts a rule that denies or asks.
+    pub decision: Option<DecisionReason>,
+    /// Stops the call without a decision on it, for this reason.
+    pub blocked: Option<String>,
     /// Ends the turn, for this reason; the call is not made, whatever was decided.
     pub stop: Option<String>,
     /// Words for the user.
@@ -185,22 +188,9 @@ pub struct Rewrote {
     /// Whose word it was, where one hook stands for several.
     pub by: Option<String>,
     /// What it decided.
-    pub decision: Option<Decision>,
+    pub decision: Option<DecisionReason>,
     /// Its words for the model.
     pub context: Vec<String>,
-}
-
-/// A decision of a hook. Allowing never lifts a rule that denies or asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// May run.
-    Allow,
-    /// The user should see it, for this reason.
-    Ask(String),
-    /// Must not run; the model is told why.
-    Deny(String),
-    /// Stopped without being judged; the model is told why.
-    Block(String),
 }
 
 impl Before {
@@ -211,7 +201,7 @@ impl Before {
 
     /// Stops the call.
     pub fn block(reason: impl Into<String>) -> Before {
-        Before { decision: Some(Decision::Block(reason.into())), ..Before::default() }
+        Before { blocked: Some(reason.into()), ..Before::default() }
     }
 
     /// Puts another input in place.
@@ -225,8 +215,13 @@ impl Before {
     }
 
     /// Decides.
-    pub fn decide(decision: Decision) -> Before {
+    pub fn decide(decision: DecisionReason) -> Before {
         Before { decision: Some(decision), ..Before::default() }
+    }
+
+    /// Why the hook denies the call, if it does.
+    pub fn denial(&self) -> Option<&str> {
+        self.decision.as_ref().filter(|reason| reason.verdict == Verdict::Deny).map(|reason| &*reason.text)
     }
 }
 

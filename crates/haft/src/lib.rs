@@ -44,6 +44,7 @@ compile_error!("haft answers a tool's panic with a result and needs `panic = \"u
 
 pub mod canonical;
 pub mod circuit_breaker;
+pub mod decision;
 pub mod dispatch;
 pub mod effects;
 pub mod env;
@@ -84,11 +85,12 @@ pub use call::{CallInput, ToolCall};
 pub use call_log::{CallLog, EarlierCall};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
 pub use context::{Context, Moved};
+pub use decision::{Decision, DecisionReason, DecisionSource, Verdict};
 pub use dispatch::{ConflictRule, Detached, TaskTable, Turn, TurnHandle};
 pub use effects::resolved::Workspace;
 pub use effects::table::Class;
 pub use effects::{Effects, Extent, PathSet};
-pub use engine::{Engine, MAIN_AGENT};
+pub use engine::{CheckOptions, Engine, MAIN_AGENT};
 pub use error::{ErrorKind, ToolError};
 pub use event::{Event, EventSink};
 pub use future::BoxFuture;
@@ -105,6 +107,6 @@ pub use results::OffloadStore;
 pub use results::ResultLimit::{self, Chars, Unlimited};
 pub use tool::{
     AnyTool, BadTool, Breaker, DynamicTool, Exposure, FnTool, Guard, GuardDenied, IntoTools, ListedClass,
-    NoInput, Opinion, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
+    NoInput, Retry, SiblingPolicy, Timeout, Tool, ToolSpec, dynamic_tool, tool,
 };
 pub use view::{Stage, View};

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use haft_scheduler::sync::lock;
 
+use crate::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
 use crate::effects::Access;
-use crate::effects::resolved::Resolved;
-use crate::ports::{Answer, Authorizer, Because, Mode, PermissionMode, Request, Ruling};
+use crate::ports::{Answer, Authorizer, Mode, PermissionMode, Request};
 use crate::tool::AnyTool;
 
 /// Rules by tool name, and a mode. Clones share mode and remembered answers.
@@ -126,52 +126,63 @@ impl std::fmt::Display for BadRule {
 
 impl std::error::Error for BadRule {}
 
-impl Authorizer for Permissions {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
+impl Permissions {
+    fn reason(&self, request: &Request<'_>) -> Option<DecisionReason> {
         let name = request.name;
-        let rule = |list: &BTreeSet<String>, kind: &str| {
-            list.contains(name).then(|| Because::by(format!("rule `{name}` (--{kind})")))
-        };
-        if let Some(because) = rule(&self.deny, "deny") {
-            return Ruling::Deny(because);
-        }
-        if let Some(because) = rule(&self.ask, "ask") {
-            return Ruling::Ask(because);
+        for (list, verdict) in [(&self.deny, Verdict::Deny), (&self.ask, Verdict::Ask)] {
+            if list.contains(name) {
+                return Some(by_rule(name, verdict));
+            }
         }
         let mode = self.live.mode();
         if mode == PermissionMode::BypassPermissions {
-            return Ruling::Allow(Because::by("mode `bypassPermissions`"));
+            return Some(by_mode(Verdict::Allow, "mode `bypassPermissions`"));
         }
         if mode == PermissionMode::Plan
-            && let Some(because) = unplanned(request)
+            && let Some(reason) = unplanned(request)
         {
-            return Ruling::Deny(because);
+            return Some(reason);
         }
         // A name covers what lies inside; each path outside wants a yes of its own.
-        let earlier = || Because::by("your answer earlier in this session");
+        let earlier = || {
+            DecisionReason::new(DecisionSource::Rule, Verdict::Allow, "your answer earlier in this session")
+        };
         let mut outside = request.outside().peekable();
         if outside.peek().is_some() {
-            let allowed = outside.all(|path| self.live.remembers(name, Some(path)));
-            return if allowed { Ruling::Allow(earlier()) } else { Ruling::Silent };
+            return outside.all(|path| self.live.remembers(name, Some(path))).then(earlier);
         }
-        if let Some(because) = rule(&self.allow, "allow") {
-            return Ruling::Allow(because);
+        if self.allow.contains(name) {
+            return Some(by_rule(name, Verdict::Allow));
         }
         if self.live.remembers(name, None) {
-            return Ruling::Allow(earlier());
+            return Some(earlier());
         }
-        if mode == PermissionMode::AcceptEdits && only_edits(request) {
-            return Ruling::Allow(Because::by("mode `acceptEdits`"));
-        }
-        Ruling::Silent
+        (mode == PermissionMode::AcceptEdits && only_edits(request))
+            .then(|| by_mode(Verdict::Allow, "mode `acceptEdits`"))
+    }
+}
+
+fn by_rule(name: &str, list: Verdict) -> DecisionReason {
+    let rule = RuleRef { text: name.to_owned(), list, source: format!("--{list}") };
+    let text = format!("rule `{name}` ({})", rule.source);
+    DecisionReason::new(DecisionSource::Rule, list, text).with_rule(Arc::new(rule))
+}
+
+fn by_mode(verdict: Verdict, text: &'static str) -> DecisionReason {
+    DecisionReason::new(DecisionSource::Mode, verdict, text)
+}
+
+impl Authorizer for Permissions {
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+        self.reason(request).into_iter().collect()
     }
 
     fn may_ask(&self) -> bool {
         self.live.mode() != PermissionMode::DontAsk
     }
 
-    fn hides(&self, name: &str, _: &AnyTool) -> Option<Because> {
-        self.deny.contains(name).then(|| Because::by(format!("rule `{name}` (--deny)")))
+    fn hides(&self, name: &str, _: &AnyTool) -> Option<DecisionReason> {
+        self.deny.contains(name).then(|| by_rule(name, Verdict::Deny))
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
@@ -213,15 +224,15 @@ impl Authorizer for Permissions {
 }
 
 /// What a plan has no place for yet: changes, and looks outside.
-fn unplanned(request: &Request<'_>) -> Option<Because> {
+fn unplanned(request: &Request<'_>) -> Option<DecisionReason> {
     let declared = request.declared();
     let changes = declared.reaches.iter().any(|reach| reach.access == Access::Change);
-    let by = Because::by("mode `plan`");
+    let by = by_mode(Verdict::Deny, "mode `plan`");
     if changes || !request.effects.writes.is_empty() || !request.effects.deletes.is_empty() {
-        return Some(by.saying("nothing is changed before the plan was approved"));
+        return Some(by.with_message("nothing is changed before the plan was approved"));
     }
     let outside = request.outside().next()?;
-    Some(by.saying(format!("`{}` lies outside of the working directories", outside.display())))
+    Some(by.with_message(format!("`{}` lies outside of the working directories", outside.display())))
 }
 
 /// Whether a call does nothing but read, write and remove files, which the caller has found to lie inside.
@@ -253,10 +264,6 @@ impl Mode for Permissions {
 impl Request<'_> {
     /// The paths that this call touches outside of the working directories, those first that nobody could resolve.
     pub fn outside(&self) -> impl Iterator<Item = &Path> {
-        let Resolved { reads, writes, deletes, failed, .. } = self.effects;
-        let reads = reads.iter().filter(|path| !self.workspace.is_readable(&path.at));
-        let changes = writes.iter().chain(deletes).filter(|path| !self.workspace.contains(&path.at));
-        let failed = failed.iter().map(|(path, _)| path.as_path());
-        failed.chain(reads.chain(changes).map(|path| path.at.real.as_path()))
+        self.effects.outside(self.workspace)
     }
 }

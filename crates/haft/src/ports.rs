@@ -23,7 +23,7 @@ mod tracer;
 use std::sync::Arc;
 
 pub use asker::{Answer, Approval, Asker, Choice, Filled, UserForm, UserPage, UserQuestion};
-pub use authorizer::{Authorizer, Because, Classified, Request, Ruling};
+pub use authorizer::{Authorizer, Request};
 pub use crons::{CronState, Crons, NewCron};
 pub use grants::Grants;
 pub use history::{History, PastCall};

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::IntoOutput;
 use crate::context::Context;
+use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::Nothing;
@@ -102,9 +103,13 @@ pub trait Tool: Send + Sync + 'static {
         Sensible(Nothing::new())
     }
 
-    /// The tool's own opinion on whether this call should be allowed. Rules that deny or ask come first; an opinion
-    /// can't lift them. The default has none, so rules, mode and effects decide.
-    fn permission(&self, input: &Self::Input, cx: &Context) -> impl Future<Output = Opinion> + Send {
+    /// The tool's own opinion on whether this call should be allowed: [`DecisionReason::allow`], `ask` or `deny`. Rules that
+    /// deny or ask come first; an opinion can't lift them. The default has none, so rules, mode and effects decide.
+    fn permission(
+        &self,
+        input: &Self::Input,
+        cx: &Context,
+    ) -> impl Future<Output = Option<DecisionReason>> + Send {
         let _ = (input, cx);
         Nothing::new()
     }
@@ -151,20 +156,6 @@ impl Future for Sensible {
     fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
         std::task::Poll::Ready(Ok(()))
     }
-}
-
-/// A tool's own opinion on a call.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Opinion {
-    /// None; rules, mode and effects decide.
-    #[default]
-    Silent,
-    /// Harmless as far as the tool can tell. Deny and ask rules still hold.
-    Allow,
-    /// The user should see this first, for this reason.
-    Ask(String),
-    /// Must not happen, for this reason.
-    Deny(String),
 }
 
 /// The input of a tool that takes none.

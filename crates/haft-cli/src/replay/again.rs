@@ -8,8 +8,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::files::Hidden;
-use haft::ports::{Answer, Approval, Asker, Authorizer, Because, Classified, Request, Ruling, UserQuestion};
+use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
 use haft::{AnyTool, BoxFuture, Effects, OffloadStore, ToolResult};
 use haft_policy::gate::Policy;
 use serde_json::Value;
@@ -61,7 +62,7 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
             confined: session.confined,
         })
         .ask(IfItRan(ran));
-    let judge = Judge::of(&session);
+    let judge = Judge::of(&session)?;
     let runtime = turn::runtime(4)?;
     let mut rows = Vec::with_capacity(recording.calls.len());
     for calls in turns(&recording.calls) {
@@ -212,11 +213,10 @@ impl Inside {
 }
 
 impl Authorizer for Inside {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
-        match self.leaves(request) {
-            Some(why) => Ruling::Deny(Because::by(OUT_OF_REACH).saying(why)),
-            None => self.policy.judge(request),
-        }
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+        let Some(why) = self.leaves(request) else { return self.policy.reasons(request) };
+        let denial = DecisionReason::new(DecisionSource::Protected, Verdict::Deny, OUT_OF_REACH);
+        vec![denial.with_message(why)]
     }
 
     fn may_ask(&self) -> bool {
@@ -231,11 +231,7 @@ impl Authorizer for Inside {
         self.policy.effects(name, tool, input)
     }
 
-    fn classify<'a>(&'a self, _: &'a Request<'a>, _: &'a str) -> BoxFuture<'a, Classified> {
-        Box::pin(std::future::ready(Classified::Ask(None)))
-    }
-
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because> {
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
         self.policy.hides(name, tool)
     }
 

@@ -3,14 +3,15 @@
 //! Tools of servers are judged by their names, as `haft check` does it; what they take is known to the servers alone.
 
 use haft::Engine;
-use haft_policy::gate::Policy;
+use haft_policy::gate::{CheckedCall, Policy};
+use tokio::runtime::Runtime;
 
 use super::recording::{Past, Recording};
 use super::report::Row;
 use super::verdict::Today;
-use crate::Usage;
 use crate::args::Common;
 use crate::session::{self, SessionParts, SessionPurpose};
+use crate::{Usage, turn};
 
 /// The fewest calls for which a second thread is worth its start.
 const CALLS_PER_THREAD_MIN: usize = 500;
@@ -18,7 +19,7 @@ const CALLS_PER_THREAD_MIN: usize = 500;
 const THREADS_MAX: usize = 8;
 
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
-    let judge = Judge::of(&session::open(&common.options(), SessionPurpose::Inspect)?);
+    let judge = Judge::of(&session::open(&common.options(), SessionPurpose::Inspect)?)?;
     let calls = &recording.calls;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (calls.len() / CALLS_PER_THREAD_MIN).clamp(1, cores.min(THREADS_MAX));
@@ -47,13 +48,15 @@ pub(super) struct Judge {
     engine: Engine,
     /// Names of the servers that are configured.
     servers: Vec<String>,
+    runtime: Runtime,
 }
 
 impl Judge {
-    pub(super) fn of(session: &SessionParts) -> Judge {
+    pub(super) fn of(session: &SessionParts) -> Result<Judge, Usage> {
         let planned = &session.links.planned.servers;
         let servers = planned.iter().map(|planned| planned.server.name.clone()).collect();
-        Judge { policy: session.policy.clone(), engine: session.engine.clone(), servers }
+        let (policy, engine) = (session.policy.clone(), session.engine.clone());
+        Ok(Judge { policy, engine, servers, runtime: turn::one_thread()? })
     }
 
     /// What today says of one call.
@@ -63,8 +66,9 @@ impl Judge {
             return Row::of(at, past, past.name.clone(), "not whole", why.to_owned(), false);
         };
         let servers: Vec<&str> = self.servers.iter().map(String::as_str).collect();
-        let judged = self.policy.brief(&self.engine, &servers, &past.name, input.clone().into());
-        let (tool, today, why) = Today::of(judged, &past.name);
+        let call = CheckedCall::new(&past.name, input.clone()).with_servers(&servers);
+        let judged = self.runtime.block_on(self.policy.decide(&self.engine, call));
+        let (tool, today, why) = Today::of(&self.policy, judged, &past.name);
         Row::of(at, past, tool, today.word(), why, today.contradicts(past))
     }
 }

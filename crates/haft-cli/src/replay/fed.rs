@@ -24,7 +24,7 @@ use crate::{Usage, turn};
 
 pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, Usage> {
     let session = session::open(&common.options(), session::SessionPurpose::Inspect)?;
-    let judge = Judge::of(&session);
+    let judge = Judge::of(&session)?;
     let forms = Forms::of(&session.engine, recording);
     let known: Arc<Vec<Known>> = Arc::new(recording.calls.iter().map(Known::of).collect());
     let registry = stand_ins(&session.engine, recording, &known).map_err(|error| Usage(error.to_string()))?;

@@ -4,7 +4,8 @@
 //! as recorded if somebody may have been asked then, which a transcript never rules out; a journal does, where it names a
 //! rule. What hooks decided then is not asked of them again.
 
-use haft_policy::gate::{BadCall, Brief, VerdictName};
+use haft::{Decision, Verdict};
+use haft_policy::gate::{BadCall, Policy};
 
 use super::recording::{Outcome, Past};
 
@@ -33,15 +34,19 @@ impl Today {
     }
 
     /// The tool's own name, what today says, and why.
-    pub(super) fn of(judged: Result<Brief, BadCall>, name: &str) -> (String, Today, String) {
+    pub(super) fn of(
+        policy: &Policy,
+        judged: Result<(String, Decision), BadCall>,
+        name: &str,
+    ) -> (String, Today, String) {
         match judged {
-            Ok(Brief { tool, verdict, reason }) => {
-                let today = match verdict {
-                    VerdictName::Allow => Today::Allow,
-                    VerdictName::Ask => Today::Ask,
-                    VerdictName::Deny => Today::Deny,
+            Ok((tool, decision)) => {
+                let today = match decision.verdict {
+                    Verdict::Allow => Today::Allow,
+                    Verdict::Ask => Today::Ask,
+                    Verdict::Deny => Today::Deny,
                 };
-                (tool, today, reason)
+                (tool, today, policy.explanation(&decision))
             }
             Err(bad @ BadCall::UnknownTool(..)) => (name.to_owned(), Today::Unknown, bad.to_string()),
             Err(bad) => (name.to_owned(), Today::Invalid, bad.to_string()),

@@ -4,10 +4,10 @@
 //! through than the session's changes nothing. Answers of the user are the session's and count here at once.
 
 use haft::AnyTool;
-use haft::ports::{Authorizer, Because, PermissionMode, Request, Ruling};
+use haft::decision::DecisionReason;
+use haft::ports::{Authorizer, PermissionMode, Request};
 
 use super::Policy;
-use super::verdict::Outcome;
 
 /// A policy in a mode of its own.
 #[derive(Clone)]
@@ -24,20 +24,15 @@ impl Policy {
 }
 
 impl Authorizer for InMode {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
-        match self.policy.0.outcome(request, self.mode) {
-            Outcome::Deny(because) => Ruling::Deny(because),
-            Outcome::Ask(because) => Ruling::Ask(because),
-            Outcome::Undecided(because) => Ruling::Undecided(because),
-            Outcome::Allow(because) => Ruling::Allow(because),
-        }
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
+        vec![self.policy.0.reason(request, self.mode)]
     }
 
     fn may_ask(&self) -> bool {
         self.mode != PermissionMode::DontAsk
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         // The session's rules are these, and hide what they hide.
         None
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use haft::effects::PathSet;
 use haft::effects::resolved::{ResolvedPath, Workspace};
-use haft::effects::table::Judgement;
+use haft::effects::table::EffectClass;
 use haft::files::resolve::ResolveErrorKind;
 use haft::files::{resolve, resolve_entry};
 use haft::ports::Request;
@@ -20,12 +20,12 @@ use super::Setup;
 use crate::conventions::{self, Address};
 use crate::rule::{Anchors, BLANKS, Command, Effect, Place, Rule, Subject, Touch, Touches};
 use crate::settings::lexical;
-use haft_shell::{Analysis, Doubt, FileAccess, Layer, Started, SubCommand, Word};
+use haft_shell::{Analysis, Doubt, FileAccess, Layer, ShellAnalyzer, Started, SubCommand, Word};
 
 /// Where a session works, and what holds its children.
 pub(super) struct Surroundings {
     pub(super) anchors: Anchors,
-    shell: haft_shell::Place,
+    shell: ShellAnalyzer,
     no_sandbox: bool,
     confined: bool,
 }
@@ -54,11 +54,8 @@ impl Surroundings {
         }
         let added = workspace.dirs().skip(1).map(Path::to_owned);
         anchors.added = added.collect();
-        let shell = haft_shell::Place {
-            cwd: workspace.cwd().to_owned(),
-            home: places.home.clone(),
-            added: anchors.added.clone(),
-        };
+        let shell =
+            setup.analyzer.clone().unwrap_or_else(|| super::analyzer(workspace, places.home.as_deref()));
         Surroundings { anchors, shell, no_sandbox: *no_sandbox, confined: *confined }
     }
 
@@ -86,7 +83,8 @@ impl Surroundings {
             let path = lexical(&self.anchors.cwd, path);
             Ok((path.clone(), path))
         };
-        let mut reader = Reader { place: &self.shell, resolve: &at, failed: None };
+        let cwd = &self.shell.place().cwd;
+        let mut reader = Reader { shell: &self.shell, cwd, resolve: &at, failed: None };
         if let Some(line) = shell_line(tool, input) {
             reader.shell(line, &mut subject);
         } else if let Some(effects) = conventions::effects(tool, input) {
@@ -95,18 +93,6 @@ impl Surroundings {
             subject.open = effects.unknown;
         }
         subject
-    }
-
-    fn shell_place(&self, workspace: &Workspace) -> Cow<'_, haft_shell::Place> {
-        if workspace.cwd() == self.shell.cwd {
-            return Cow::Borrowed(&self.shell);
-        }
-        let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
-        Cow::Owned(haft_shell::Place {
-            cwd: workspace.cwd().to_owned(),
-            home: self.shell.home.clone(),
-            added,
-        })
     }
 }
 
@@ -142,7 +128,7 @@ pub(crate) struct Case<'a> {
     pub(super) caged: bool,
     pub(crate) workspace: &'a Workspace,
     pub(crate) declared: &'a Effects,
-    pub(crate) judgement: &'a Judgement,
+    pub(crate) effect_class: &'a EffectClass,
 }
 
 impl<'a> Case<'a> {
@@ -167,7 +153,6 @@ impl<'a> Case<'a> {
         // These walk by descriptors that don't show what is hidden.
         subject.leaves_out = !request.external && matches!(name, "Glob" | "Grep");
 
-        let place = surroundings.shell_place(workspace);
         let look = |path: &Path, entry: bool| {
             let look = if entry { resolve_entry } else { resolve };
             match look(workspace.cwd(), path) {
@@ -180,7 +165,12 @@ impl<'a> Case<'a> {
                 Err(error) => Err(error.to_string()),
             }
         };
-        let mut reader = Reader { place: &place, resolve: &look, failed: request.effects.failed.clone() };
+        let mut reader = Reader {
+            shell: &surroundings.shell,
+            cwd: workspace.cwd(),
+            resolve: &look,
+            failed: request.effects.failed.clone(),
+        };
         let (mut commands, mut doubts, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         let mut unread = None;
         let mut take = |analysis: Analysis| {
@@ -246,7 +236,7 @@ impl<'a> Case<'a> {
             subject.commands.iter_mut().for_each(|command| command.understood = false);
         }
         let critical = commands.iter().find_map(|command: &SubCommand| command.critical.clone());
-        let judgement = request.judgement;
+        let effect_class = request.effect_class;
         Case {
             subject,
             commands,
@@ -262,14 +252,14 @@ impl<'a> Case<'a> {
             caged,
             workspace,
             declared,
-            judgement,
+            effect_class,
         }
     }
 
     /// Whether it destroys what can't be brought back, as far as is known.
     pub(crate) fn is_destructive(&self) -> bool {
         if self.line.is_none() {
-            return self.judgement.destructive;
+            return self.effect_class.destructive;
         }
         self.places().any(|(effect, place)| match effect.touch {
             Touch::Deletes => true,
@@ -320,7 +310,7 @@ impl<'a> Case<'a> {
         let subject = Subject { touches, commands: Vec::new(), part: true, ..self.subject.clone() };
         let (commands, doubts, targets) = (Vec::new(), Vec::new(), Vec::new());
         let (unread, critical, failed) = (None, None, None);
-        let Case { child, held, confined, caged, workspace, declared, judgement, .. } = *self;
+        let Case { child, held, confined, caged, workspace, declared, effect_class, .. } = *self;
         Case {
             subject,
             commands,
@@ -336,7 +326,7 @@ impl<'a> Case<'a> {
             caged,
             workspace,
             declared,
-            judgement,
+            effect_class,
         }
     }
 
@@ -418,7 +408,8 @@ type Resolve<'r> = dyn Fn(&Path, bool) -> Result<(PathBuf, PathBuf), String> + '
 
 /// Reads commands and what they touch.
 struct Reader<'r> {
-    place: &'r haft_shell::Place,
+    shell: &'r ShellAnalyzer,
+    cwd: &'r Path,
     /// Both forms of a path, for its entry where that is removed.
     resolve: &'r Resolve<'r>,
     failed: Option<(PathBuf, String)>,
@@ -429,7 +420,7 @@ impl Reader<'_> {
     fn shell(&mut self, line: &str, subject: &mut Subject<'_>) -> Analysis {
         let mut analysis = match subject.tool {
             "PowerShell" => foreign(line),
-            _ => haft_shell::analyse(line, self.place),
+            _ => Analysis::clone(&self.shell.analyse_in(line, self.cwd)),
         };
         for command in &mut analysis.commands {
             let programs = command.layers.iter().filter_map(|layer| layer.argv.first()?.literal());
@@ -493,7 +484,7 @@ impl Reader<'_> {
         match (self.resolve)(path, entry) {
             Ok((given, real)) => Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent }),
             Err(why) => {
-                self.failed.get_or_insert_with(|| (self.place.cwd.join(path), why));
+                self.failed.get_or_insert_with(|| (self.cwd.join(path), why));
                 None
             }
         }

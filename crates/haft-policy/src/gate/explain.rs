@@ -1,33 +1,33 @@
 //! What would become of a call, explained: for `haft check`, and for whoever is denied.
 //!
-//! The verdict comes from the same function that judges calls; everything else here is words around it.
+//! Verdict and reason are the engine's [`Decision`]; everything else here explains it.
 
 use std::fmt;
+use std::sync::Arc;
 
+use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::effects::Access;
 use haft::ports::{PermissionMode, Request};
-use haft::{CallInput, Engine, Origin, ToolError};
+use haft::{CallInput, CheckOptions, Engine, Origin, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::case::Case;
 use super::effects::is_hashed;
-use super::verdict::{self, Judged, Outcome};
+use super::verdict::{self, PolicyReason};
 use super::{Inner, Policy, unknown};
 use crate::conventions;
-use crate::rule::{Rule, Touch, Why};
-use crate::source::List;
+use crate::rule::{Rule, RuleSet, Touch, Why};
 
 /// What would become of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Explanation {
+pub struct DecisionReport {
     /// The tool.
     pub tool: String,
     /// The mode that holds.
     pub mode: String,
     /// The answer.
-    pub verdict: VerdictName,
+    pub verdict: Verdict,
     /// Why, in words.
     pub reason: String,
     /// The rule that decided, if one did.
@@ -45,35 +45,13 @@ pub struct Explanation {
     pub to_deny: Option<Change>,
 }
 
-/// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum VerdictName {
-    /// It runs.
-    Allow,
-    /// It asks.
-    Ask,
-    /// It doesn't run.
-    Deny,
-}
-
-impl fmt::Display for VerdictName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            VerdictName::Allow => "allow",
-            VerdictName::Ask => "ask",
-            VerdictName::Deny => "deny",
-        })
-    }
-}
-
 /// A rule that decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DecidingRule {
     /// As written.
     pub rule: String,
     /// `deny`, `ask` or `allow`.
-    pub list: VerdictName,
+    pub list: Verdict,
     /// The file and line, or the flag.
     pub source: String,
     /// Its words for the model.
@@ -86,7 +64,7 @@ pub struct OtherRule {
     /// As written.
     pub rule: String,
     /// `deny`, `ask` or `allow`.
-    pub list: VerdictName,
+    pub list: Verdict,
     /// The file and line, or the flag.
     pub source: String,
     /// Why it did not decide.
@@ -122,7 +100,7 @@ pub struct Part {
     /// How deep it stands in arguments of others.
     pub depth: usize,
     /// What would become of it alone.
-    pub verdict: VerdictName,
+    pub verdict: Verdict,
     /// Why.
     pub reason: String,
     /// The rule that decides on it, if one does.
@@ -149,7 +127,7 @@ pub enum PartKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// Rules to add to this list.
-    pub list: VerdictName,
+    pub list: Verdict,
     /// The rules; none where something else has to change.
     pub rules: Vec<String>,
     /// What else there is to say or to do.
@@ -159,9 +137,9 @@ pub struct Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = match self.list {
-            VerdictName::Allow => "--allow",
-            VerdictName::Ask => "--ask",
-            VerdictName::Deny => "--deny",
+            Verdict::Allow => "--allow",
+            Verdict::Ask => "--ask",
+            Verdict::Deny => "--deny",
         };
         let flags: Vec<String> = self.rules.iter().map(|rule| format!("{flag} {}", quoted(rule))).collect();
         match (&self.words, flags.is_empty()) {
@@ -205,50 +183,66 @@ impl fmt::Display for BadCall {
 
 impl std::error::Error for BadCall {}
 
-/// What would become of a call, in short: for who asks about many.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Brief {
-    /// The tool, by its own name.
-    pub tool: String,
-    /// The answer.
-    pub verdict: VerdictName,
-    /// Who or what decides, in words.
-    pub reason: String,
+/// A call that is checked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CheckedCall<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// Its input.
+    pub input: CallInput,
+    /// MCP servers that are configured and not connected. Whose tool is meant is theirs to say, and no part of its name.
+    pub servers: &'a [&'a str],
+    /// What hooks before the call are taken to say.
+    pub hooks: Vec<DecisionReason>,
 }
 
-pub(super) fn check(
+impl<'a> CheckedCall<'a> {
+    /// A call of a tool.
+    pub fn new(tool: &'a str, input: impl Into<CallInput>) -> CheckedCall<'a> {
+        CheckedCall { tool, input: input.into(), servers: &[], hooks: Vec::new() }
+    }
+
+    /// Where these MCP servers are configured.
+    #[must_use]
+    pub fn with_servers(mut self, servers: &'a [&'a str]) -> CheckedCall<'a> {
+        self.servers = servers;
+        self
+    }
+
+    /// Where hooks before the call say this.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Vec<DecisionReason>) -> CheckedCall<'a> {
+        self.hooks = hooks;
+        self
+    }
+}
+
+pub(super) async fn check(
     policy: &Policy,
     engine: &Engine,
-    tool: &str,
-    servers: &[&str],
-    input: &Value,
-) -> Result<Explanation, BadCall> {
-    look_at(engine, (tool, servers), input.clone().into(), |request| explain(&policy.0, request))
+    call: CheckedCall<'_>,
+) -> Result<DecisionReport, BadCall> {
+    look_at(policy, engine, call, |request, decision| report(&policy.0, request, decision)).await
 }
 
-pub(super) fn brief(
+pub(super) async fn decide(
     policy: &Policy,
     engine: &Engine,
-    tool: &str,
-    servers: &[&str],
-    input: CallInput,
-) -> Result<Brief, BadCall> {
-    look_at(engine, (tool, servers), input, |request| {
-        let inner = &*policy.0;
-        let case = Case::of(request, &inner.surroundings);
-        let judged = verdict::judge(inner, &inner.live.sets(), inner.live.mode(), &case, false);
-        let (verdict, reason) = shown(inner, &judged.outcome);
-        Brief { tool: request.name.to_owned(), verdict, reason }
-    })
+    call: CheckedCall<'_>,
+) -> Result<(String, Decision), BadCall> {
+    let decided = |request: &Request<'_>, decision: &Decision| (request.name.to_owned(), decision.clone());
+    look_at(policy, engine, call, decided).await
 }
 
-/// Shows a call as step 5 would see it, of a tool that is here or that the conventions know.
-fn look_at<T>(
+/// Decides on a call as step 5 does, of a tool that is here or that the conventions know.
+async fn look_at<T>(
+    policy: &Policy,
     engine: &Engine,
-    (tool, servers): (&str, &[&str]),
-    input: CallInput,
-    look: impl FnOnce(&Request<'_>) -> T,
+    call: CheckedCall<'_>,
+    look: impl FnOnce(&Request<'_>, &Decision) -> T,
 ) -> Result<T, BadCall> {
+    let CheckedCall { tool, input, servers, hooks } = call;
     let snapshot = engine.snapshot();
     let offered = snapshot.offers().iter().map(|offer| (offer.tool(), offer.origin()));
     let withheld = snapshot.withheld().map(|(entry, _)| (entry.tool(), entry.origin()));
@@ -258,18 +252,19 @@ fn look_at<T>(
         let alias = |known: &haft::AnyTool| known.aliases().iter().any(|alias| alias == tool);
         all.iter().find(|(known, origin)| **origin == Origin::BuiltIn && alias(known))
     });
-    let explained = match known {
-        Some((known, origin)) => engine.consider(known, origin, input, look),
+    let options = CheckOptions { hooks, has_user: !policy.0.non_interactive };
+    let checked = match known {
+        Some((known, origin)) => engine.check(known, origin, input, options, look).await,
         None => {
             let stand_in = conventions::tool(tool).ok_or_else(|| unknown(tool, &all))?;
             let origin = match tool.starts_with("mcp__") {
                 true => Origin::External(server_of(tool, servers).unwrap_or_default().into()),
                 false => Origin::BuiltIn,
             };
-            engine.consider(&stand_in, &origin, input, look)
+            engine.check(&stand_in, &origin, input, options, look).await
         }
     };
-    explained.map_err(BadCall::Input)
+    checked.map_err(BadCall::Input)
 }
 
 /// The server of a tool that isn't there, of those that settings name: the only one whose tools' names begin so. Where there
@@ -301,87 +296,88 @@ fn unknown(tool: &str, all: &[(&haft::AnyTool, &Origin)]) -> BadCall {
     BadCall::UnknownTool(tool.to_owned(), near)
 }
 
-fn explain(inner: &Inner, request: &Request<'_>) -> Explanation {
+fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> DecisionReport {
     let case = Case::of(request, &inner.surroundings);
     let (sets, mode) = (inner.live.sets(), inner.live.mode());
     let judged = verdict::judge(inner, &sets, mode, &case, true);
     let rules = sets.of(mode);
-    let (verdict, reason) = shown(inner, &judged.outcome);
-    let by = judged.decision.by.map(|id| rules.rule(id));
-    let decided_by = by.filter(|_| judged.by_rule).map(deciding);
+    let verdict = decision.verdict;
+    let by = judged.matches.by.map(|id| rules.rule(id));
+    let decided_by = asking(decision).and_then(|reason| match (&reason.rule, by) {
+        (Some(named), Some(rule)) if Arc::ptr_eq(named, rule.reference()) => Some(deciding(rule)),
+        (Some(named), _) => Some(named_rule(named, reason.message.clone())),
+        (None, _) => None,
+    });
     let mut others: Vec<OtherRule> =
-        judged.decision.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
+        judged.matches.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
     if let Some(rule) = judged.unknown.flatten().map(|id| rules.rule(id)) {
         let why = "could speak of what isn't known".to_owned();
         others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
     }
-    if let Some(rule) = by.filter(|_| !judged.by_rule) {
-        let why = match &judged.outcome {
-            Outcome::Deny(because) | Outcome::Ask(because) | Outcome::Undecided(because) => {
-                because.by.clone()
-            }
-            Outcome::Allow(because) => format!("{} decided", because.by),
+    if let Some(rule) = by.filter(|_| decided_by.is_none()) {
+        let text = asking(decision).map_or("its effects", |reason| &*reason.text);
+        let why = match verdict {
+            Verdict::Allow => format!("goes after this: {text} decided"),
+            Verdict::Ask | Verdict::Deny => format!("goes after this: {text}"),
         };
-        others.insert(
-            0,
-            OtherRule { why: format!("goes after this: {why}"), ..other(rule, &case, Why::SaysTheSame) },
-        );
+        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
     }
-    let to_deny = (verdict != VerdictName::Deny).then(|| Change {
-        list: VerdictName::Deny,
+    let to_deny = (verdict != Verdict::Deny).then(|| Change {
+        list: Verdict::Deny,
         rules: vec![rules.propose_deny(&case.subject)],
         words: None,
     });
-    Explanation {
+    let several = case.commands.len() > 1
+        && judged.unknown.is_none()
+        && verdict == Verdict::Ask
+        && decision.reason().is_some_and(DecisionReason::is_weak_ask);
+    DecisionReport {
         tool: request.name.to_owned(),
         mode: mode.to_string(),
         verdict,
-        reason: if case.commands.len() > 1
-            && judged.unknown.is_none()
-            && !judged.by_rule
-            && matches!(judged.outcome, Outcome::Undecided(_))
-            && verdict == VerdictName::Ask
-        {
-            "no rule allows every part".to_owned()
-        } else {
-            reason
-        },
+        reason: if several { "no rule allows every part".to_owned() } else { inner.explanation(decision) },
         decided_by,
         other_rules: others,
         effects: effects(&case),
         parts: parts(inner, &case),
-        to_allow: to_allow(inner, &case, Some(&judged)),
+        to_allow: to_allow_decided(inner, &case, &judged, decision),
         to_deny,
     }
 }
 
-/// The verdict as a person meets it: a question that nobody may be asked is a denial.
-fn shown(inner: &Inner, outcome: &Outcome) -> (VerdictName, String) {
-    match outcome {
-        Outcome::Allow(because) => (VerdictName::Allow, because.to_string()),
-        Outcome::Deny(because) => (VerdictName::Deny, because.to_string()),
-        Outcome::Ask(because) | Outcome::Undecided(because) => match inner.denies_asks() {
-            Some(why) => (VerdictName::Deny, format!("{because}; it would ask, and {why}")),
-            None => (VerdictName::Ask, because.to_string()),
-        },
+/// The reason that decided, or the ask that nobody answers.
+fn asking(decision: &Decision) -> Option<&DecisionReason> {
+    decision.unanswered().or_else(|| decision.reason())
+}
+
+impl Inner {
+    /// Why a call is decided on so, as a text for people.
+    pub(super) fn explanation(&self, decision: &Decision) -> String {
+        match (decision.unanswered(), self.denies_asks()) {
+            (Some(ask), Some(why)) if decision.source != DecisionSource::Failure => {
+                format!("{ask}; it would ask, and {why}")
+            }
+            _ => decision.explanation(),
+        }
     }
 }
 
-fn name(list: List) -> VerdictName {
-    match list {
-        List::Deny => VerdictName::Deny,
-        List::Ask => VerdictName::Ask,
-        List::Allow => VerdictName::Allow,
+/// The verdict on a part of a call: a question that nobody may be asked is a denial.
+fn shown(inner: &Inner, reason: &DecisionReason) -> (Verdict, String) {
+    match inner.denies_asks() {
+        Some(why) if reason.verdict == Verdict::Ask => {
+            (Verdict::Deny, format!("{reason}; it would ask, and {why}"))
+        }
+        _ => (reason.verdict, reason.to_string()),
     }
+}
+
+fn named_rule(rule: &RuleRef, message: Option<String>) -> DecidingRule {
+    DecidingRule { rule: rule.text.clone(), list: rule.list, source: rule.source.clone(), message }
 }
 
 fn deciding(rule: &Rule) -> DecidingRule {
-    DecidingRule {
-        rule: rule.to_string(),
-        list: name(rule.list()),
-        source: rule.source().to_string(),
-        message: rule.message().map(str::to_owned),
-    }
+    named_rule(rule.reference(), rule.message().map(str::to_owned))
 }
 
 fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
@@ -399,42 +395,60 @@ fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
     OtherRule { rule, list, source, why: format!("{why}{what}") }
 }
 
+/// What would have to change for a call to run, with what tool and hooks said.
+fn to_allow_decided(
+    inner: &Inner,
+    case: &Case<'_>,
+    judged: &PolicyReason,
+    decision: &Decision,
+) -> Option<Change> {
+    let reason = asking(decision)?;
+    match (reason.source, reason.verdict) {
+        _ if decision.verdict == Verdict::Allow => None,
+        (DecisionSource::Tool | DecisionSource::Hook, Verdict::Ask) => {
+            in_words("nothing but a yes each time".to_owned())
+        }
+        (DecisionSource::Tool | DecisionSource::Hook | DecisionSource::NoUser, _) => {
+            in_words("nothing allows it".to_owned())
+        }
+        _ => to_allow_judged(inner, case, judged),
+    }
+}
+
 /// What would have to change for a call to run; nothing where it runs or nothing helps.
-pub(super) fn to_allow(inner: &Inner, case: &Case<'_>, judged: Option<&Judged>) -> Option<Change> {
-    let (sets, mode) = (inner.live.sets(), inner.live.mode());
-    let own;
-    let judged = match judged {
-        Some(judged) => judged,
-        None => {
-            own = verdict::judge(inner, &sets, mode, case, false);
-            &own
+pub(super) fn to_allow(inner: &Inner, case: &Case<'_>) -> Option<Change> {
+    let judged = verdict::judge(inner, &inner.live.sets(), inner.live.mode(), case, false);
+    to_allow_judged(inner, case, &judged)
+}
+
+fn in_words(words: String) -> Option<Change> {
+    Some(Change { list: Verdict::Allow, rules: Vec::new(), words: Some(words) })
+}
+
+fn to_allow_judged(inner: &Inner, case: &Case<'_>, judged: &PolicyReason) -> Option<Change> {
+    let (reason, unclear) = (&judged.reason, judged.unknown.is_some());
+    let bypass = || in_words("nothing but a yes each time, or mode `bypassPermissions`".to_owned());
+    match reason.verdict {
+        Verdict::Allow => None,
+        _ if reason.rule.is_some() => {
+            let RuleRef { text, list, source } = &**reason.rule.as_ref()?;
+            in_words(format!("remove the rule `{text}` ({source}) from `{list}`; no allow rule lifts it"))
         }
-    };
-    let words =
-        |words: String| Some(Change { list: VerdictName::Allow, rules: Vec::new(), words: Some(words) });
-    match &judged.outcome {
-        Outcome::Allow(_) => None,
-        Outcome::Deny(_) | Outcome::Ask(_) if judged.by_rule => {
-            let rule = sets.of(mode).rule(judged.decision.by?);
-            let list = name(rule.list());
-            words(format!(
-                "remove the rule `{rule}` ({}) from `{list}`; no allow rule lifts it",
-                rule.source()
-            ))
+        Verdict::Deny if inner.live.mode() == PermissionMode::Plan => {
+            in_words("leave the mode `plan`".to_owned())
         }
-        Outcome::Deny(_) if mode == PermissionMode::Plan => words("leave the mode `plan`".to_owned()),
-        Outcome::Deny(_) => words("nothing allows it".to_owned()),
-        Outcome::Ask(_) if judged.unknown.is_some() || case.critical.is_some() => {
-            words("nothing but a yes each time".to_owned())
-        }
-        Outcome::Ask(_) => words("nothing but a yes each time, or mode `bypassPermissions`".to_owned()),
-        Outcome::Undecided(_) => {
+        Verdict::Deny => in_words("nothing allows it".to_owned()),
+        Verdict::Ask if !reason.is_weak_ask() => match unclear || case.critical.is_some() {
+            true => in_words("nothing but a yes each time".to_owned()),
+            false => bypass(),
+        },
+        Verdict::Ask => {
             let rules = inner.proposals(case);
-            if rules.is_empty() && judged.unknown.is_some() {
-                return words("nothing but a yes each time, or a call of which this is known".to_owned());
+            if rules.is_empty() && unclear {
+                return in_words("nothing but a yes each time, or a call of which this is known".to_owned());
             }
             if rules.is_empty() {
-                return words("nothing but a yes each time, or mode `bypassPermissions`".to_owned());
+                return bypass();
             }
             let whole = case.commands.len() > 1
                 && rules.len() == 1
@@ -443,7 +457,7 @@ pub(super) fn to_allow(inner: &Inner, case: &Case<'_>, judged: Option<&Judged>) 
                 });
             let words = (whole || !case.doubts().is_empty())
                 .then(|| "nothing narrower than the exact command".to_owned());
-            Some(Change { list: VerdictName::Allow, rules, words })
+            Some(Change { list: Verdict::Allow, rules, words })
         }
     }
 }
@@ -528,15 +542,15 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
     for (at, command) in case.commands.iter().enumerate() {
         let part = case.only(at);
         let judged = verdict::judge(inner, &sets, mode, &part, false);
-        let (verdict, mut reason) = shown(inner, &judged.outcome);
-        let rule = judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
+        let (verdict, mut reason) = shown(inner, &judged.reason);
+        let rule = part_rule(&judged, sets.of(mode));
         if let Some(rule) = &rule {
             reason.clone_from(&rule.rule);
-        } else if let (Some(why), Outcome::Undecided(_)) = (command.exact_only, &judged.outcome) {
+        } else if let (Some(why), true) = (command.exact_only, judged.reason.is_weak_ask()) {
             reason = format!("{why}; only an exact rule allows it");
-        } else if matches!(judged.outcome, Outcome::Undecided(_))
+        } else if judged.reason.is_weak_ask()
             && judged.unknown.is_none()
-            && judged.decision.uncovered.iter().any(|effect| effect.touch == Touch::Runs)
+            && judged.matches.uncovered.iter().any(|effect| effect.touch == Touch::Runs)
         {
             reason = "no rule matches".to_owned();
         }
@@ -562,9 +576,8 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         for (effect, place) in own {
             let part = case.only_place(effect);
             let judged = verdict::judge(inner, &sets, mode, &part, false);
-            let (verdict, mut reason) = shown(inner, &judged.outcome);
-            let rule =
-                judged.decision.by.filter(|_| judged.by_rule).map(|id| deciding(sets.of(mode).rule(id)));
+            let (verdict, mut reason) = shown(inner, &judged.reason);
+            let rule = part_rule(&judged, sets.of(mode));
             if let Some(rule) = &rule {
                 reason.clone_from(&rule.rule);
             }
@@ -585,7 +598,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             text: "not understood".to_owned(),
             kind: PartKind::Doubt,
             depth: 0,
-            verdict: shown(inner, &Outcome::Undecided(haft::ports::Because::by(""))).0,
+            verdict: shown(inner, &DecisionReason::new(DecisionSource::Effects, Verdict::Ask, "")).0,
             reason: one_line(doubt),
             rule: None,
             read_only: false,
@@ -593,6 +606,12 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         });
     }
     parts
+}
+
+/// The rule that decides on a part, if one does.
+fn part_rule(judged: &PolicyReason, rules: &RuleSet) -> Option<DecidingRule> {
+    judged.reason.rule.as_ref()?;
+    judged.matches.by.map(|id| deciding(rules.rule(id)))
 }
 
 /// Effects without the word for what isn't known.
@@ -607,9 +626,9 @@ fn one_line(text: &str) -> String {
 }
 
 /// As a person reads it.
-impl fmt::Display for Explanation {
+impl fmt::Display for DecisionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { verdict, reason, decided_by, other_rules, effects, parts, .. } = self;
+        let DecisionReport { verdict, reason, decided_by, other_rules, effects, parts, .. } = self;
         writeln!(f, "{verdict:<5} {}", one_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
@@ -639,7 +658,7 @@ impl fmt::Display for Explanation {
         }
         writeln!(f)?;
         if let Some(rule) = decided_by.as_ref().filter(|_| parts.len() != 1) {
-            let perhaps = rule.list == VerdictName::Deny && *verdict != VerdictName::Deny;
+            let perhaps = rule.list == Verdict::Deny && *verdict != Verdict::Deny;
             let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
             writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.rule), rule.source)?;
         }

@@ -4,12 +4,13 @@
 //! that looks after a folder sees whatever writes there. Unlike a rule that denies, it also means what nobody knows and could
 //! be it, as in a command that isn't understood: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
 
+use haft::Verdict;
 use haft::ports::Request;
 
 use super::Policy;
 use super::case::Case;
 use super::unknown;
-use crate::rule::{BadRule, Rule, RuleSet, Verdict};
+use crate::rule::{BadRule, Rule, RuleSet};
 use crate::source::{List, Source, WrittenRule};
 
 /// The calls that a rule means.
@@ -38,8 +39,8 @@ impl Meaning {
     /// Whether a call is one of them. What can't be told is a yes.
     pub fn is_meant(&self, request: &Request<'_>) -> bool {
         let case = Case::of(request, &self.policy.0.surroundings);
-        let decision = self.set.decide(&case.subject);
-        let meets = matches!(decision.verdict, Verdict::Deny | Verdict::Ask) || decision.leaves_out;
+        let matches = self.set.decide(&case.subject);
+        let meets = matches!(matches.verdict, Some(Verdict::Deny | Verdict::Ask)) || matches.leaves_out;
         meets || unknown::may_mean(&self.policy.0, &self.set, &case)
     }
 }

@@ -12,17 +12,18 @@
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
+use std::borrow::Cow;
 use std::path::Path;
 
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::effects::Access;
 use haft::effects::table::Asks;
-use haft::ports::{Because, PermissionMode};
+use haft::ports::PermissionMode;
 
 use super::Inner;
 use super::case::Case;
-use super::verdict::Outcome;
 use crate::conventions;
-use crate::rule::{Decision, Effect, Place, Touch};
+use crate::rule::{Effect, Place, RuleMatches, Touch};
 use crate::settings::{PermissionSettings, Protection};
 use crate::source::Source;
 
@@ -59,10 +60,13 @@ fn both<'p>(place: &'p Place<'_>) -> impl Iterator<Item = &'p Path> {
 }
 
 /// What is denied whatever rules, mode and user say.
-pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
+pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<DecisionReason> {
+    let denied = |text: Cow<'static, str>, message: String| {
+        Some(DecisionReason::new(DecisionSource::Protected, Verdict::Deny, text).with_message(message))
+    };
     if let Some(url) = conventions::url_with_user(case.subject.tool, case.subject.input) {
         let words = format!("`{url}` has a name or password in it; leave it out of the address");
-        return Some(Because::by("the rule for addresses").saying(words));
+        return denied("the rule for addresses".into(), words);
     }
     for (effect, place) in case.places() {
         let reading = effect.touch == Touch::Reads;
@@ -74,14 +78,14 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<Because> {
                         continue;
                     }
                     let words = format!("no tool may write `{}`, in any mode", root.display());
-                    return Some(Because::by("what protects settings and trust").saying(words));
+                    return denied("what protects settings and trust".into(), words);
                 }
             }
         }
         let block = inner.blocks.of(effect.touch);
         if let Some((key, source)) = block.filter(|_| !case.is_inside(effect.touch, place)) {
             let words = format!("`{}` lies outside of the working directories", place.given.display());
-            return Some(Because::by(format!("`{key}` ({source})")).saying(words));
+            return denied(format!("`{key}` ({source})").into(), words);
         }
     }
     None
@@ -92,48 +96,43 @@ pub(super) fn decide(
     inner: &Inner,
     mode: PermissionMode,
     case: &Case<'_>,
-    decision: &Decision,
-    allowed: Option<Because>,
-) -> (Outcome, bool) {
-    let uncovered = || if allowed.is_some() { Vec::new() } else { decision.uncovered.clone() };
-    if let Some(because) = denies(mode, case, uncovered) {
-        return (Outcome::Deny(because), false);
+    matches: &RuleMatches,
+    allowed: Option<DecisionReason>,
+) -> DecisionReason {
+    let uncovered = || if allowed.is_some() { Vec::new() } else { matches.uncovered.clone() };
+    if let Some(reason) = denies(mode, case, uncovered) {
+        return reason;
     }
     if let Some(path) = &case.critical {
-        let words = format!("it removes `{path}`; no rule and no mode allows that unasked");
-        return (Outcome::Ask(Because::by(words)), false);
+        let text = format!("it removes `{path}`; no rule and no mode allows that unasked");
+        return DecisionReason::new(DecisionSource::Protected, Verdict::Ask, text);
     }
     if mode == PermissionMode::BypassPermissions {
-        return (Outcome::Allow(Because::by("mode `bypassPermissions`")), false);
+        return DecisionReason::new(DecisionSource::Mode, Verdict::Allow, "mode `bypassPermissions`");
     }
     if let Some(name) = protected(inner, case) {
-        let because = Because::by(format!(
-            "it changes `{name}`, which decides what runs; allow rules don't cover that"
-        ));
-        // The mode in which somebody else looks at it.
+        let text = format!("it changes `{name}`, which decides what runs; allow rules don't cover that");
+        // In `auto` the classifier may answer.
         let auto = mode == PermissionMode::Auto;
-        return (if auto { Outcome::Undecided(because) } else { Outcome::Ask(because) }, false);
+        let source = if auto { DecisionSource::Mode } else { DecisionSource::Protected };
+        return DecisionReason::new(source, Verdict::Ask, text);
     }
     if let Some((path, why)) = &case.failed {
-        let words = format!("nobody can say what `{}` is: {why}", path.display());
-        return (Outcome::Undecided(Because::by(words)), false);
+        let text = format!("nobody can say what `{}` is: {why}", path.display());
+        return DecisionReason::new(DecisionSource::Effects, Verdict::Ask, text);
     }
-    if let Some(because) = allowed {
-        return (Outcome::Allow(because), true);
+    if let Some(reason) = allowed {
+        return reason;
     }
-    match open(mode, case, decision) {
-        None => {
-            let by = if mode == PermissionMode::AcceptEdits || mode == PermissionMode::Auto {
-                format!("mode `{mode}`")
-            } else {
-                "its effects".to_owned()
-            };
-            (Outcome::Allow(Because::by(by)), false)
+    match open(mode, case, matches) {
+        None if matches!(mode, PermissionMode::AcceptEdits | PermissionMode::Auto) => {
+            DecisionReason::new(DecisionSource::Mode, Verdict::Allow, format!("mode `{mode}`"))
         }
-        Some(words) => match inner.unasked.covers(mode, case, decision) {
-            Some(because) => (Outcome::Allow(because), false),
-            None => (Outcome::Undecided(Because::by(words)), false),
-        },
+        None => DecisionReason::new(DecisionSource::Effects, Verdict::Allow, "its effects"),
+        Some(text) => inner
+            .unasked
+            .covers(mode, case, matches)
+            .unwrap_or_else(|| DecisionReason::new(DecisionSource::Effects, Verdict::Ask, text)),
     }
 }
 
@@ -143,12 +142,14 @@ pub(super) fn denies(
     mode: PermissionMode,
     case: &Case<'_>,
     uncovered: impl FnOnce() -> Vec<Effect>,
-) -> Option<Because> {
+) -> Option<DecisionReason> {
     if mode != PermissionMode::Plan {
         return None;
     }
     let outside = || uncovered().into_iter().find_map(|effect| outside(case, effect));
-    unplanned(case).or_else(outside).map(|words| Because::by("mode `plan`").saying(words))
+    unplanned(case).or_else(outside).map(|message| {
+        DecisionReason::new(DecisionSource::Mode, Verdict::Deny, "mode `plan`").with_message(message)
+    })
 }
 
 /// Says of an effect that it lies outside of the working directories.
@@ -158,14 +159,14 @@ pub(super) fn outside(case: &Case<'_>, effect: Effect) -> Option<String> {
 }
 
 /// Why something that no rule covers doesn't run by itself.
-fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<String> {
+fn open(mode: PermissionMode, case: &Case<'_>, matches: &RuleMatches) -> Option<String> {
     if case.subject.open {
         return Some("nothing is known of what it touches".into());
     }
     if let Some(doubt) = case.doubts().first() {
         return Some(not_understood(doubt));
     }
-    let first = decision.uncovered.iter().find_map(|effect| asks(mode, case, *effect));
+    let first = matches.uncovered.iter().find_map(|effect| asks(mode, case, *effect));
     if first.is_some() {
         return first;
     }
@@ -176,7 +177,7 @@ fn open(mode: PermissionMode, case: &Case<'_>, decision: &Decision) -> Option<St
     if let Some(state) = changed {
         return Some(format!("it changes {state}"));
     }
-    (case.commands.is_empty() && case.judgement.asks == Asks::Always)
+    (case.commands.is_empty() && case.effect_class.asks == Asks::Always)
         .then(|| "nothing is known of what it touches".into())
 }
 

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-use haft::ports::{Because, Request};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::ports::Request;
 use serde_json::Value;
 
 use crate::settings::RepetitionGuard;
@@ -32,7 +33,7 @@ impl Guard {
     }
 
     /// Sees a call that would run; says why it asks, if it does.
-    pub(super) fn see(&self, request: &Request<'_>) -> Option<Because> {
+    pub(super) fn see(&self, request: &Request<'_>) -> Option<DecisionReason> {
         let limit = self.turns.filter(|_| request.turn > 0)?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= CALLS_MAX {
@@ -49,7 +50,8 @@ impl Guard {
         }
         *last = request.turn;
         let words = || format!("the same call came in {count} turns in a row");
-        (*count >= limit).then(|| Because::by("the repetition guard").saying(words()))
+        let asks = || DecisionReason::new(DecisionSource::Rule, Verdict::Ask, "the repetition guard");
+        (*count >= limit).then(|| asks().with_message(words()))
     }
 
     /// The user saw it.

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use haft::ports::{Because, PermissionMode};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::ports::PermissionMode;
 
 use super::case::Case;
 use super::mode;
-use crate::rule::{Decision, Touch};
+use crate::rule::{RuleMatches, Touch};
 use crate::source::Source;
 
 /// Says whether all of the sandbox is there. Asked only where it decides.
@@ -32,8 +33,8 @@ impl Unasked {
         &self,
         mode: PermissionMode,
         case: &Case<'_>,
-        decision: &Decision,
-    ) -> Option<Because> {
+        matches: &RuleMatches,
+    ) -> Option<DecisionReason> {
         let is_full = self.is_full.as_ref()?;
         let by = match (mode, &self.by_settings) {
             (PermissionMode::Plan, _) => return None,
@@ -47,11 +48,12 @@ impl Unasked {
             Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes => true,
             Touch::Deletes | Touch::Reaches | Touch::Anything => false,
         };
-        let held = decision.uncovered.iter().all(|effect| {
+        let held = matches.uncovered.iter().all(|effect| {
             let overwrites = effect.touch == Touch::Writes
                 && case.place(*effect).is_none_or(|place| place.real.symlink_metadata().is_ok());
             stays(effect.touch) && !overwrites && mode::outside(case, *effect).is_none()
         });
-        (is_command && understood && held && is_full()).then(|| Because::by(by))
+        (is_command && understood && held && is_full())
+            .then(|| DecisionReason::new(DecisionSource::Sandbox, Verdict::Allow, by))
     }
 }

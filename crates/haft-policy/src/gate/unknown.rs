@@ -14,7 +14,6 @@
 use std::path::{Path, PathBuf};
 
 use haft::effects::template::Kind;
-use haft::ports::Because;
 use haft_shell::{FileAccess, SubCommand};
 
 use super::Inner;
@@ -28,7 +27,7 @@ use crate::source::{List, Source};
 /// Something that isn't known, and what could speak of it.
 pub(super) struct Unknown {
     /// What isn't known, and what could speak of it, in words.
-    pub(super) because: Because,
+    pub(super) text: String,
     /// The rule that could; none for a block of the working directories.
     pub(super) rule: Option<RuleId>,
 }
@@ -127,12 +126,12 @@ impl Search<'_, '_> {
         let rule = self.rules.rule(id);
         let verb = if rule.list() == List::Deny { "denies" } else { "asks for" };
         let words = format!("{why}, and it could be what `{rule}` ({}) {verb}", rule.source());
-        Unknown { because: Because::by(words), rule: Some(id) }
+        Unknown { text: words, rule: Some(id) }
     }
 
     fn block(&self, key: &str, source: &Source, why: String) -> Unknown {
         let words = format!("{why}, and it could lie outside of the working directories (`{key}`, {source})");
-        Unknown { because: Because::by(words), rule: None }
+        Unknown { text: words, rule: None }
     }
 
     /// What of a command line can't be read, and files that its redirections find when it runs.
@@ -225,7 +224,7 @@ impl Search<'_, '_> {
             }
             if let Some(root) = self.protected(name) {
                 let words = format!("{}, and no tool may write `{}`", why(name), root.display());
-                return Some(Unknown { because: Because::by(words), rule: None });
+                return Some(Unknown { text: words, rule: None });
             }
             // A path that says itself that it leads out.
             let outer = name.starts_with('/') || name.split('/').any(|part| part == "..");

@@ -1,14 +1,15 @@
-//! The one function that decides: hard denials, rules, then the mode of what rules leave open, and last what isn't known.
+//! What rules and mode say of a call: hard denials, rules, then the mode of what rules leave open, and last what isn't known.
 
 use std::sync::Arc;
 
-use haft::ports::{Because, PermissionMode};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::ports::PermissionMode;
 
 use super::case::Case;
 use super::live::Sets;
 use super::unknown::{self, Unknown};
 use super::{Inner, mode};
-use crate::rule::{Decision, RuleId, RuleSet, Touch, Verdict, Why};
+use crate::rule::{RuleId, RuleMatches, RuleSet, Touch, Why};
 use crate::source::List;
 
 /// What a sandbox may leave open to commands of that which rules stop.
@@ -26,92 +27,83 @@ pub enum Open {
 /// Says what a sandbox may leave open.
 pub type Misses = Arc<dyn Fn() -> Open + Send + Sync>;
 
-/// What becomes of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Never.
-    Deny(Because),
-    /// Only after the user's own yes.
-    Ask(Because),
-    /// It asks; a hook or a classifier may answer.
-    Undecided(Because),
-    /// It runs.
-    Allow(Because),
-}
-
-/// What becomes of a call, and what the rules said.
-pub(super) struct Judged {
-    pub(super) outcome: Outcome,
-    pub(super) decision: Decision,
-    /// The mode or something else decided, and not a rule.
-    pub(super) by_rule: bool,
+/// What rules and mode say of a call, and the matches behind it.
+pub(super) struct PolicyReason {
+    pub(super) reason: DecisionReason,
+    pub(super) matches: RuleMatches,
     /// It would run but for something that isn't known of it; with the rule that could speak of that, if it is one.
     pub(super) unknown: Option<Option<RuleId>>,
 }
 
-/// Decides. With `explain` every rule that had something to say is in the decision; the outcome is the same.
+/// What rules and mode say. With `explain` the matches hold every rule that had something to say; the reason is the same.
 pub(super) fn judge(
     inner: &Inner,
     sets: &Sets,
     mode: PermissionMode,
     case: &Case<'_>,
     explain: bool,
-) -> Judged {
+) -> PolicyReason {
     let rules = sets.of(mode);
-    let mut decision = if explain { rules.explain(&case.subject) } else { rules.decide(&case.subject) };
-    let allows = matches!(decision.verdict, Verdict::Silent | Verdict::Allow);
+    let mut matches = if explain { rules.explain(&case.subject) } else { rules.decide(&case.subject) };
+    let allows = matches!(matches.verdict, None | Some(Verdict::Allow));
     if allows
         && !case.doubts().is_empty()
         && let Some(exact) = exact_rule(rules, case)
     {
-        (decision.verdict, decision.by) = (Verdict::Allow, Some(exact));
+        (matches.verdict, matches.by) = (Some(Verdict::Allow), Some(exact));
     }
-    let by = |decision: &Decision| {
-        let Some(rule) = decision.by.map(|id| rules.rule(id)) else { return Because::by("the rules") };
-        // A rule that denies, and something of it may be in a folder that is touched.
-        let perhaps = rule.list() == List::Deny && decision.verdict == Verdict::Ask;
-        let because = rule.because();
-        if perhaps { because.saying(Why::MayBeInside.to_string()) } else { because }
-    };
-    let (outcome, by_rule) = if let Some(because) = mode::never(inner, case) {
-        (Outcome::Deny(because), false)
-    } else {
-        match decision.verdict {
-            Verdict::Deny => (Outcome::Deny(by(&decision)), true),
-            // Who wants a question doesn't want less than the mode does.
-            Verdict::Ask => match mode::denies(mode, case, || rules.explain(&case.subject).uncovered) {
-                Some(because) => (Outcome::Deny(because), false),
-                None => (Outcome::Ask(by(&decision)), true),
-            },
-            verdict => {
-                let allowed = (verdict == Verdict::Allow).then(|| by(&decision));
-                mode::decide(inner, mode, case, &decision, allowed)
-            }
-        }
-    };
+    let reason = by_rules_and_mode(inner, mode, rules, case, &matches);
     let bypass = mode == PermissionMode::BypassPermissions;
-    let open = match outcome {
-        Outcome::Allow(_) => open(inner, rules, case),
-        _ => Open::Nothing,
-    };
-    let outcome = match outcome {
-        Outcome::Allow(_) if open == Open::Anything && !by_rule && !bypass => {
-            Outcome::Undecided(Because::by(MISSES))
-        }
-        outcome => outcome,
-    };
-    let unknown = match &outcome {
-        Outcome::Allow(_) => unknown::find(inner, rules, case, open != Open::Nothing, bypass),
-        _ => None,
-    };
+    let allowed = reason.verdict == Verdict::Allow;
+    let open = if allowed { open(inner, rules, case) } else { Open::Nothing };
+    if open == Open::Anything && reason.rule.is_none() && !bypass {
+        let reason = DecisionReason::new(DecisionSource::Sandbox, Verdict::Ask, MISSES);
+        return PolicyReason { reason, matches, unknown: None };
+    }
+    let unknown =
+        if allowed { unknown::find(inner, rules, case, open != Open::Nothing, bypass) } else { None };
     match unknown {
-        None => Judged { outcome, decision, by_rule, unknown: None },
-        Some(Unknown { because, rule }) => {
+        None => PolicyReason { reason, matches, unknown: None },
+        Some(Unknown { text, rule }) => {
             // Nothing but a yes lifts a block.
-            let outcome = if rule.is_some() { Outcome::Undecided(because) } else { Outcome::Ask(because) };
-            Judged { outcome, decision, by_rule: false, unknown: Some(rule) }
+            let source = if rule.is_some() { DecisionSource::Effects } else { DecisionSource::Protected };
+            let reason = DecisionReason::new(source, Verdict::Ask, text);
+            PolicyReason { reason, matches, unknown: Some(rule) }
         }
     }
+}
+
+fn by_rules_and_mode(
+    inner: &Inner,
+    mode: PermissionMode,
+    rules: &RuleSet,
+    case: &Case<'_>,
+    matches: &RuleMatches,
+) -> DecisionReason {
+    if let Some(reason) = mode::never(inner, case) {
+        return reason;
+    }
+    match matches.verdict {
+        Some(Verdict::Deny) => by_rule(rules, matches, Verdict::Deny),
+        // Who wants a question doesn't want less than the mode does.
+        Some(Verdict::Ask) => mode::denies(mode, case, || rules.explain(&case.subject).uncovered)
+            .unwrap_or_else(|| by_rule(rules, matches, Verdict::Ask)),
+        verdict => {
+            let allowed = verdict.map(|verdict| by_rule(rules, matches, verdict));
+            mode::decide(inner, mode, case, matches, allowed)
+        }
+    }
+}
+
+/// The reason of the rule that matched.
+pub(super) fn by_rule(rules: &RuleSet, matches: &RuleMatches, verdict: Verdict) -> DecisionReason {
+    let Some(rule) = matches.by.map(|id| rules.rule(id)) else {
+        return DecisionReason::new(DecisionSource::Rule, verdict, "the rules");
+    };
+    // A rule that denies, and something of it may be in a folder that is touched.
+    let perhaps = rule.list() == List::Deny && verdict == Verdict::Ask;
+    let reason = rule.reason(verdict);
+    if perhaps { reason.with_message(Why::MayBeInside.to_string()) } else { reason }
 }
 
 const MISSES: &str = "the sandbox can't hide from it here all that rules keep commands from";
@@ -129,6 +121,6 @@ fn open(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> Open {
 fn exact_rule(rules: &RuleSet, case: &Case<'_>) -> Option<RuleId> {
     let decision = rules.explain(&case.whole_line()?);
     let covering = decision.others.iter().filter(|(_, why)| matches!(why, Why::Covers(_))).map(|(id, _)| *id);
-    let allowing = decision.by.filter(|_| decision.verdict == Verdict::Allow);
+    let allowing = decision.by.filter(|_| decision.verdict == Some(Verdict::Allow));
     allowing.into_iter().chain(covering).find(|id| !rules.rule(*id).is_bare())
 }

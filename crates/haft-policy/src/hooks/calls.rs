@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::hooks::{
-    After, Asked, BatchHook, Before, Decision, DeniedHook, HookBatch, HookCall, HookError, PermissionHook,
-    PostHook, PreHook,
+    After, Asked, BatchHook, Before, DeniedHook, HookBatch, HookCall, HookError, PermissionHook, PostHook,
+    PreHook,
 };
 use haft::sync::lock;
-use haft::{BoxFuture, Content, ErrorKind, OffloadStore, Output, ToolResult};
+use haft::{BoxFuture, Content, DecisionReason, ErrorKind, OffloadStore, Output, ToolResult, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::event::Event;
 use super::input::{self, Common};
-use super::reply::{Reply, Verdict};
+use super::reply::{Reply, ReplyVerdict};
 use super::run::{Fire, Ran};
 use super::{Hook, Hooks, limits};
 
@@ -124,15 +124,22 @@ impl PreHook for Configured {
     }
 }
 
-/// The strictest of several words, and whose it is.
+/// How strict an answer is.
+const ALLOWS: u8 = 1;
+const ASKS: u8 = 2;
+/// Stops the call without a decision on it.
+const BLOCKS: u8 = 3;
+const DENIES: u8 = 4;
+
+/// The strictest of several answers, and whose it is.
 #[derive(Default)]
 struct Strictest {
-    decision: Option<(u8, String, Decision)>,
+    decision: Option<(u8, String, DecisionReason)>,
     stops: bool,
 }
 
 impl Strictest {
-    fn add(&mut self, hook: &Hook, rank: u8, decision: Decision) {
+    fn add(&mut self, hook: &Hook, rank: u8, decision: DecisionReason) {
         if self.decision.as_ref().is_none_or(|(least, ..)| rank > *least) {
             self.decision = Some((rank, hook.label.clone(), decision));
         }
@@ -155,8 +162,10 @@ impl Configured {
         let mut ran = self.hooks.run_for_call(self.event, hooks, call, |_| {}).await;
         if let Some((hook, rewrote)) = author {
             let verdict = match rewrote.decision.clone() {
-                Some(Decision::Allow) => Some(Verdict::Allow),
-                Some(Decision::Ask(reason)) => Some(Verdict::Ask(reason)),
+                Some(DecisionReason { verdict: Verdict::Allow, .. }) => Some(ReplyVerdict::Allow),
+                Some(DecisionReason { verdict: Verdict::Ask, text, .. }) => {
+                    Some(ReplyVerdict::Ask(text.into_owned()))
+                }
                 _ => None,
             };
             let reply = Reply { verdict, context: rewrote.context.clone(), ..Reply::default() };
@@ -169,19 +178,19 @@ impl Configured {
         let warn = |words: String| call.context.warn(words);
         let mut together = Together::new(call.context.results(), &warn);
         let (mut strictest, mut failed, mut rewrite) =
-            (Strictest::default(), None, None::<(Arc<Hook>, Value, Option<Decision>, Vec<String>)>);
+            (Strictest::default(), None, None::<(Arc<Hook>, Value, Option<DecisionReason>, Vec<String>)>);
         for ran in ran {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             let said_before = together.context.len();
             together.take(&hook, &mut reply);
             let decision = reply.verdict.map(|verdict| match verdict {
-                Verdict::Deny(reason) => (4, Decision::Deny(together.within(reason))),
-                Verdict::Defer(reason) => {
+                ReplyVerdict::Deny(reason) => (DENIES, DecisionReason::deny(together.within(reason))),
+                ReplyVerdict::Defer(reason) => {
                     let words = format!("it was put off, and nothing takes it up again here: {reason}");
-                    (3, Decision::Block(together.within(words)))
+                    (BLOCKS, DecisionReason::deny(together.within(words)))
                 }
-                Verdict::Ask(reason) => (2, Decision::Ask(together.within(reason))),
-                Verdict::Allow => (1, Decision::Allow),
+                ReplyVerdict::Ask(reason) => (ASKS, DecisionReason::ask(together.within(reason))),
+                ReplyVerdict::Allow => (ALLOWS, DecisionReason::allow()),
             });
             if let Some((rank, decision)) = &decision {
                 strictest.add(&hook, *rank, decision.clone());
@@ -197,16 +206,19 @@ impl Configured {
                 }
             }
         }
-        let denies = matches!(&strictest.decision, Some((4, ..))) || together.stop.is_some();
+        let denies = matches!(&strictest.decision, Some((DENIES, ..))) || together.stop.is_some();
         if let (Some(failed), false) = (failed, denies) {
             return Err(failed);
         }
         let Together { context, messages, stop, .. } = together;
         let (stopper, stop) = stop.map_or((None, None), |(by, reason)| (Some(by), Some(reason)));
-        let (decider, decision) =
-            strictest.decision.map_or((None, None), |(_, by, decision)| (Some(by), Some(decision)));
-        let refuses = stop.is_some() || matches!(decision, Some(Decision::Deny(_) | Decision::Block(_)));
-        let before = Before { context, decision, stop, messages, ..Before::default() };
+        let refuses = stop.is_some() || matches!(&strictest.decision, Some((BLOCKS.., ..)));
+        let (decider, decision, blocked) = match strictest.decision {
+            None => (None, None, None),
+            Some((BLOCKS, by, reason)) => (Some(by), None, Some(reason.text.into_owned())),
+            Some((_, by, reason)) => (Some(by), Some(reason), None),
+        };
+        let before = Before { context, decision, blocked, stop, messages, ..Before::default() };
         Ok(match rewrite {
             _ if refuses => Before { by: stopper.or(decider), ..before },
             None => before,
@@ -257,19 +269,21 @@ impl Configured {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             together.take(&hook, &mut reply);
             match reply.verdict {
-                Some(Verdict::Allow) => {
-                    strictest.add(&hook, 1, Decision::Allow);
+                Some(ReplyVerdict::Allow) => {
+                    strictest.add(&hook, ALLOWS, DecisionReason::allow());
                     input = reply.updated_input.or(input);
                     updates.push((hook, reply.permissions));
                 }
-                Some(Verdict::Deny(reason) | Verdict::Ask(reason) | Verdict::Defer(reason)) => {
-                    strictest.add(&hook, 4, Decision::Deny(together.within(reason)));
+                Some(
+                    ReplyVerdict::Deny(reason) | ReplyVerdict::Ask(reason) | ReplyVerdict::Defer(reason),
+                ) => {
+                    strictest.add(&hook, DENIES, DecisionReason::deny(together.within(reason)));
                     strictest.stops |= reply.interrupt;
                 }
                 None => {}
             }
         }
-        let denies = matches!(&strictest.decision, Some((4, ..))) || together.stop.is_some();
+        let denies = matches!(&strictest.decision, Some((DENIES, ..))) || together.stop.is_some();
         if let (Some(failed), false) = (failed, denies) {
             return Err(failed);
         }
@@ -289,11 +303,11 @@ impl Configured {
         let (stopper, mut stop) = stop.map_or((None, None), |(by, reason)| (Some(by), Some(reason)));
         let (decider, decision) =
             strictest.decision.map_or((None, None), |(_, by, decision)| (Some(by), Some(decision)));
-        if let (true, Some(Decision::Deny(reason))) = (interrupts, &decision) {
-            stop.get_or_insert_with(|| reason.clone());
+        if let (true, Some(reason)) = (interrupts, &decision) {
+            stop.get_or_insert_with(|| reason.text.to_string());
         }
         let input = input.filter(|input| !denies && *input != input::shown_input(call));
-        Ok(Before { input, context, decision, stop, messages, by: stopper.or(decider) })
+        Ok(Before { input, context, decision, blocked: None, stop, messages, by: stopper.or(decider) })
     }
 }
 
@@ -402,7 +416,7 @@ impl Configured {
                 Ok(None) => {}
                 Err(why) if blocks => {
                     let words = format!("it failed: {why}");
-                    feedback(&mut together, &hook, Some(Verdict::Deny(words)));
+                    feedback(&mut together, &hook, Some(ReplyVerdict::Deny(words)));
                 }
                 Err(why) => together.failed(&hook, &why),
             }
@@ -456,14 +470,14 @@ impl BatchHook for Configured {
                         reply.verdict
                     }
                     Ok(None) => None,
-                    Err(why) if blocks => Some(Verdict::Deny(format!("it failed: {why}"))),
+                    Err(why) if blocks => Some(ReplyVerdict::Deny(format!("it failed: {why}"))),
                     Err(why) => {
                         together.failed(&hook, &why);
                         None
                     }
                 };
                 // Here a no ends the turn, and the model reads why when it goes on.
-                if let Some(Verdict::Deny(reason)) = &verdict
+                if let Some(ReplyVerdict::Deny(reason)) = &verdict
                     && together.stop.is_none()
                 {
                     together.stop = Some((hook.label.clone(), together.within(reason.clone())));
@@ -482,8 +496,8 @@ impl BatchHook for Configured {
 }
 
 /// A no after the fact is words for the model.
-fn feedback(together: &mut Together<'_>, hook: &Hook, verdict: Option<Verdict>) {
-    if let Some(Verdict::Deny(reason)) = verdict {
+fn feedback(together: &mut Together<'_>, hook: &Hook, verdict: Option<ReplyVerdict>) {
+    if let Some(ReplyVerdict::Deny(reason)) = verdict {
         let reason = together.within(reason);
         together.context.push(format!("hook `{}` says: {reason}", hook.label));
     }

@@ -18,7 +18,7 @@ pub(super) struct Reply {
     /// `continue: false`, with the reason.
     pub(super) stop: Option<String>,
     /// What it decides.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<ReplyVerdict>,
     pub(super) updated_input: Option<Value>,
     pub(super) updated_output: Option<Value>,
     /// Words for the model.
@@ -35,7 +35,7 @@ pub(super) struct Reply {
 
 /// What a hook decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ReplyVerdict {
     Allow,
     Ask(String),
     Defer(String),
@@ -143,9 +143,9 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
         reply.updated_input = None;
         reply.verdict = match (event, reply.verdict) {
             // Here the code says nothing: the user is asked, whatever the hook printed.
-            (Event::PermissionRequest, Some(Verdict::Allow) | None) => None,
-            (_, Some(Verdict::Deny(reason))) => Some(Verdict::Deny(reason)),
-            _ => Some(Verdict::Deny(first_of(ended.stderr, "it gave no reason"))),
+            (Event::PermissionRequest, Some(ReplyVerdict::Allow) | None) => None,
+            (_, Some(ReplyVerdict::Deny(reason))) => Some(ReplyVerdict::Deny(reason)),
+            _ => Some(ReplyVerdict::Deny(first_of(ended.stderr, "it gave no reason"))),
         };
         return Ok(reply);
     }
@@ -217,8 +217,8 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
     if event != Event::PermissionRequest {
         reply.verdict = match text(object, "decision")?.as_deref() {
             None => None,
-            Some("block") => Some(Verdict::Deny(because(reason))),
-            Some("approve") if event == Event::PreToolUse => Some(Verdict::Allow),
+            Some("block") => Some(ReplyVerdict::Deny(because(reason))),
+            Some("approve") if event == Event::PreToolUse => Some(ReplyVerdict::Allow),
             Some("approve") => None,
             Some(other) => return Err(unknown("decision", other, "`block`, `approve`")),
         };
@@ -246,10 +246,10 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
             let reason = text(specific, "permissionDecisionReason")?;
             let verdict = match text(specific, "permissionDecision")?.as_deref() {
                 None => None,
-                Some("allow") => Some(Verdict::Allow),
-                Some("ask") => Some(Verdict::Ask(because(reason))),
-                Some("defer") => Some(Verdict::Defer(because(reason))),
-                Some("deny") => Some(Verdict::Deny(because(reason))),
+                Some("allow") => Some(ReplyVerdict::Allow),
+                Some("ask") => Some(ReplyVerdict::Ask(because(reason))),
+                Some("defer") => Some(ReplyVerdict::Defer(because(reason))),
+                Some("deny") => Some(ReplyVerdict::Deny(because(reason))),
                 Some(other) => {
                     return Err(unknown("permissionDecision", other, "`allow`, `deny`, `ask`, `defer`"));
                 }
@@ -294,7 +294,7 @@ fn read_permission(
     };
     match text(decision, "behavior")?.as_deref() {
         Some("allow") => {
-            reply.verdict = Some(Verdict::Allow);
+            reply.verdict = Some(ReplyVerdict::Allow);
             reply.updated_input = updated_input(decision)?;
             let updates = match decision.get("updatedPermissions") {
                 None | Some(Value::Null) => Vec::new(),
@@ -307,7 +307,7 @@ fn read_permission(
             reply.permissions = updates;
         }
         Some("deny") => {
-            reply.verdict = Some(Verdict::Deny(because(text(decision, "message")?)));
+            reply.verdict = Some(ReplyVerdict::Deny(because(text(decision, "message")?)));
             reply.interrupt = flag(decision, "interrupt")? == Some(true);
         }
         Some(other) => return Err(unknown("behavior", other, "`allow`, `deny`")),
@@ -435,7 +435,7 @@ mod tests {
         // A no behind a byte order mark is a no.
         let marked = ended(Exit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
         let reply = of_command(Event::PreToolUse, &marked).unwrap();
-        assert_eq!(reply.verdict, Some(Verdict::Deny("r".into())));
+        assert_eq!(reply.verdict, Some(ReplyVerdict::Deny("r".into())));
     }
 
     #[test]

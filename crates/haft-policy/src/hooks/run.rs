@@ -195,7 +195,7 @@ impl Inner {
             match said(&hook, outcome) {
                 Err(words) => place.0.report(report(words, false)),
                 Ok(reply) => match reply.verdict {
-                    Some(reply::Verdict::Deny(words)) if how == How::Rewake => {
+                    Some(reply::ReplyVerdict::Deny(words)) if how == How::Rewake => {
                         place.0.report(report(words, true));
                     }
                     _ => {}

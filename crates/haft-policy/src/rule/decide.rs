@@ -7,7 +7,7 @@
 use std::fmt;
 use std::path::Path;
 
-use haft::Extent;
+use haft::{Extent, Verdict};
 
 use super::argument::Needs;
 use super::line::Line;
@@ -20,9 +20,9 @@ use crate::source::List;
 
 /// What the rules say of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// The answer.
-    pub verdict: Verdict,
+pub struct RuleMatches {
+    /// What the rules want; none leaves it to the mode.
+    pub verdict: Option<Verdict>,
     /// The rule that gave it: of several that stop the first in the set, and one for every use of the tool only if no
     /// other asks; of several that let through the first that was needed.
     pub by: Option<RuleId>,
@@ -33,19 +33,6 @@ pub struct Decision {
     pub leaves_out: bool,
     /// Every other rule that had something to say; only from [`RuleSet::explain`].
     pub others: Vec<(RuleId, Why)>,
-}
-
-/// The answer of the rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// A rule denies it.
-    Deny,
-    /// A rule wants it asked.
-    Ask,
-    /// Rules cover all of it.
-    Allow,
-    /// The rules leave it to the mode.
-    Silent,
 }
 
 /// Why a rule that had something to say did not decide.
@@ -134,7 +121,7 @@ impl<'r, 's> Judge<'r, 's> {
         }
     }
 
-    pub(super) fn run(mut self) -> Decision {
+    pub(super) fn run(mut self) -> RuleMatches {
         self.stop();
         let ask = self.ask.0.or(self.ask_always.0);
         let stopped = self.deny.0.is_some() || ask.is_some();
@@ -142,14 +129,14 @@ impl<'r, 's> Judge<'r, 's> {
             self.allow();
         }
         let (verdict, by) = match (self.deny.0, ask) {
-            (Some(rule), _) => (Verdict::Deny, Some(rule)),
-            (None, Some(rule)) => (Verdict::Ask, Some(rule)),
+            (Some(rule), _) => (Some(Verdict::Deny), Some(rule)),
+            (None, Some(rule)) => (Some(Verdict::Ask), Some(rule)),
             (None, None) => match self.covered_by.filter(|_| self.uncovered.is_empty()) {
-                Some(rule) => (Verdict::Allow, Some(rule)),
-                None => (Verdict::Silent, None),
+                Some(rule) => (Some(Verdict::Allow), Some(rule)),
+                None => (None, None),
             },
         };
-        Decision {
+        RuleMatches {
             verdict,
             by: by.map(RuleId),
             others: self.explained(verdict, by),
@@ -165,7 +152,7 @@ impl<'r, 's> Judge<'r, 's> {
     }
 
     /// One reason for each rule, seen from the verdict.
-    fn explained(&mut self, verdict: Verdict, by: Option<u32>) -> Vec<(RuleId, Why)> {
+    fn explained(&mut self, verdict: Option<Verdict>, by: Option<u32>) -> Vec<(RuleId, Why)> {
         let mut notes = self.notes.take().unwrap_or_default();
         notes.retain(|(rule, _)| Some(*rule) != by);
         // What kept a rule from covering something says more than what it covers.
@@ -174,13 +161,15 @@ impl<'r, 's> Judge<'r, 's> {
         let perhaps = by.is_some_and(|rule| self.set.facts[rule as usize].list == List::Deny);
         let seen = |(rule, why): (u32, Why)| {
             let why = match (why, verdict) {
-                (Why::SaysTheSame, Verdict::Deny) if self.set.facts[rule as usize].list == List::Ask => {
+                (Why::SaysTheSame, Some(Verdict::Deny))
+                    if self.set.facts[rule as usize].list == List::Ask =>
+                {
                     Why::Denied
                 }
-                (Why::MayBeInside | Why::Covers(_), Verdict::Deny) => Why::Denied,
-                (Why::Covers(_), Verdict::Ask) if perhaps => Why::MayBeDenied,
-                (Why::Covers(_), Verdict::Ask) => Why::Asked,
-                (Why::Covers(effect), Verdict::Silent) => Why::CoversOnly(effect),
+                (Why::MayBeInside | Why::Covers(_), Some(Verdict::Deny)) => Why::Denied,
+                (Why::Covers(_), Some(Verdict::Ask)) if perhaps => Why::MayBeDenied,
+                (Why::Covers(_), Some(Verdict::Ask)) => Why::Asked,
+                (Why::Covers(effect), None) => Why::CoversOnly(effect),
                 (why, _) => why,
             };
             (RuleId(rule), why)

@@ -7,7 +7,6 @@ use std::path::Path;
 use haft::Extent;
 use serde_json::{Value, json};
 
-use super::decide::Verdict;
 use super::lint::{Lint, LintKind};
 use super::set::{Anchors, RuleSet};
 use super::subject::{Command, Place, Subject};
@@ -52,12 +51,7 @@ fn holds(
     let tool = sample_name(rule);
     let mut subject = examine(&tool, &input);
     subject.enforced = true;
-    let verdict = alone.decide(&subject).verdict;
-    let matched = match rule.list() {
-        List::Deny => verdict == Verdict::Deny,
-        List::Ask => verdict == Verdict::Ask,
-        List::Allow => verdict == Verdict::Allow,
-    };
+    let matched = alone.decide(&subject).verdict == Some(rule.list().verdict());
     if matched == wanted {
         return Ok(());
     }

@@ -1,5 +1,9 @@
 //! From the text of a rule to what it means. The tool's name decides how the text in parentheses is read.
 
+use std::sync::Arc;
+
+use haft::decision::RuleRef;
+
 use super::argument::ArgumentSpec;
 use super::host::HostSpec;
 use super::path::{BadPath, PathSpec};
@@ -10,7 +14,12 @@ use crate::source::{List, WrittenRule};
 
 pub(super) fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
     match understand(&written) {
-        Ok((tool, names, spec)) => Ok(Rule { tool, names, spec, written }),
+        Ok((tool, names, spec)) => {
+            let text = written.rule.trim().to_owned();
+            let reference =
+                RuleRef { text, list: written.list.verdict(), source: written.source.to_string() };
+            Ok(Rule { tool, names, spec, written, reference: Arc::new(reference) })
+        }
         Err(what) => Err(BadRule { rule: written.rule, source: written.source, what }),
     }
 }

@@ -3,7 +3,9 @@
 //! Each proposal is tried before it is made: rules that would not cover the call are never proposed, nor such as may be read
 //! as one for another call too.
 
-use super::decide::{BLANKS, Verdict};
+use haft::Verdict;
+
+use super::decide::BLANKS;
 use super::path;
 use super::pattern::{Shape as _, Wild};
 use super::set::RuleSet;
@@ -112,7 +114,8 @@ impl RuleSet {
         let source = Source::of(Scope::Session, &self.anchors.cwd);
         let rule = Rule::parse(WrittenRule::plain(rule, List::Deny, source));
         let denies = |rule| {
-            RuleSet::build(vec![rule], &self.anchors, vec![true]).decide(subject).verdict == Verdict::Deny
+            RuleSet::build(vec![rule], &self.anchors, vec![true]).decide(subject).verdict
+                == Some(Verdict::Deny)
         };
         rule.is_ok_and(denies)
     }
@@ -182,7 +185,7 @@ impl RuleSet {
         let allowing = self.rules.iter().zip(&self.used).filter(counts).map(|(rule, _)| rule.clone());
         let all: Vec<Rule> = allowing.chain(added).collect();
         let used = vec![true; all.len()];
-        RuleSet::build(all, &self.anchors, used).decide(subject).verdict == Verdict::Allow
+        RuleSet::build(all, &self.anchors, used).decide(subject).verdict == Some(Verdict::Allow)
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use haft::Extent;
 
-use super::decide::{Decision, Judge};
+use super::decide::{Judge, RuleMatches};
 use super::examples::Examine;
 use super::host::Hosts;
 use super::index::Index;
@@ -250,12 +250,12 @@ impl RuleSet {
     }
 
     /// What the rules say of a call.
-    pub fn decide(&self, subject: &Subject<'_>) -> Decision {
+    pub fn decide(&self, subject: &Subject<'_>) -> RuleMatches {
         Judge::new(self, subject, false).run()
     }
 
     /// The same with every rule that had something to say, and why it didn't decide.
-    pub fn explain(&self, subject: &Subject<'_>) -> Decision {
+    pub fn explain(&self, subject: &Subject<'_>) -> RuleMatches {
         Judge::new(self, subject, true).run()
     }
 

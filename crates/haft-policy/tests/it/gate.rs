@@ -1,6 +1,7 @@
 //! The gate in front of the real engine: settings in files, tools that are called, a user who is asked.
 
 mod advisories;
+mod agreement;
 mod answers;
 mod check;
 mod classifier;
@@ -14,11 +15,12 @@ mod unknown;
 
 use std::sync::{Arc, LazyLock, Mutex};
 
+use haft::Verdict;
 use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
 use haft::{BoxFuture, Effects, ErrorKind, Registry, ToolResult, Workspace, dynamic_tool};
 use haft_policy::conventions;
-use haft_policy::gate::{Explanation, Policy, Setup, VerdictName};
+use haft_policy::gate::{BadCall, CheckedCall, DecisionReport, Policy, Setup};
 use haft_policy::settings::Flags;
 use serde_json::{Value, json};
 
@@ -198,17 +200,27 @@ impl Session {
                 Some(_) => panic!("{at}: {tool} {input}: {}", result.error().unwrap().message()),
             };
             let name = match explained.verdict {
-                VerdictName::Allow => "allow",
-                VerdictName::Ask => "ask",
-                VerdictName::Deny => "deny",
+                Verdict::Allow => "allow",
+                Verdict::Ask => "ask",
+                Verdict::Deny => "deny",
             };
             assert_eq!(seen, name, "{at}: what happens and what is explained differ:\n{explained}");
             seen
         }
     }
 
-    pub(crate) fn explain(&self, tool: &str, input: &Value) -> Explanation {
-        self.policy.check(self.caller.as_engine(), tool, input).unwrap_or_else(|error| panic!("{error}"))
+    pub(crate) fn explain(&self, tool: &str, input: &Value) -> DecisionReport {
+        self.check(CheckedCall::new(tool, input.clone())).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Checks a call of a tool whose opinion is there at once.
+    pub(crate) fn check(&self, call: CheckedCall<'_>) -> Result<DecisionReport, BadCall> {
+        let mut checked = std::pin::pin!(self.policy.check(self.caller.as_engine(), call));
+        let mut waker = std::task::Context::from_waker(std::task::Waker::noop());
+        match checked.as_mut().poll(&mut waker) {
+            std::task::Poll::Ready(report) => report,
+            std::task::Poll::Pending => panic!("a check waits"),
+        }
     }
 
     /// Checks calls in a line each: `verdict tool argument`.

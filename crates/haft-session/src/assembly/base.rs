@@ -12,7 +12,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
 use haft::{CallLog, Engine, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup};
+use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
 
@@ -37,6 +37,8 @@ pub struct Ground {
     pub given: LoadedSettings,
     pub workspace: Workspace,
     pub(super) registry: Registry,
+    /// What shell tools and rules analyse commands with.
+    analyzer: ShellAnalyzer,
     pub(super) planned: Planned,
     pub(super) state: Option<PathBuf>,
     max_concurrency: Option<NonZeroUsize>,
@@ -61,7 +63,7 @@ impl Ground {
 
     /// Looks at the disk, starts nothing.
     pub(super) fn read(
-        tools: impl FnOnce(&LoadedSettings) -> Result<Registry, SessionError>,
+        tools: impl FnOnce(&LoadedSettings, &ShellAnalyzer) -> Result<Registry, SessionError>,
         common: &SessionOptions,
         lookup: Lookup<'_>,
     ) -> Result<Ground, SessionError> {
@@ -77,13 +79,15 @@ impl Ground {
         let mut workspace = workspace(common)?;
         let given = loaded_settings::load(common, workspace.cwd(), lookup)?;
         workspace = with_directories(workspace, &given, &common.notices);
-        let registry = with_scripts(tools(&given)?, common, config.as_deref(), &given)?;
+        let analyzer = haft_policy::gate::analyzer(&workspace, given.places.home.as_deref());
+        let registry = with_scripts(tools(&given, &analyzer)?, common, config.as_deref(), &given)?;
         let usual = given.places.usual.iter().map(|dir| real(dir));
         for dir in [&state, &config].into_iter().flatten().cloned().chain(usual) {
             workspace = workspace.with_protected(dir);
         }
         let planned = servers::plan(&given.loaded.settings, &given.places, lookup);
-        Ok(Ground { common: common.clone(), given, workspace, registry, planned, state, max_concurrency })
+        let common = common.clone();
+        Ok(Ground { common, given, workspace, registry, analyzer, planned, state, max_concurrency })
     }
 
     /// The same with other settings.
@@ -204,7 +208,7 @@ impl Base {
                 (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open))
             }
         };
-        let Ground { common, given, workspace, registry, .. } = &self.ground;
+        let Ground { common, given, workspace, registry, analyzer, .. } = &self.ground;
         let setup = Setup {
             no_sandbox: common.no_sandbox,
             confined: self.processes.confines(),
@@ -213,6 +217,7 @@ impl Base {
             non_interactive,
             tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
             scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
+            analyzer: Some(analyzer.clone()),
             processes: Some(self.processes.clone()),
             ..Setup::new(&given.places, workspace)
         };

@@ -8,8 +8,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use haft::DecisionReason;
 use haft::env::Lookup;
-use haft::ports::{Because, Confinement};
+use haft::ports::Confinement;
 use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};
 use haft_policy::settings::{self, Places, Refused, Server, Settings, Withheld};
 use haft_policy::source::Scope;
@@ -212,10 +213,10 @@ impl Planned {
     }
 
     /// Where everything of a server is denied by a rule, it is not used at all: it has more than tools.
-    pub fn without_denied(mut self, denies: impl Fn(&str) -> Option<Because>) -> Planned {
+    pub fn without_denied(mut self, denies: impl Fn(&str) -> Option<DecisionReason>) -> Planned {
         for planned in self.servers.iter_mut().filter(|planned| planned.plan.is_ok()) {
-            if let Some(because) = denies(&planned.server.name) {
-                planned.plan = Err(NotUsed::ByRule(because.by));
+            if let Some(reason) = denies(&planned.server.name) {
+                planned.plan = Err(NotUsed::ByRule(reason.text.into_owned()));
             }
         }
         self

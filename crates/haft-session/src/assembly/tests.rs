@@ -47,7 +47,7 @@ impl Session {
         let registry =
             Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
         let engine =
-            assemble(|_| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
+            assemble(|_, _| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
                 .unwrap()
                 .engine;
         Session { dir, engine }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::results::Readers;
 use haft::{Registry, Snapshot};
+use haft_policy::gate::ShellAnalyzer;
 use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
 
 #[cfg(feature = "browser")]
@@ -25,16 +26,15 @@ use crate::{NoticeSink, SessionError};
 pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
 
 /// The shell with the limits of the environment, and what settings let run without the sandbox.
-fn bash(lookup: Lookup<'_>, given: &LoadedSettings) -> Result<Bash, SessionError> {
+fn bash(lookup: Lookup<'_>, given: &LoadedSettings, analyzer: ShellAnalyzer) -> Result<Bash, SessionError> {
     let (usual, max) =
         haft::env::bash_timeouts(lookup).map_err(|error| SessionError::new(error.to_string()))?;
     let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
-    let home = lookup("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let sandbox = &given.loaded.settings.sandbox;
     let bash = Bash::new()
         .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(|at| at.value))
         .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
-    Ok(bash.home(home).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
+    Ok(bash.analyzer(analyzer).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 
 /// The tools that are built in.
@@ -44,11 +44,12 @@ pub(super) fn core(
     lookup: Lookup<'_>,
     purpose: SessionPurpose,
     (continues, seen): (Option<&str>, &Seen),
+    analyzer: &ShellAnalyzer,
 ) -> Result<Registry, SessionError> {
     let tools = BuiltIns::new()
         .seen(seen)
         .agent(Agent::new(Kinds::load(given, common).told()))
-        .bash(bash(lookup, given)?)
+        .bash(bash(lookup, given, analyzer.clone())?)
         .reads_first(purpose != SessionPurpose::Once)
         .kept_in(kit::shelf(lookup, purpose), continues)
         .skill(Skill::new(kit::skills(given, common)))

@@ -6,11 +6,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use haft::ports::{Authorizer, Because, Request, Ruling};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::ports::{Authorizer, Request};
 use haft::{AnyTool, BoxFuture, Engine, Registry, ToolCall};
 use haft_mcp::Servers;
 use haft_mcp::names::wire_name;
-use haft_policy::gate::{Policy, VerdictName};
+use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::{CallTool, ToolUse};
 use haft_policy::settings::{Action, Settings};
 use haft_policy::source::Scope;
@@ -32,7 +33,7 @@ pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> 
     Arc::new(move |wanted: ToolUse| -> BoxFuture<'static, Result<String, String>> {
         let (engine, policy, servers) = (engine.clone(), policy.clone(), servers.clone());
         Box::pin(async move {
-            may(&engine, &policy, &wanted)?;
+            may(&engine, &policy, &wanted).await?;
             let ToolUse { server: name, tool: own, input, .. } = wanted;
             let server = servers.get().and_then(|servers| servers.get(&name)).cloned();
             let server =
@@ -49,13 +50,14 @@ pub(super) fn caller(engine: &Engine, policy: &Policy, servers: &ServerSlot) -> 
 }
 
 /// Whether rules let a hook have this call.
-fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), String> {
+async fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), String> {
     let name = wire_name(&wanted.server, &wanted.tool);
-    let explained = policy.check(engine, &name, &wanted.input).map_err(|bad| bad.to_string())?;
+    let call = CheckedCall::new(&name, wanted.input.clone());
+    let explained = policy.check(engine, call).await.map_err(|bad| bad.to_string())?;
     let of_workspace = matches!(wanted.source.scope, Scope::Project | Scope::Local);
     match (explained.verdict, &explained.decided_by) {
-        (VerdictName::Allow, _) => Ok(()),
-        (VerdictName::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.rule, rule.source)),
+        (Verdict::Allow, _) => Ok(()),
+        (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.rule, rule.source)),
         (_, _) if !of_workspace => Ok(()),
         (_, _) => Err(format!(
             "it came with the workspace, and no rule allows `{name}`; to allow it: --allow {name}"
@@ -67,7 +69,7 @@ fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), String>
 async fn call(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<String, String> {
     let name = tool.name().to_owned();
     let registry = Registry::new().with_external(server, vec![tool]).map_err(|error| error.to_string())?;
-    let engine = Engine::new(registry).permissions(Judged);
+    let engine = Engine::new(registry).permissions(AlreadyChecked);
     let mut results = engine.turn().run([ToolCall::new("hook-1", name, input)]).await;
     let result = results.pop().ok_or_else(|| "the call has no result".to_owned())?;
     match result.outcome() {
@@ -77,14 +79,14 @@ async fn call(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<S
 }
 
 /// Rules were asked before.
-struct Judged;
+struct AlreadyChecked;
 
-impl Authorizer for Judged {
-    fn judge(&self, _: &Request<'_>) -> Ruling {
-        Ruling::Allow(Because::by("the hook"))
+impl Authorizer for AlreadyChecked {
+    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+        vec![DecisionReason::new(DecisionSource::Rule, Verdict::Allow, "the hook")]
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }

@@ -5,7 +5,7 @@
 
 use haft::ports::Port;
 use haft::{
-    Chars, Class, Context, Effects, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Context, DecisionReason, Effects, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -55,8 +55,8 @@ impl Tool for SendMessage {
         Effects::writes_state("session:agents")
     }
 
-    async fn permission(&self, _: &SendMessageInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &SendMessageInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn check(&self, input: &SendMessageInput, _: &Context) -> Result<(), ToolError> {

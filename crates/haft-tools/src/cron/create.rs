@@ -5,7 +5,7 @@
 
 use haft::ports::{NewCron, Port};
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,8 +61,8 @@ impl Tool for CronCreate {
         }
     }
 
-    async fn permission(&self, input: &CronCreateInput, _: &Context) -> Opinion {
-        if input.durable == Some(true) { Opinion::Silent } else { Opinion::Allow }
+    async fn permission(&self, input: &CronCreateInput, _: &Context) -> Option<DecisionReason> {
+        if input.durable == Some(true) { None } else { Some(DecisionReason::allow()) }
     }
 
     async fn check(&self, input: &CronCreateInput, _: &Context) -> Result<(), ToolError> {

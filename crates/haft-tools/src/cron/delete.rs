@@ -3,7 +3,7 @@
 use haft::ports::Port;
 use haft::text::truncate_chars;
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,8 +54,8 @@ impl Tool for CronDelete {
     }
 
     /// What was kept for later sessions is the user's, who said yes to it.
-    async fn permission(&self, input: &CronDeleteInput, _: &Context) -> Opinion {
-        if input.is_kept() { Opinion::Silent } else { Opinion::Allow }
+    async fn permission(&self, input: &CronDeleteInput, _: &Context) -> Option<DecisionReason> {
+        if input.is_kept() { None } else { Some(DecisionReason::allow()) }
     }
 
     async fn call(&self, input: CronDeleteInput, cx: &Context) -> Result<Output, ToolError> {

@@ -2,7 +2,8 @@
 
 use haft::ports::{PermissionMode, Port};
 use haft::{
-    Chars, Class, Content, Context, Effects, NoInput, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, NoInput, Output, Stage, Tool, ToolError,
+    ToolSpec, View,
 };
 
 use crate::plan::{Plans, STATE, mode, own_agent};
@@ -51,8 +52,8 @@ impl Tool for EnterPlanMode {
     }
 
     /// It only takes permissions away.
-    async fn permission(&self, _: &NoInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &NoInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn check(&self, _: &NoInput, cx: &Context) -> Result<(), ToolError> {

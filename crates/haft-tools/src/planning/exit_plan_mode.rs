@@ -7,7 +7,7 @@
 use haft::ports::{PermissionMode, Port};
 use haft::view::Part;
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,8 +61,8 @@ impl Tool for ExitPlanMode {
         Effects::asks_user()
     }
 
-    async fn permission(&self, _: &ExitPlanModeInput, _: &Context) -> Opinion {
-        Opinion::Ask("the plan needs your approval; a yes ends plan mode".to_owned())
+    async fn permission(&self, _: &ExitPlanModeInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::ask("the plan needs your approval; a yes ends plan mode"))
     }
 
     async fn check(&self, input: &ExitPlanModeInput, cx: &Context) -> Result<(), ToolError> {

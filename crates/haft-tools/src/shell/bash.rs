@@ -19,17 +19,16 @@ pub(crate) mod log;
 pub(crate) mod run;
 pub(crate) mod said;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haft::effects::table::Facts as Held;
 use haft::ports::{Confinement, TaskId};
 use haft::{
-    Chars, Content, Context, Effects, Interrupt, ListedClass, Opinion, Output, Stage, Timeout, Tool,
+    Chars, Content, Context, DecisionReason, Effects, Interrupt, ListedClass, Output, Stage, Timeout, Tool,
     ToolError, ToolSpec, View,
 };
-use haft_shell::{Analysis, Place, SubCommand, Word, analyse};
+use haft_shell::{Analysis, Place, ShellAnalyzer, SubCommand, Word};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -90,7 +89,7 @@ pub struct Bash {
 
 #[derive(Debug, Clone)]
 struct Options {
-    home: Option<PathBuf>,
+    analyzer: ShellAnalyzer,
     allow_unsandboxed: bool,
     excluded: Vec<String>,
     timeout: Duration,
@@ -101,7 +100,7 @@ struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            home: None,
+            analyzer: ShellAnalyzer::new(Place::new("/")),
             allow_unsandboxed: false,
             excluded: Vec::new(),
             timeout: TIMEOUT,
@@ -122,10 +121,11 @@ impl Bash {
         self
     }
 
-    /// The user's home, so that `~/file` is known for the file that it is.
+    /// What analyses the commands, with the place where they run. A session gives the same one to its policy, so that each
+    /// command is analysed once. Default: one of its own, without a home.
     #[must_use]
-    pub fn home(self, home: Option<PathBuf>) -> Bash {
-        self.set(|options| options.home = home)
+    pub fn analyzer(self, analyzer: ShellAnalyzer) -> Bash {
+        self.set(|options| options.analyzer = analyzer)
     }
 
     /// Whether a call may ask to run without the sandbox; the user is asked then. Default: no.
@@ -171,16 +171,12 @@ impl Bash {
     }
 
     /// What a command is, as far as its text says. Paths stay relative: they are resolved where the call runs.
-    pub(crate) fn analyse(&self, command: &str) -> Analysis {
-        analyse(
-            command,
-            &Place { cwd: PathBuf::from("/"), home: self.options.home.clone(), added: Vec::new() },
-        )
+    pub(crate) fn analyse(&self, command: &str) -> Arc<Analysis> {
+        self.options.analyzer.analyse(command)
     }
 
     /// What running a command touches.
-    pub(crate) fn effects_of(&self, command: &str) -> Effects {
-        let analysis = self.analyse(command);
+    pub(crate) fn effects_of(&self, analysis: &Analysis) -> Effects {
         let effects = analysis.effects();
         // Who comes after it runs where it leaves.
         match analysis
@@ -277,9 +273,10 @@ impl Tool for Bash {
     }
 
     fn effects(&self, input: &BashInput) -> Effects {
-        match self.is_outside(input, &self.analyse(&input.command)) {
-            true => Effects::unknown().and(self.effects_of(&input.command)),
-            false => self.effects_of(&input.command),
+        let analysis = self.analyse(&input.command);
+        match self.is_outside(input, &analysis) {
+            true => Effects::unknown().and(self.effects_of(&analysis)),
+            false => self.effects_of(&analysis),
         }
     }
 
@@ -299,15 +296,15 @@ impl Tool for Bash {
         self.limit(input.timeout, background).map(|_| ())
     }
 
-    async fn permission(&self, input: &BashInput, _: &Context) -> Opinion {
+    async fn permission(&self, input: &BashInput, _: &Context) -> Option<DecisionReason> {
         match (input.dangerously_disable_sandbox, self.options.allow_unsandboxed) {
-            (Some(true), true) => Opinion::Ask("it wants to run without the sandbox".to_owned()),
-            (Some(true), false) => Opinion::Deny(
+            (Some(true), true) => Some(DecisionReason::ask("it wants to run without the sandbox")),
+            (Some(true), false) => Some(DecisionReason::deny(
                 "`dangerouslyDisableSandbox` is not allowed by the user's settings; run it without, and what it is \
                  kept from is said"
                     .to_owned(),
-            ),
-            _ => Opinion::Silent,
+            )),
+            _ => None,
         }
     }
 

@@ -163,7 +163,7 @@ impl Tool for Monitor {
     fn effects(&self, input: &MonitorInput) -> Effects {
         let looks = Effects::reads_state("session:background");
         match (&input.command, &input.file) {
-            (Some(command), _) => looks.and(self.bash.effects_of(command)),
+            (Some(command), _) => looks.and(self.bash.effects_of(&self.bash.analyse(command))),
             (None, Some(file)) => looks.and(Effects::reads(file)),
             (None, None) => looks,
         }

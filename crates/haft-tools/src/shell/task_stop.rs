@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use haft::ports::{Port, TaskId};
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Timeout, Tool, ToolError,
+    ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -71,8 +72,8 @@ impl Tool for TaskStop {
         Effects::writes_state("session:background")
     }
 
-    async fn permission(&self, _: &TaskStopInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &TaskStopInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn check(&self, input: &TaskStopInput, cx: &Context) -> Result<(), ToolError> {

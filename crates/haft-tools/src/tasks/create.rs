@@ -1,7 +1,7 @@
 //! `TaskCreate`: one more task on the session's list.
 
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,8 +63,8 @@ impl Tool for TaskCreate {
         Effects::writes_state(STATE)
     }
 
-    async fn permission(&self, _: &TaskCreateInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &TaskCreateInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn check(&self, input: &TaskCreateInput, cx: &Context) -> Result<(), ToolError> {

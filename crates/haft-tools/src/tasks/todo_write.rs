@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -71,8 +71,8 @@ impl Tool for TodoWrite {
         Effects::writes_state(STATE)
     }
 
-    async fn permission(&self, _: &TodoWriteInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &TodoWriteInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn check(&self, input: &TodoWriteInput, _: &Context) -> Result<(), ToolError> {

@@ -1,7 +1,7 @@
 //! `TaskUpdate`: how far a task is, who does it, what it waits for. All of a call counts, or nothing.
 
 use haft::{
-    Chars, Class, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -96,8 +96,8 @@ impl Tool for TaskUpdate {
         Effects::writes_state(STATE)
     }
 
-    async fn permission(&self, _: &TaskUpdateInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &TaskUpdateInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn check(&self, input: &TaskUpdateInput, cx: &Context) -> Result<(), ToolError> {

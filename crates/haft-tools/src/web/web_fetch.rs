@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use haft::text::truncate_chars;
 use haft::{
-    Class, Content, Context, Effects, Interrupt, Opinion, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
-    View,
+    Class, Content, Context, DecisionReason, Effects, Interrupt, Output, Stage, Timeout, Tool, ToolError,
+    ToolSpec, View,
 };
 use haft_net::fetch::{Fetched, Fetcher, Target};
 use haft_net::host::HostRule;
@@ -288,12 +288,12 @@ impl Tool for WebFetch {
         self.target(&input.url).map(|_| ())
     }
 
-    async fn permission(&self, input: &WebFetchInput, _: &Context) -> Opinion {
+    async fn permission(&self, input: &WebFetchInput, _: &Context) -> Option<DecisionReason> {
         let usual = |target: &Target| target.is_encrypted() && target.port() == 443;
         let target = self.target(&input.url).ok().filter(usual);
         let known =
             target.is_some_and(|target| self.preapproved.iter().any(|rule| rule.opens(target.host())));
-        if known { Opinion::Allow } else { Opinion::Silent }
+        if known { Some(DecisionReason::allow()) } else { None }
     }
 
     async fn call(&self, input: WebFetchInput, cx: &Context) -> Result<Output, ToolError> {

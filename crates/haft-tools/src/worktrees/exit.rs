@@ -3,7 +3,9 @@
 //! Changes that were not committed and commits that no other branch has are removed only where the call says so and the
 //! user says yes to exactly these, in every mode. What a person is asked about is counted again when it is removed.
 
-use haft::{Chars, Content, Context, Effects, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::{
+    Chars, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -78,19 +80,21 @@ impl Tool for ExitWorktree {
         kept_back(&worktree, &worktree.losses(cx).await?)
     }
 
-    async fn permission(&self, input: &ExitWorktreeInput, cx: &Context) -> Opinion {
+    async fn permission(&self, input: &ExitWorktreeInput, cx: &Context) -> Option<DecisionReason> {
         if !input.discards() {
             // Where something would be lost nothing is removed.
-            return Opinion::Allow;
+            return Some(DecisionReason::allow());
         }
         let losses = match entered(cx) {
             Ok(worktree) => worktree.losses(cx).await,
             Err(error) => Err(error),
         };
         match losses {
-            Ok(losses) if losses.is_empty() => Opinion::Allow,
-            Ok(losses) => Opinion::Ask(format!("it removes {}", losses.words())),
-            Err(error) => Opinion::Ask(format!("nobody knows what it removes: {}", error.message())),
+            Ok(losses) if losses.is_empty() => Some(DecisionReason::allow()),
+            Ok(losses) => Some(DecisionReason::ask(format!("it removes {}", losses.words()))),
+            Err(error) => {
+                Some(DecisionReason::ask(format!("nobody knows what it removes: {}", error.message())))
+            }
         }
     }
 

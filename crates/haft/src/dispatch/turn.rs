@@ -391,7 +391,7 @@ impl TurnShared {
     /// What the call is to the scheduler now, if that is not what it was told.
     fn changed(&self, start: &Start) -> Option<Footprint> {
         let opened = &start.opened;
-        let resolved = opened.prepared.as_ref().map(|prepared| &prepared.resolved);
+        let resolved = opened.prepared.as_ref().map(|prepared| &prepared.decision.effects.resolved);
         let now = self.footprint(&opened.attempt.effects, &opened.entry, resolved);
         now.differs_from(start.safe, start.keys.as_deref()).then_some(now)
     }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::table::{Facts, Judgement};
+use super::table::{EffectClass, Facts};
 use super::{Effects, Extent, PathSet};
 use crate::files::resolve::ResolveErrorKind;
 use crate::files::{Access, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve, resolve_entry};
@@ -231,7 +231,7 @@ impl Resolved {
     }
 
     /// What follows from this declaration here.
-    pub fn judge(&self, workspace: &Workspace, surroundings: Surroundings) -> Judgement {
+    pub fn judge(&self, workspace: &Workspace, surroundings: Surroundings) -> EffectClass {
         self.declared.judge(&self.facts(workspace, surroundings))
     }
 
@@ -247,6 +247,15 @@ impl Resolved {
             workspace.protected.iter().find(|root| beneath(&path.at.real, root)).map(PathBuf::as_path)
         };
         self.writes.iter().chain(&self.deletes).find_map(within)
+    }
+
+    /// The paths that this touches outside of the working directories, those first that nobody could resolve.
+    pub fn outside<'a>(&'a self, workspace: &'a Workspace) -> impl Iterator<Item = &'a Path> {
+        let Resolved { reads, writes, deletes, failed, .. } = self;
+        let reads = reads.iter().filter(|path| !workspace.is_readable(&path.at));
+        let changes = writes.iter().chain(deletes).filter(|path| !workspace.contains(&path.at));
+        let failed = failed.iter().map(|(path, _)| path.as_path());
+        failed.chain(reads.chain(changes).map(|path| path.at.real.as_path()))
     }
 
     /// What the call may touch once it is allowed: the insides for reading, and what it declared.

@@ -163,9 +163,9 @@ impl Facts {
     }
 }
 
-/// What follows for one call.
+/// What follows from the effects of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judgement {
+pub struct EffectClass {
     /// How it gets along with others.
     pub class: Class,
     /// Whether it needs a yes when no rule speaks.
@@ -180,9 +180,9 @@ pub struct Judgement {
     pub rerunnable: bool,
 }
 
-impl Judgement {
+impl EffectClass {
     /// What follows from the first row alone, the most frequent one.
-    const NOTHING: Judgement = Judgement {
+    const NOTHING: EffectClass = EffectClass {
         class: Class::ReadOnly,
         asks: Asks::No,
         read_only: true,
@@ -237,9 +237,9 @@ impl Effects {
     /// What follows from this declaration: the strictest of its rows, then the tool's stricter claims.
     ///
     /// Claims that contradict the declaration make it unknown.
-    pub fn judge(&self, facts: &Facts) -> Judgement {
+    pub fn judge(&self, facts: &Facts) -> EffectClass {
         if self.is_none() {
-            return Judgement::NOTHING;
+            return EffectClass::NOTHING;
         }
         if self.consistent().is_err() {
             return Effects::unknown().judge(facts);
@@ -255,7 +255,7 @@ impl Effects {
             rerun &= row.rerun;
         }
         let destroyed = destroys == Destroys::Yes || (destroys == Destroys::Overwritten && facts.overwrites);
-        Judgement {
+        EffectClass {
             class,
             asks,
             read_only: class == Class::ReadOnly && self.claims.read_only != Some(false),
@@ -293,10 +293,10 @@ mod tests {
             ..Effects::none()
         };
         let check = |effects: &Effects, facts: &Facts, expected: &str| {
-            let judgement = effects.judge(facts);
+            let class = effects.judge(facts);
             let words = format!(
                 "{:?} asks:{:?} destructive:{} rerun:{}",
-                judgement.class, judgement.asks, judgement.destructive, judgement.rerunnable
+                class.class, class.asks, class.destructive, class.rerunnable
             );
             assert_eq!(words, expected, "{effects}");
         };
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn several_things_add_up_to_the_strictest() {
         let effects = Effects::reads("a").and(Effects::writes_state("s")).and(Effects::observes("h"));
-        let judgement = effects.judge(&Facts { reads_outside: false, overwrites: false, confined: false });
-        assert_eq!((judgement.class, judgement.asks), (Class::WriteExclusive, Asks::Yes));
+        let class = effects.judge(&Facts { reads_outside: false, overwrites: false, confined: false });
+        assert_eq!((class.class, class.asks), (Class::WriteExclusive, Asks::Yes));
         let declared: Vec<_> = effects.rows(&Facts::unresolved()).map(|row| row.declared).collect();
         assert_eq!(declared, [Declared::ReadOutside, Declared::Observe, Declared::StateWrite]);
     }

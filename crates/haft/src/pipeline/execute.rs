@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell, tidy};
 use crate::content::Output;
 use crate::context::{Context, Moved};
+use crate::decision::CallEffects;
 use crate::dispatch::background::Background;
 use crate::effects::resolved::{Resolved, ResolvedPath};
 use crate::effects::table::Class;
@@ -41,9 +42,10 @@ pub(crate) async fn execute<Watching>(
 ) -> ToolResult {
     let notes =
         opened.prepared.as_mut().map(|prepared| std::mem::take(&mut prepared.notes)).unwrap_or_default();
-    let Some(Prepared { resolved, judgement, granted, .. }) = &opened.prepared else {
+    let Some(Prepared { decision, granted, .. }) = &opened.prepared else {
         return opened.refused(panicked(opened.entry.name()));
     };
+    let CallEffects { resolved, class, .. } = &decision.effects;
     let (cx, entry) = (granted.as_ref().unwrap_or(cx), &*opened.entry);
     if let Some(circuit) = &entry.circuit
         && let Err(error) = circuit.ask(entry.name(), Instant::now())
@@ -90,7 +92,7 @@ pub(crate) async fn execute<Watching>(
     let watching = watch(started);
     let first = opened.attempt.invocation.take();
     let mut outcome = attempt(shared, entry, first, cx).await;
-    if judgement.rerunnable && entry.tool().spec().retry.attempts > 1 {
+    if class.rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
     if let Some(circuit) = &entry.circuit {
@@ -140,16 +142,17 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
 
 /// What the recorder is told of a call that is ready.
 fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context, moved: &'a Moved) -> Intent<'a> {
+    let effects = &prepared.decision.effects;
     Intent {
         agent: cx.agent_id(),
         turn: cx.turn(),
         call_id: cx.call_id(),
         tool: opened.entry.name(),
         input: &opened.attempt.input,
-        effects: &prepared.resolved,
-        side_effects: prepared.judgement.class != Class::ReadOnly,
-        rerunnable: prepared.judgement.rerunnable,
-        allowed_by: &prepared.allowed_by,
+        effects: &effects.resolved,
+        side_effects: effects.class.class != Class::ReadOnly,
+        rerunnable: effects.class.rerunnable,
+        allowed_by: prepared.decision.allowed_by(),
         moved,
     }
 }

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::{Opened, Outcome, tell};
 use crate::context::Context;
+use crate::decision::{DecisionReason, DecisionSource, Verdict};
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{BoxFuture, Guarded, guarded, within};
-use crate::hooks::{After, Before, Decision, HookBatch, HookCall, HookError, Known, OnFailure, Rewrote};
+use crate::hooks::{After, Before, HookBatch, HookCall, HookError, Known, OnFailure, Rewrote};
 use crate::limits;
 use crate::ports::HookOutcome;
 use crate::result::{Parts, ToolResult};
@@ -20,7 +21,7 @@ use crate::text::truncate_in_place;
 /// What guards and hooks made of a call.
 pub(super) enum Hooked {
     /// The input stays; perhaps somebody decided.
-    Same(Option<Decision>),
+    Same(Option<DecisionReason>),
     /// Back to step 2 with this.
     Rewritten(Value, Option<Box<Author>>),
     /// The call is not made.
@@ -124,11 +125,11 @@ pub(super) async fn before(
             let words = format!("{tool} was not run: hook `{name}` ended the turn: {reason}");
             return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words).ending_turn_by_hook());
         }
-        if let Some(Decision::Block(reason)) = outcome.decision {
+        if let Some(reason) = outcome.blocked {
             let words = format!("{tool} was blocked by hook `{name}`: {reason}");
             return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
         }
-        if let Some(Decision::Deny(reason)) = outcome.decision {
+        if let Some(reason) = outcome.denial() {
             let words = format!("denied by hook `{name}`: {reason}");
             return Hooked::Stopped(ToolError::of(ErrorKind::Denied, words));
         }
@@ -146,7 +147,7 @@ pub(super) async fn before(
     }
     // Kept only from the round that settles: hooks say it again for each version of the input.
     *notes = bounded(said);
-    Hooked::Same(decision)
+    Hooked::Same(decision.map(|reason| reason.spoken_by(DecisionSource::Hook)))
 }
 
 /// Tells the recorder, if there is one, what a hook did. One that did nothing isn't told of.
@@ -163,12 +164,12 @@ pub(super) fn note_before(cx: &Context, when: &'static str, hook: &str, done: &B
         return;
     }
     let mut words: Vec<String> = Vec::new();
-    words.extend(done.decision.as_ref().map(|decision| match decision {
-        Decision::Allow => "allowed".to_owned(),
-        Decision::Ask(reason) => format!("wants the user asked: {reason}"),
-        Decision::Deny(reason) => format!("denied: {reason}"),
-        Decision::Block(reason) => format!("blocked: {reason}"),
+    words.extend(done.decision.as_ref().map(|reason| match reason.verdict {
+        Verdict::Allow => "allowed".to_owned(),
+        Verdict::Ask => format!("wants the user asked: {}", reason.text),
+        Verdict::Deny => format!("denied: {}", reason.text),
     }));
+    words.extend(done.blocked.as_ref().map(|reason| format!("blocked: {reason}")));
     if done.input.as_ref().is_some_and(|made| made != input) {
         words.push("rewrote the input".to_owned());
     }
@@ -220,15 +221,10 @@ fn bounded(mut said: Vec<String>) -> Vec<String> {
     said
 }
 
-/// The stricter of two decisions.
-fn stricter(a: Option<Decision>, b: Option<Decision>) -> Option<Decision> {
-    let rank = |decision: &Option<Decision>| match decision {
-        None => 0,
-        Some(Decision::Allow) => 1,
-        Some(Decision::Ask(_)) => 2,
-        Some(Decision::Deny(_) | Decision::Block(_)) => 3,
-    };
-    if rank(&b) > rank(&a) { b } else { a }
+/// The stricter of two reasons, the first if they are equal.
+fn stricter(a: Option<DecisionReason>, b: Option<DecisionReason>) -> Option<DecisionReason> {
+    let verdict = |reason: &Option<DecisionReason>| reason.as_ref().map(|reason| reason.verdict);
+    if verdict(&b) > verdict(&a) { b } else { a }
 }
 
 /// Step 7. Notes and a new output come in order; a hook that fails is reported and changes nothing.

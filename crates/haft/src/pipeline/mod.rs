@@ -24,7 +24,6 @@ pub(crate) mod hook;
 pub(crate) mod parse;
 pub(crate) mod running;
 
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -33,20 +32,19 @@ use serde_json::Value;
 use crate::call::ToolCall;
 use crate::content::Output;
 use crate::context::Context;
+use crate::decision::{Decision, DecisionReason};
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
-use crate::effects::table::Judgement;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{Guarded, guarded, within};
-use crate::hooks::Decision;
 use crate::limits;
 use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::Decided;
+use authorize::Authorization;
 use hook::{Author, Hooked};
 
 /// A call after steps 1 and 2.
@@ -57,7 +55,7 @@ pub(crate) struct Opened {
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
     /// What hooks before the call decided.
-    pub(crate) decision: Option<Decision>,
+    pub(crate) hook_reason: Option<DecisionReason>,
     /// The hook whose work the input is, if it is one's.
     pub(crate) author: Option<Box<Author>>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
@@ -104,10 +102,7 @@ impl std::ops::Deref for Decoded {
 
 /// What steps 3 to 5 add: the call may run.
 pub(crate) struct Prepared {
-    pub(crate) resolved: Resolved,
-    pub(crate) judgement: Judgement,
-    /// Who allowed it.
-    pub(crate) allowed_by: Cow<'static, str>,
+    pub(crate) decision: Decision,
     /// The context of this call with what was granted to it beyond what every call may touch.
     pub(crate) granted: Option<Context>,
     /// Words for the model from hooks.
@@ -148,7 +143,7 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
             entry: entry.clone(),
             attempt,
             deferred: offer.is_deferred(),
-            decision: None,
+            hook_reason: None,
             author: None,
             prepared: None,
         }),
@@ -185,7 +180,7 @@ pub(crate) async fn prepare(
         // 4 prepare
         if hook::any_before(shared, opened) {
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
-                Hooked::Same(decided) => opened.decision = decided,
+                Hooked::Same(decided) => opened.hook_reason = decided,
                 Hooked::Rewritten(input, author) => {
                     opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
                     opened.author = author;
@@ -196,20 +191,22 @@ pub(crate) async fn prepare(
         }
         // 5 authorize
         let error = match authorize::authorize(shared, opened, cx, asking).await {
-            Decided::Allowed(allowed) => {
-                opened.prepared = Some(allowed.prepared(cx, notes));
+            Authorization::Allowed(decision) => {
+                opened.prepared = Some(decision.prepared(cx, notes));
                 return Ok(());
             }
-            Decided::Edited(input, author) => {
+            Authorization::Edited(input, author) => {
                 opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
                 opened.author = author;
                 continue;
             }
-            Decided::ByHook(error) => return Err(opened.refused(error).with(|parts| parts.notes = notes)),
-            Decided::Refused(error) => error,
+            Authorization::RefusedByHook(error) => {
+                return Err(opened.refused(error).with(|parts| parts.notes = notes));
+            }
+            Authorization::Refused(error) => error,
         };
         // What hooks had to say is said although the call is not made.
-        return Err(Box::pin(judged(shared, opened, cx, error, notes)).await);
+        return Err(Box::pin(refused(shared, opened, cx, error, notes)).await);
     }
     let words = format!(
         "the input of {} was rewritten {} times and is still not settled; this call was stopped",
@@ -228,27 +225,27 @@ pub(crate) async fn prepare_again(
 ) -> Result<(), ToolResult> {
     let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
     let Some(before) = opened.prepared.take() else { return Ok(()) };
-    if resolved == before.resolved {
+    if resolved == before.decision.effects.resolved {
         opened.prepared = Some(before);
         return Ok(());
     }
     let error = match authorize::authorize(shared, opened, cx, asking).await {
-        Decided::Allowed(allowed) => {
-            opened.prepared = Some(allowed.prepared(cx, before.notes));
+        Authorization::Allowed(decision) => {
+            opened.prepared = Some(decision.prepared(cx, before.notes));
             return Ok(());
         }
-        Decided::Edited(..) => {
+        Authorization::Edited(..) => {
             let words = "its input was changed after it had been prepared; ask for it again";
             return Err(opened.refused(ToolError::of(ErrorKind::Denied, words)));
         }
-        Decided::ByHook(error) => return Err(opened.refused(error)),
-        Decided::Refused(error) => error,
+        Authorization::RefusedByHook(error) => return Err(opened.refused(error)),
+        Authorization::Refused(error) => error,
     };
-    Err(Box::pin(judged(shared, opened, cx, error, before.notes)).await)
+    Err(Box::pin(refused(shared, opened, cx, error, before.notes)).await)
 }
 
 /// The result of a call that step 5 refused.
-async fn judged(
+async fn refused(
     shared: &Shared,
     opened: &Opened,
     cx: &Context,

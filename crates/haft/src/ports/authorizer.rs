@@ -3,21 +3,22 @@
 use serde_json::Value;
 
 use super::Answer;
+use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
-use crate::effects::table::Judgement;
+use crate::effects::table::EffectClass;
 use crate::files::Hidden;
 use crate::future::BoxFuture;
 use crate::tool::AnyTool;
 
 /// Decides which calls may run.
 ///
-/// The engine asks [`judge`](Authorizer::judge) for each version of a call's input, after hooks, from the call's own
-/// task, and again whenever what the call touches turned out otherwise meanwhile. It must not wait for anybody: asking the user is the engine's part, after this said
-/// [`Ruling::Ask`]. A panic denies.
+/// The engine asks for [`reasons`](Authorizer::reasons) on each version of a call's input, after hooks, from the call's own
+/// task, and again whenever what the call touches changed meanwhile. It must not wait: asking the user is the engine's
+/// part, after this said ask. A panic denies.
 pub trait Authorizer: Send + Sync + 'static {
-    /// What the rules and the mode say of this call.
-    fn judge(&self, request: &Request<'_>) -> Ruling;
+    /// What the rules and the mode say of this call. If there are none, the effects decide whether it asks.
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason>;
 
     /// Whether anybody may be asked in the mode that holds now. If not, whatever would ask is denied, before hooks and
     /// classifier are. The default is yes: who isn't there can't be asked anyway.
@@ -40,15 +41,27 @@ pub trait Authorizer: Send + Sync + 'static {
     }
 
     /// Decides in the user's place on a call that would ask, after hooks and before the user; `reason` is why it asks.
-    /// Never for what a rule wants asked. The default leaves it to the user, and so does a panic.
-    fn classify<'a>(&'a self, request: &'a Request<'a>, reason: &'a str) -> BoxFuture<'a, Classified> {
+    /// Never for what a rule wants asked. An ask adds its text to the question. The default leaves it to the user, and so
+    /// does a panic.
+    fn classify<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        reason: &'a str,
+    ) -> BoxFuture<'a, Option<DecisionReason>> {
         let _ = (request, reason);
-        Box::pin(std::future::ready(Classified::Ask(None)))
+        Box::pin(std::future::ready(None))
+    }
+
+    /// What [`classify`](Authorizer::classify) says as far as that needs no program: for calls that are only checked.
+    /// The default says nothing.
+    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
+        let _ = (request, reason);
+        None
     }
 
     /// Whether a tool is denied whatever its input, so that the model isn't shown it; with the rule. `name` is the one
     /// under which it would be offered.
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<Because>;
+    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason>;
 
     /// What a call that was allowed isn't shown of the folders that it walks. The default hides nothing.
     ///
@@ -98,7 +111,7 @@ pub struct Request<'a> {
     /// What it touches, as declared and as resolved.
     pub effects: &'a Resolved,
     /// What follows from that.
-    pub judgement: &'a Judgement,
+    pub effect_class: &'a EffectClass,
     /// Where the session works.
     pub workspace: &'a Workspace,
     /// Whether the call runs in a child process that nothing holds to what it declares. Its effects are then only
@@ -114,65 +127,5 @@ impl Request<'_> {
     /// What the tool declared.
     pub fn declared(&self) -> &Effects {
         &self.effects.declared
-    }
-}
-
-/// What the rules say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ruling {
-    /// Never, whoever asks.
-    Deny(Because),
-    /// The user has to see it, whatever the tool, a hook before the call or a classifier say.
-    Ask(Because),
-    /// A rule or the mode allows it.
-    Allow(Because),
-    /// Neither rules nor mode allow it: it asks, unless the tool itself or a hook before the call vouches for it, and a
-    /// classifier may answer.
-    Undecided(Because),
-    /// No rule speaks: the effects decide whether it asks.
-    Silent,
-}
-
-/// What a classifier says in the user's place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Classified {
-    /// It may run.
-    Allow(Because),
-    /// It may not.
-    Deny(Because),
-    /// The user is asked, and told this.
-    Ask(Option<String>),
-}
-
-/// Who decided, and what the model is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Because {
-    /// The rule or mode, for example ``rule `Bash` (settings.json:4)``.
-    pub by: String,
-    /// More words for the model.
-    pub message: Option<String>,
-}
-
-impl Because {
-    /// Decided by this.
-    pub fn by(by: impl Into<String>) -> Because {
-        Because { by: by.into(), message: None }
-    }
-
-    /// Adds words for the model.
-    #[must_use]
-    pub fn saying(mut self, message: impl Into<String>) -> Because {
-        self.message = Some(message.into());
-        self
-    }
-}
-
-impl std::fmt::Display for Because {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.by)?;
-        match &self.message {
-            Some(message) => write!(f, ": {message}"),
-            None => Ok(()),
-        }
     }
 }

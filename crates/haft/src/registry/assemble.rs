@@ -9,8 +9,9 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::{Entry, Listing, Loaded, Offer, Origin, Snapshot, pinned};
+use crate::decision::{DecisionReason, DecisionSource, Verdict};
 use crate::limits;
-use crate::ports::{Authorizer, Because, Port, Ports};
+use crate::ports::{Authorizer, Port, Ports};
 use crate::text::truncate_chars;
 use crate::tool::{AnyTool, Exposure};
 
@@ -99,7 +100,7 @@ pub enum Withheld {
     /// It needs a user and there is none.
     NeedsUser,
     /// A rule denies it whatever its input.
-    Denied(Because),
+    Denied(DecisionReason),
     /// A built-in tool has its name.
     Shadowed,
 }
@@ -189,7 +190,8 @@ fn reason_to_withhold(tool: &AnyTool, assembly: &Assembly<'_>) -> Option<Withhel
 /// Whether a rule denies a tool under the name by which it would be offered.
 fn hidden(name: &str, tool: &AnyTool, assembly: &Assembly<'_>) -> Option<Withheld> {
     let hides = |authorizer: &dyn Authorizer| {
-        let panicked = || Some(Because::by("the rules, which failed"));
+        let panicked =
+            || Some(DecisionReason::new(DecisionSource::Failure, Verdict::Deny, "the rules, which failed"));
         crate::future::guarded(|| authorizer.hides(name, tool)).unwrap_or_else(|_| panicked())
     };
     assembly.authorizer.and_then(hides).map(Withheld::Denied)

@@ -6,10 +6,11 @@ use std::time::Duration;
 use haft_scheduler::sync::lock;
 use serde_json::Value;
 
+use crate::decision::DecisionReason;
 use crate::future::BoxFuture;
 use crate::hooks::{
-    After, Asked, BatchHook, Before, Decision, DeniedHook, HookBatch, HookCall, HookError, OnFailure,
-    PermissionHook, PostHook, PreHook,
+    After, Asked, BatchHook, Before, DeniedHook, HookBatch, HookCall, HookError, OnFailure, PermissionHook,
+    PostHook, PreHook,
 };
 use crate::limits;
 use crate::result::ToolResult;
@@ -51,7 +52,8 @@ pub struct TestHook {
 }
 
 type OnBefore = Arc<dyn Fn(&HookCall<'_>) -> Result<Before, HookError> + Send + Sync>;
-type OnPermission = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<Option<Decision>, HookError> + Send + Sync>;
+type OnPermission =
+    Arc<dyn Fn(&HookCall<'_>, &str) -> Result<Option<DecisionReason>, HookError> + Send + Sync>;
 type OnAfter = Arc<dyn Fn(&HookCall<'_>, &ToolResult) -> Result<After, HookError> + Send + Sync>;
 
 type OnDenied = Arc<dyn Fn(&HookCall<'_>, &str) -> Result<After, HookError> + Send + Sync>;
@@ -140,7 +142,7 @@ impl TestHook {
     #[must_use]
     pub fn on_permission(
         mut self,
-        act: impl Fn(&HookCall<'_>, &str) -> Result<Option<Decision>, HookError> + Send + Sync + 'static,
+        act: impl Fn(&HookCall<'_>, &str) -> Result<Option<DecisionReason>, HookError> + Send + Sync + 'static,
     ) -> TestHook {
         self.permission = Arc::new(act);
         self

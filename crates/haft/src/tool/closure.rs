@@ -14,9 +14,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::erased::{AnyTool, BadTool, Body, IntoTools, Invocation};
-use super::{Breaker, Exposure, GuardDenied, Opinion, Retry, SiblingPolicy, Timeout, ToolSpec};
+use super::{Breaker, Exposure, GuardDenied, Retry, SiblingPolicy, Timeout, ToolSpec};
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
+use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::{BoxFuture, Nothing};
@@ -105,7 +106,7 @@ struct Facts<I> {
     spec: ToolSpec,
     effects: Option<Judge<I, Effects>>,
     check: Option<Check<I>>,
-    opinion: Option<Judge<I, Opinion>>,
+    opinion: Option<Judge<I, Option<DecisionReason>>>,
     describe: Option<Judge<I, String>>,
     enabled: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     view: Option<Show>,
@@ -170,7 +171,10 @@ macro_rules! builder {
             }
 
             /// The tool's own opinion on a call. Default: none.
-            pub fn permission(mut self, opinion: impl Fn(&$input) -> Opinion + Send + Sync + 'static) -> Self {
+            pub fn permission(
+                mut self,
+                opinion: impl Fn(&$input) -> Option<DecisionReason> + Send + Sync + 'static,
+            ) -> Self {
                 self.facts.opinion = Some(Arc::new(opinion));
                 self
             }
@@ -408,7 +412,7 @@ where
         }
     }
 
-    fn permission<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Opinion> {
+    fn permission<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<DecisionReason>> {
         match &self.parts.facts.opinion {
             Some(opinion) => Box::pin(std::future::ready(opinion(&self.input))),
             None => Box::pin(Nothing::new()),

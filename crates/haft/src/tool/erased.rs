@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ListedClass, Opinion, Tool, ToolSpec};
+use super::{ListedClass, Tool, ToolSpec};
 use crate::content::{IntoOutput, Output};
 use crate::context::Context;
+use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
@@ -44,7 +45,7 @@ pub(super) trait Body: Send + Sync {
 pub(crate) trait Invocation: Send + Sync {
     fn effects(&self) -> Effects;
     fn check<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<(), ToolError>>;
-    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion>;
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<DecisionReason>>;
     fn describe(&self) -> Option<String>;
     fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<View>> {
         Box::pin(async { None })
@@ -316,7 +317,7 @@ impl<T: Tool> Invocation for TypedCall<T> {
         Box::pin(self.tool.check(&self.input, cx))
     }
 
-    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion> {
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<DecisionReason>> {
         Box::pin(self.tool.permission(&self.input, cx))
     }
 
@@ -369,7 +370,7 @@ impl Invocation for IsolatedCall {
         self.here.check(cx)
     }
 
-    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion> {
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<DecisionReason>> {
         self.here.permission(cx)
     }
 
@@ -426,7 +427,7 @@ impl Invocation for AnsweredCall {
         Box::pin(async { Ok(()) })
     }
 
-    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Opinion> {
+    fn permission<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Option<DecisionReason>> {
         self.here.permission(cx)
     }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
 use haft::ports::{Answer, Intent, RecordError, Recorder, Tasks};
 use haft::testing::{
     Caller, EventLog, RunningTurn, ScriptedAsker, ScriptedTool, StartedCall, ToolHandle, let_tasks_run,
     scripted,
 };
 use haft::{
-    AnyTool, BoxFuture, Cause, ConflictRule, Effects, Engine, ErrorKind, Interrupt, Opinion, PermissionMode,
+    AnyTool, BoxFuture, Cause, ConflictRule, Effects, Engine, ErrorKind, Interrupt, PermissionMode,
     Permissions, SiblingPolicy, TaskTable, ToolCall, ToolError, ToolResult, limits,
 };
 use serde_json::{Value, json};
@@ -25,7 +26,9 @@ pub(crate) fn read(name: &str) -> ScriptedTool {
 
 /// A tool that changes something that isn't a file, and waits for its test.
 pub(crate) fn write(name: &str) -> ScriptedTool {
-    scripted(name).effects(|_| Effects::writes_state("s")).with(|tool| tool.permission(|_| Opinion::Allow))
+    scripted(name)
+        .effects(|_| Effects::writes_state("s"))
+        .with(|tool| tool.permission(|_| Some(DecisionReason::allow())))
 }
 
 /// A tool that reads or writes the file of its input.

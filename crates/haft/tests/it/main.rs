@@ -25,6 +25,7 @@ use std::future::Ready;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use haft::decision::DecisionReason;
 use haft::ports::Authorizer;
 use haft::testing::Caller;
 use haft::{AnyTool, Context, DynamicTool, Effects, IntoTools, ToolError, Workspace, dynamic_tool};
@@ -49,7 +50,7 @@ fn reader(name: &str) -> Plain {
 
 /// A tool that changes something that isn't a file, and vouches for it.
 fn changer(name: &str) -> Plain {
-    plain(name, Effects::writes_state("test")).permission(|_| haft::Opinion::Allow)
+    plain(name, Effects::writes_state("test")).permission(|_| Some(DecisionReason::allow()))
 }
 
 fn any<Kind>(tool: impl IntoTools<Kind>) -> AnyTool {

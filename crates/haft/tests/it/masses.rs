@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use haft::{
-    AnyTool, Cause, ConflictRule, Context, Effects, Engine, ErrorKind, Interrupt, Opinion, Permissions,
-    Registry, SiblingPolicy, ToolCall, ToolError, dynamic_tool,
+    AnyTool, Cause, ConflictRule, Context, DecisionReason, Effects, Engine, ErrorKind, Interrupt,
+    Permissions, Registry, SiblingPolicy, ToolCall, ToolError, dynamic_tool,
 };
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn crowded(name: &'static str, crowd: &Arc<Crowd>, effects: fn(&Value) -> Effect
     };
     any(dynamic_tool(name, "Does something.", json!({"type": "object"}), body)
         .effects(effects)
-        .permission(|_| Opinion::Allow))
+        .permission(|_| Some(DecisionReason::allow())))
 }
 
 /// Calls of all classes in one message: none is lost, order is kept, no more run at once than may, and what has to be alone is.
@@ -149,7 +149,10 @@ async fn interrupted_after(steps: usize, force: bool) -> bool {
             }
         };
         let tool = dynamic_tool(name, "Takes a while.", json!({"type": "object"}), body);
-        any(tool.effects(move |_| effects.clone()).permission(|_| Opinion::Allow).interrupt(interrupt))
+        any(tool
+            .effects(move |_| effects.clone())
+            .permission(|_| Some(DecisionReason::allow()))
+            .interrupt(interrupt))
     };
     let registry = [
         slow("stops", Interrupt::Cancel, Effects::none()),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haft::ports::{Answer, Authorizer, Because, Intent, RecordError, Recorder, Request, Ruling};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::ports::{Answer, Authorizer, Intent, RecordError, Recorder, Request};
 use haft::testing::{Caller, ScriptedAsker, TestHook, let_tasks_run, scripted};
 use haft::{
     AnyTool, BoxFuture, Cause, Content, Effects, Engine, ErrorKind, Hooks, Interrupt, NoInput,
@@ -228,10 +229,11 @@ async fn the_latest_tools_stay() {
 struct Switch(Arc<AtomicBool>);
 
 impl Authorizer for Switch {
-    fn judge(&self, _: &Request<'_>) -> Ruling {
-        if self.0.load(Ordering::SeqCst) { Ruling::Deny(Because::by("rule `late`")) } else { Ruling::Silent }
+    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+        let denial = || DecisionReason::new(DecisionSource::Rule, Verdict::Deny, "rule `late`");
+        self.0.load(Ordering::SeqCst).then(denial).into_iter().collect()
     }
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }

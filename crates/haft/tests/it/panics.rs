@@ -11,8 +11,8 @@ use haft::hooks::Before;
 use haft::ports::Answer;
 use haft::testing::{Caller, EventLog, ScriptedAsker, TestHook, scripted};
 use haft::{
-    Cause, Context, Effects, ErrorKind, Hooks, IntoOutput, Json, NoInput, Opinion, Output, Stage, Tool,
-    ToolError, ToolSpec, View, tool,
+    Cause, Context, DecisionReason, Effects, ErrorKind, Hooks, IntoOutput, Json, NoInput, Output, Stage,
+    Tool, ToolError, ToolSpec, View, tool,
 };
 use serde_json::json;
 
@@ -116,13 +116,13 @@ impl Tool for Bad {
         }
     }
 
-    fn permission(&self, _: &Anything, _: &Context) -> impl Future<Output = Opinion> + Send {
+    fn permission(&self, _: &Anything, _: &Context) -> impl Future<Output = Option<DecisionReason>> + Send {
         self.0.reached(Place::Permission);
         async {
             tokio::task::yield_now().await;
             self.0.reached(Place::PermissionLater);
             // So that a person is asked, and `describe` with it.
-            Opinion::Ask("it is bad".into())
+            Some(DecisionReason::ask("it is bad"))
         }
     }
 
@@ -365,7 +365,7 @@ async fn panics_in_the_drop_of_an_input_that_is_never_used() {
         std::future::ready(Ok("held"))
     })
     .effects(|_| Effects::none())
-    .permission(|_| Opinion::Deny("no".into()));
+    .permission(|_| Some(DecisionReason::deny("no")));
     let caller = Caller::new().tool(refuses).tool(reader("read"));
     caller
         .turn([("1", "refuses", "{}"), ("2", "read", "{}")])

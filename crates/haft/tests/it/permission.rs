@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haft::decision::{DecisionSource, Verdict};
 use haft::effects::Command;
-use haft::ports::{Answer, Authorizer, Because, Mode, Request, Ruling};
+use haft::ports::{Answer, Authorizer, Mode, Request};
 use haft::testing::{Caller, EventLog, MemoryRecorder, Note, ScriptedAsker, ScriptedProcesses, scripted};
 use haft::{
-    AnyTool, Context, Effects, ErrorKind, Opinion, PermissionMode, Permissions, Workspace, dynamic_tool,
+    AnyTool, Context, DecisionReason, Effects, ErrorKind, PermissionMode, Permissions, Workspace,
+    dynamic_tool,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +21,7 @@ struct Case<'a> {
     effects: Effects,
     mode: PermissionMode,
     rule: &'a str,
-    opinion: Opinion,
+    opinion: Option<DecisionReason>,
     answer: Option<Answer>,
     confined: bool,
 }
@@ -31,7 +33,7 @@ impl<'a> Case<'a> {
             effects,
             mode: PermissionMode::Default,
             rule: "",
-            opinion: Opinion::Silent,
+            opinion: None,
             answer: Some(Answer::Once),
             confined: false,
         }
@@ -86,50 +88,52 @@ impl<'a> Case<'a> {
 async fn a_child_that_nothing_confines_always_asks() {
     let dir = Dir::new();
     dir.file("w/a", "");
-    let check =
-        async |effects: Effects, confined: bool, rules: Permissions, opinion: Opinion, expected: &str| {
-            let asker = ScriptedAsker::new().then(Answer::Once);
-            let processes = ScriptedProcesses::new();
-            let processes = if confined { processes.confining() } else { processes };
-            let recorder = MemoryRecorder::new();
-            let tool = plain("t", effects)
-                .permission(move |_| opinion.clone())
-                .spec(|spec| spec.in_child().group("x"));
-            let workspace = dir.workspace();
-            let caller = Caller::new().tool(tool).engine(|engine| {
-                engine.workspace(workspace).permissions(rules).ask(asker.clone()).ports(|ports| {
-                    ports.recorder = Some(Arc::new(recorder.clone()));
-                    ports.processes = Some(Arc::new(processes));
-                })
-            });
-            assert_eq!(caller.call("t", "{}").await.error_kind(), None);
-            let Some(Note::Before { allowed_by, .. }) = recorder.notes().into_iter().next() else {
-                panic!("it ran")
-            };
-            let asked = asker
-                .approvals()
-                .into_iter()
-                .map(|approval| format!("asks ({}, unconfined: {}), ", approval.reason, approval.unconfined));
-            assert_eq!(format!("{}{allowed_by}", asked.collect::<String>()), expected);
+    let check = async |effects: Effects,
+                       confined: bool,
+                       rules: Permissions,
+                       opinion: Option<DecisionReason>,
+                       expected: &str| {
+        let asker = ScriptedAsker::new().then(Answer::Once);
+        let processes = ScriptedProcesses::new();
+        let processes = if confined { processes.confining() } else { processes };
+        let recorder = MemoryRecorder::new();
+        let tool =
+            plain("t", effects).permission(move |_| opinion.clone()).spec(|spec| spec.in_child().group("x"));
+        let workspace = dir.workspace();
+        let caller = Caller::new().tool(tool).engine(|engine| {
+            engine.workspace(workspace).permissions(rules).ask(asker.clone()).ports(|ports| {
+                ports.recorder = Some(Arc::new(recorder.clone()));
+                ports.processes = Some(Arc::new(processes));
+            })
+        });
+        assert_eq!(caller.call("t", "{}").await.error_kind(), None);
+        let Some(Note::Before { allowed_by, .. }) = recorder.notes().into_iter().next() else {
+            panic!("it ran")
         };
+        let asked = asker
+            .approvals()
+            .into_iter()
+            .map(|approval| format!("asks ({}, unconfined: {}), ", approval.reason, approval.unconfined));
+        assert_eq!(format!("{}{allowed_by}", asked.collect::<String>()), expected);
+    };
     let believed = "what it declares is only believed, as nothing confines the program that it runs";
     let asks = format!("asks ({believed}, unconfined: true), the user");
     let (none, rules) = (Effects::none, Permissions::new);
-    check(none(), false, rules(), Opinion::Silent, &asks).await;
-    check(Effects::reads("a"), false, rules(), Opinion::Silent, &asks).await;
-    check(none(), false, rules(), Opinion::Allow, &asks).await;
-    check(none(), true, rules(), Opinion::Silent, "its effects").await;
-    check(none(), false, rules().allow("t").unwrap(), Opinion::Silent, "rule `t` (--allow)").await;
+    check(none(), false, rules(), None, &asks).await;
+    check(Effects::reads("a"), false, rules(), None, &asks).await;
+    check(none(), false, rules(), Some(DecisionReason::allow()), &asks).await;
+    check(none(), true, rules(), None, "its effects").await;
+    check(none(), false, rules().allow("t").unwrap(), None, "rule `t` (--allow)").await;
     let bypass = rules().mode(PermissionMode::BypassPermissions);
-    check(none(), false, bypass, Opinion::Silent, "mode `bypassPermissions`").await;
+    check(none(), false, bypass, None, "mode `bypassPermissions`").await;
     let unknown = "asks (nothing is known of what it touches, unconfined: true), the user";
-    check(Effects::unknown(), false, rules(), Opinion::Silent, unknown).await;
-    check(Effects::unknown(), false, rules(), Opinion::Allow, unknown).await;
+    check(Effects::unknown(), false, rules(), None, unknown).await;
+    check(Effects::unknown(), false, rules(), Some(DecisionReason::allow()), unknown).await;
     check(
         Effects::writes("a"),
         false,
         rules(),
-        Opinion::Allow,
+        Some(DecisionReason::allow()),
         "asks (it writes a, unconfined: true), the user",
     )
     .await;
@@ -258,36 +262,36 @@ async fn an_ask_rule_without_anybody_to_ask_denies() {
 #[tokio::test]
 async fn the_opinion_of_the_tool_has_its_place() {
     let dir = Dir::new();
-    let check = async |opinion: Opinion, rule: &str, effects: Effects, expected: &str| {
+    let check = async |opinion: Option<DecisionReason>, rule: &str, effects: Effects, expected: &str| {
         let said = format!("{opinion:?}, {rule}, {effects}");
         let case = Case { opinion, rule, ..Case::new(&dir, effects) };
         assert_eq!(case.outcome().await, expected, "{said}");
     };
     let state = || Effects::writes_state("s");
-    let ask = || Opinion::Ask("mind this".into());
-    let deny = || Opinion::Deny("never".into());
+    let ask = || Some(DecisionReason::ask("mind this"));
+    let deny = || Some(DecisionReason::deny("never"));
     let asked = "asks (mind this), runs (the user)";
-    check(Opinion::Allow, "", state(), "runs (the tool itself)").await;
-    check(Opinion::Allow, "", Effects::writes("a"), "runs (the tool itself)").await;
-    check(Opinion::Allow, "ask", state(), "asks (rule `t` (--ask)), runs (the user)").await;
-    check(Opinion::Allow, "deny", state(), "Denied").await;
+    check(Some(DecisionReason::allow()), "", state(), "runs (the tool itself)").await;
+    check(Some(DecisionReason::allow()), "", Effects::writes("a"), "runs (the tool itself)").await;
+    check(Some(DecisionReason::allow()), "ask", state(), "asks (rule `t` (--ask)), runs (the user)").await;
+    check(Some(DecisionReason::allow()), "deny", state(), "Denied").await;
     // It may vouch for what is known and inside, not for the rest.
     let outside = "asks (it touches `/out`, outside of the working directories), runs (the user)";
-    check(Opinion::Allow, "", Effects::writes("../out"), outside).await;
-    check(Opinion::Allow, "", Effects::reads("../out"), outside).await;
+    check(Some(DecisionReason::allow()), "", Effects::writes("../out"), outside).await;
+    check(Some(DecisionReason::allow()), "", Effects::reads("../out"), outside).await;
     let unknown = "asks (nothing is known of what it touches), runs (the user)";
-    check(Opinion::Allow, "", Effects::unknown(), unknown).await;
+    check(Some(DecisionReason::allow()), "", Effects::unknown(), unknown).await;
 
     check(ask(), "", Effects::none(), asked).await;
     check(ask(), "allow", state(), asked).await;
     check(ask(), "deny", state(), "Denied").await;
     check(deny(), "", Effects::none(), "Denied").await;
     check(deny(), "allow", Effects::none(), "Denied").await;
-    let bypass = |opinion: Opinion| {
+    let bypass = |opinion: Option<DecisionReason>| {
         let mode = PermissionMode::BypassPermissions;
         Case { opinion, mode, ..Case::new(&dir, state()) }
     };
-    assert_eq!(bypass(Opinion::Silent).outcome().await, "runs (mode `bypassPermissions`)");
+    assert_eq!(bypass(None).outcome().await, "runs (mode `bypassPermissions`)");
     assert_eq!(bypass(ask()).outcome().await, asked);
     assert_eq!(bypass(deny()).outcome().await, "Denied");
 }
@@ -302,7 +306,7 @@ async fn protected_places_are_written_in_no_mode() {
         let said = effects.to_string();
         for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
             for rule in ["", "allow"] {
-                let opinion = Opinion::Allow;
+                let opinion = Some(DecisionReason::allow());
                 let case = Case { mode, rule, opinion, ..Case::new(&dir, effects.clone()) };
                 let outcome = case.outcome().await;
                 assert_eq!(outcome != "Denied", written, "{said}, {mode}, {rule}: {outcome}");
@@ -691,16 +695,16 @@ struct Shaky {
     judge: bool,
     hides: bool,
     rest: bool,
-    ruling: Ruling,
+    reason: DecisionReason,
 }
 
 impl Authorizer for Shaky {
-    fn judge(&self, _: &Request<'_>) -> Ruling {
+    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
         assert!(!self.judge, "secret words");
-        self.ruling.clone()
+        vec![self.reason.clone()]
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         assert!(!self.hides, "secret words");
         None
     }
@@ -723,8 +727,8 @@ async fn rules_that_panic_deny() {
         let caller = Caller::new().tool(reader("t")).engine(|engine| engine.permissions(rules).ask(asker));
         caller.turn([("1", "t", "{}")]).await.check([expected]);
     };
-    let allow = || Ruling::Allow(Because::by("a test"));
-    let rules = || Shaky { judge: false, hides: false, rest: false, ruling: allow() };
+    let by_rule = |verdict| DecisionReason::new(DecisionSource::Rule, verdict, "a test");
+    let rules = || Shaky { judge: false, hides: false, rest: false, reason: by_rule(Verdict::Allow) };
     check(rules(), "1 ok: done").await;
     check(
         Shaky { judge: true, ..rules() },
@@ -737,7 +741,7 @@ async fn rules_that_panic_deny() {
     )
     .await;
     // What only helps may fail: the user said yes.
-    check(Shaky { rest: true, ruling: Ruling::Ask(Because::by("a test")), ..rules() }, "1 ok: done").await;
+    check(Shaky { rest: true, reason: by_rule(Verdict::Ask), ..rules() }, "1 ok: done").await;
 }
 
 #[tokio::test]
@@ -746,7 +750,7 @@ async fn an_opinion_that_panics_denies() {
     let flag = shaky.clone();
     let tool = reader("t").permission(move |_| {
         assert!(!flag.load(Ordering::SeqCst), "secret words");
-        Opinion::Silent
+        None
     });
     let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
     let caller = Caller::new().tool(tool).engine(|engine| engine.permissions(rules));

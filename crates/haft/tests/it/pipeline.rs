@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use haft::hooks::{After, Before, Decision};
-use haft::ports::{Answer, Authorizer, Because, PermissionMode, Request, Ruling};
+use haft::decision::{DecisionSource, Verdict};
+use haft::hooks::{After, Before};
+use haft::ports::{Answer, Authorizer, PermissionMode, Request};
 use haft::testing::{
     Caller, EventLog, MemoryRecorder, Saw, ScriptedAsker, TestHook, context, let_tasks_run, scripted,
 };
 use haft::{
-    AnyTool, Cause, Content, Context, Effects, Engine, ErrorKind, GuardDenied, Hooks, NoInput, Opinion,
-    Output, Permissions, Tool, ToolError, ToolSpec, dynamic_tool, tool,
+    AnyTool, Cause, Content, Context, DecisionReason, Effects, Engine, ErrorKind, GuardDenied, Hooks,
+    NoInput, Output, Permissions, Tool, ToolError, ToolSpec, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
@@ -53,9 +54,9 @@ impl Tool for Witness {
         Ok(())
     }
 
-    async fn permission(&self, input: &Number, _: &Context) -> Opinion {
+    async fn permission(&self, input: &Number, _: &Context) -> Option<DecisionReason> {
         self.0.say(format!("5 opinion {}", input.n));
-        Opinion::Silent
+        None
     }
 
     async fn call(&self, input: Number, _: &Context) -> Result<i64, ToolError> {
@@ -68,12 +69,12 @@ impl Tool for Witness {
 struct LoudRules(Log);
 
 impl Authorizer for LoudRules {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         self.0.say(format!("5 rules {}", request.input["n"]));
-        Ruling::Silent
+        Vec::new()
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }
@@ -324,10 +325,9 @@ async fn every_kind_of_error_says_what_to_do() {
     )
     .await;
     let explained = |_: &Request<'_>| {
-        Ruling::Deny(
-            Because::by("rule `Edit(/migrations/**)` (.haft/settings.json:7)")
-                .saying("migrations are generated; change the model files instead"),
-        )
+        let text = "rule `Edit(/migrations/**)` (.haft/settings.json:7)";
+        let denial = DecisionReason::new(DecisionSource::Rule, Verdict::Deny, text);
+        vec![denial.with_message("migrations are generated; change the model files instead")]
     };
     check(
         with(any(changer("Edit"))).engine(|engine| engine.permissions(Rules(explained))),
@@ -451,12 +451,12 @@ async fn only_kinds_that_can_succeed_unchanged_say_retryable() {
 /// Rules from a function.
 struct Rules<F>(F);
 
-impl<F: Fn(&Request<'_>) -> Ruling + Send + Sync + 'static> Authorizer for Rules<F> {
-    fn judge(&self, request: &Request<'_>) -> Ruling {
+impl<F: Fn(&Request<'_>) -> Vec<DecisionReason> + Send + Sync + 'static> Authorizer for Rules<F> {
+    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         (self.0)(request)
     }
 
-    fn hides(&self, _: &str, _: &AnyTool) -> Option<Because> {
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
         None
     }
 }
@@ -464,20 +464,22 @@ impl<F: Fn(&Request<'_>) -> Ruling + Send + Sync + 'static> Authorizer for Rules
 /// Two hooks decide on a call that would run by itself (`read`) or ask (`write`): the stricter counts, in any order.
 #[tokio::test]
 async fn the_strictest_decision_of_the_hooks_counts() {
-    fn decision(word: &str) -> Option<Decision> {
+    fn decision(word: &str) -> Option<DecisionReason> {
         match word {
             "-" => None,
-            "allow" => Some(Decision::Allow),
-            "ask" => Some(Decision::Ask("a hook says so".into())),
-            "deny" => Some(Decision::Deny("a hook says so".into())),
-            "block" => Some(Decision::Block("a hook says so".into())),
+            "allow" => Some(DecisionReason::allow()),
+            "ask" => Some(DecisionReason::ask("a hook says so")),
+            "deny" => Some(DecisionReason::deny("a hook says so")),
+            "block" => None,
             other => panic!("no decision `{other}`"),
         }
     }
     async fn one(tool: &str, first: &str, second: &str, expected: &str) {
         let hook = |name: &'static str, word: &str| {
             let decision = decision(word);
-            let before = move || Before { decision: decision.clone(), ..Before::default() };
+            let blocked = (word == "block").then(|| "a hook says so".to_owned());
+            let before =
+                move || Before { decision: decision.clone(), blocked: blocked.clone(), ..Before::default() };
             TestHook::new(name).on_before(move |_| Ok(before()))
         };
         let hooks = Hooks::new().before(hook("first", first)).before(hook("second", second));
@@ -508,8 +510,8 @@ async fn the_strictest_decision_of_the_hooks_counts() {
 
 #[tokio::test]
 async fn a_hook_that_allows_lifts_no_rule() {
-    async fn check(rules: Permissions, opinion: Opinion, expected: &[&str]) {
-        let hook = TestHook::new("kind").on_before(|_| Ok(Before::decide(Decision::Allow)));
+    async fn check(rules: Permissions, opinion: Option<DecisionReason>, expected: &[&str]) {
+        let hook = TestHook::new("kind").on_before(|_| Ok(Before::decide(DecisionReason::allow())));
         let asker = ScriptedAsker::new().then(Answer::NoBecause("asked".into()));
         let write = plain("write", Effects::changes("x.io")).permission(move |_| opinion.clone());
         let caller = Caller::new()
@@ -517,11 +519,12 @@ async fn a_hook_that_allows_lifts_no_rule() {
             .engine(|engine| engine.permissions(rules).ask(asker).hooks(Hooks::new().before(hook)));
         caller.turn([("1", "write", "{}")]).await.check(expected.iter().copied());
     }
-    check(Permissions::new(), Opinion::Silent, &["1 ok: done"]).await;
+    check(Permissions::new(), None, &["1 ok: done"]).await;
     let asked = "1 Rejected: the user said no to write: asked";
-    check(Permissions::new().ask("write").unwrap(), Opinion::Silent, &[asked]).await;
-    check(Permissions::new(), Opinion::Ask("mind".into()), &[asked]).await;
-    check(Permissions::new(), Opinion::Deny("no".into()), &["1 Denied: write refuses this call: no"]).await;
+    check(Permissions::new().ask("write").unwrap(), None, &[asked]).await;
+    check(Permissions::new(), Some(DecisionReason::ask("mind")), &[asked]).await;
+    check(Permissions::new(), Some(DecisionReason::deny("no")), &["1 Denied: write refuses this call: no"])
+        .await;
 }
 
 /// A failing hook stops the call, and what is said is that a hook failed.
@@ -569,13 +572,14 @@ async fn permission_hooks_answer_for_the_user_and_fail_closed() {
         let Saw::Permission { reason, .. } = &hook.saw()[0] else { panic!("a permission hook") };
         assert_eq!(reason, "it changes x.io");
     }
-    let says =
-        |decision: Option<Decision>| TestHook::new("gate").on_permission(move |_, _| Ok(decision.clone()));
+    let says = |decision: Option<DecisionReason>| {
+        TestHook::new("gate").on_permission(move |_, _| Ok(decision.clone()))
+    };
     let asked = "2 Rejected: the user said no to write: asked";
     check(says(None), asked).await;
-    check(says(Some(Decision::Ask("still".into()))), asked).await;
-    check(says(Some(Decision::Allow)), "2 ok: done").await;
-    check(says(Some(Decision::Deny("no".into()))), "2 Denied: denied by a permission hook: no").await;
+    check(says(Some(DecisionReason::ask("still"))), asked).await;
+    check(says(Some(DecisionReason::allow())), "2 ok: done").await;
+    check(says(Some(DecisionReason::deny("no"))), "2 Denied: denied by a permission hook: no").await;
     let failed = |how: &str| {
         format!(
             "2 HookFailed: write was not run: permission hook `gate` failed ({how}); this is a fault of the hook, \

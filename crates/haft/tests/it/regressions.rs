@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::event::What;
-use haft::hooks::{After, Before, Decision, HookCall, HookError, PostHook, PreHook};
+use haft::hooks::{After, Before, HookCall, HookError, PostHook, PreHook};
 use haft::ports::{Answer, Tasks};
 use haft::testing::{Caller, EventLog, MemoryRecorder, ScriptedAsker, TestHook, let_tasks_run, scripted};
 use haft::{
-    BoxFuture, Cause, ConflictRule, Context, Effects, ErrorKind, Hooks, Opinion, PermissionMode, Permissions,
-    Registry, Retry, TaskTable, Tool, ToolError, ToolResult, ToolSpec, Workspace,
+    BoxFuture, Cause, ConflictRule, Context, DecisionReason, Effects, ErrorKind, Hooks, PermissionMode,
+    Permissions, Registry, Retry, TaskTable, Tool, ToolError, ToolResult, ToolSpec, Workspace,
 };
 use serde_json::json;
 
@@ -121,7 +121,7 @@ async fn a_background_task_ends_with_its_engine() {
 /// A rule, a tool or a hook that asks is heard before the mode, which then asks although it promises not to.
 #[tokio::test]
 async fn a_mode_that_does_not_ask_asks_nobody() {
-    async fn check(rules: Permissions, opinion: Opinion, hook: Option<Decision>) {
+    async fn check(rules: Permissions, opinion: Option<DecisionReason>, hook: Option<DecisionReason>) {
         let asker = ScriptedAsker::new().then(Answer::Once);
         let hook =
             TestHook::new("h").on_before(move |_| Ok(Before { decision: hook.clone(), ..Before::default() }));
@@ -134,10 +134,10 @@ async fn a_mode_that_does_not_ask_asks_nobody() {
         assert!(asker.approvals().is_empty(), "nobody is asked");
         assert_eq!(result.error_kind(), Some(ErrorKind::Denied));
     }
-    check(Permissions::new(), Opinion::Silent, None).await;
-    check(Permissions::new().ask("t").unwrap(), Opinion::Silent, None).await;
-    check(Permissions::new().allow("t").unwrap(), Opinion::Ask("mind".into()), None).await;
-    check(Permissions::new().allow("t").unwrap(), Opinion::Silent, Some(Decision::Ask("mind".into()))).await;
+    check(Permissions::new(), None, None).await;
+    check(Permissions::new().ask("t").unwrap(), None, None).await;
+    check(Permissions::new().allow("t").unwrap(), Some(DecisionReason::ask("mind")), None).await;
+    check(Permissions::new().allow("t").unwrap(), None, Some(DecisionReason::ask("mind"))).await;
 }
 
 /// A path that can't be resolved is in no list, so nothing is found outside and a rule by name allows it.
@@ -204,7 +204,7 @@ impl Drop for Grenade {
 }
 
 struct Thrower {
-    opinion: Opinion,
+    opinion: Option<DecisionReason>,
 }
 
 impl Tool for Thrower {
@@ -219,7 +219,7 @@ impl Tool for Thrower {
         Effects::writes_state("s")
     }
 
-    async fn permission(&self, _: &Grenade, _: &Context) -> Opinion {
+    async fn permission(&self, _: &Grenade, _: &Context) -> Option<DecisionReason> {
         self.opinion.clone()
     }
 
@@ -234,7 +234,7 @@ impl Tool for Thrower {
 async fn an_input_that_panics_when_it_is_replaced_is_answered_in_its_own_words() {
     let hook = TestHook::new("rewrites").on_before(|_| Ok(Before::rewrite(json!({"n": 1}))));
     let caller = Caller::new()
-        .tool(Thrower { opinion: Opinion::Allow })
+        .tool(Thrower { opinion: Some(DecisionReason::allow()) })
         .tool(reader("read"))
         .engine(|engine| engine.hooks(Hooks::new().before(hook)));
     let results = caller.turn([("1", "thrower", "{}"), ("2", "read", "{}")]).await;
@@ -250,7 +250,7 @@ async fn stopping_a_turn_runs_no_code_of_a_tool() {
     let rules = Permissions::new().allow("slow").unwrap();
     let caller = Caller::new()
         .tool(slow)
-        .tool(Thrower { opinion: Opinion::Allow })
+        .tool(Thrower { opinion: Some(DecisionReason::allow()) })
         .tool(reader("read"))
         .engine(|engine| engine.permissions(rules));
     let turn = caller.start([("1", "slow", "{}"), ("2", "thrower", "{}"), ("3", "read", "{}")]);
@@ -382,7 +382,7 @@ async fn what_a_hook_decided_holds_when_a_call_is_judged_again() {
     let (write, handle) = scripted("write").effects(|_| Effects::writes("b/x")).build();
     let hook = TestHook::new("asks").on_before(|call| {
         Ok(if call.tool == "look" {
-            Before::decide(Decision::Ask("a hook says so".into()))
+            Before::decide(DecisionReason::ask("a hook says so"))
         } else {
             Before::go_on()
         })

@@ -1,11 +1,12 @@
 //! The explanation: what a person is shown, and what a program reads.
 
-use haft_policy::gate::{BadCall, Explanation, VerdictName};
+use haft::Verdict;
+use haft_policy::gate::{BadCall, CheckedCall, DecisionReport};
 use serde_json::json;
 
 use super::{rules, with};
 
-fn shown(explanation: &Explanation, root: &std::path::Path) -> String {
+fn shown(explanation: &DecisionReport, root: &std::path::Path) -> String {
     explanation.to_string().replace(&root.display().to_string(), "@")
 }
 
@@ -38,7 +39,7 @@ async fn the_rule_that_decided_and_those_that_did_not() {
     settings["permissions"]["deny"] = json!([{"rule": "Edit(./src/gen/**)", "message": "it is generated"}]);
     let session = with(settings).open();
     let explanation = session.explain("Write", &json!({"file_path": "src/gen/x", "content": ""}));
-    assert_eq!(explanation.verdict, VerdictName::Deny);
+    assert_eq!(explanation.verdict, Verdict::Deny);
     let by = explanation.decided_by.unwrap();
     assert_eq!((&*by.rule, by.message.as_deref()), ("Edit(./src/gen/**)", Some("it is generated")));
     let others: Vec<_> = explanation.other_rules.iter().map(|other| (&*other.rule, &*other.why)).collect();
@@ -85,13 +86,12 @@ async fn proposed_changes_work() {
     ] {
         let plain = with(json!({})).open();
         let explained = plain.explain(tool, &input);
-        assert_eq!(explained.verdict, VerdictName::Ask, "{tool} {input}");
+        assert_eq!(explained.verdict, Verdict::Ask, "{tool} {input}");
         let mut room = plain.room;
-        for (change, verdict) in [
-            (explained.to_allow.unwrap(), VerdictName::Allow),
-            (explained.to_deny.unwrap(), VerdictName::Deny),
-        ] {
-            let list = if verdict == VerdictName::Allow { "allow" } else { "deny" };
+        for (change, verdict) in
+            [(explained.to_allow.unwrap(), Verdict::Allow), (explained.to_deny.unwrap(), Verdict::Deny)]
+        {
+            let list = if verdict == Verdict::Allow { "allow" } else { "deny" };
             let changed = with(json!({"permissions": {list: change.rules}})).open_in(room, |setup| setup);
             assert_eq!(changed.explain(tool, &input).verdict, verdict, "{tool} {input}: {change}");
             room = changed.room;
@@ -103,23 +103,26 @@ async fn proposed_changes_work() {
 async fn tools_of_the_conventions_are_known_without_being_built() {
     let session = with(rules("+Agent(Explore); -WebSearch; -Agent(model:opus); +TaskStop")).open();
     let verdict = |tool: &str, input| session.explain(tool, &input).verdict;
-    assert_eq!(verdict("WebSearch", json!({"query": "x"})), VerdictName::Deny);
-    assert_eq!(verdict("TaskStop", json!({"task_id": "1"})), VerdictName::Allow);
-    assert_eq!(verdict("CronCreate", json!({"cron": "* * * * *", "prompt": "x"})), VerdictName::Ask);
+    assert_eq!(verdict("WebSearch", json!({"query": "x"})), Verdict::Deny);
+    assert_eq!(verdict("TaskStop", json!({"task_id": "1"})), Verdict::Allow);
+    assert_eq!(verdict("CronCreate", json!({"cron": "* * * * *", "prompt": "x"})), Verdict::Allow);
+    assert_eq!(
+        verdict("CronCreate", json!({"cron": "* * * * *", "prompt": "x", "durable": true})),
+        Verdict::Ask
+    );
     let agent =
         |model: &str| json!({"description": "d", "prompt": "p", "subagent_type": "Explore", "model": model});
-    assert_eq!(verdict("Agent", agent("opus")), VerdictName::Deny);
-    assert_eq!(verdict("Agent", agent("other")), VerdictName::Allow);
-    assert_eq!(verdict("Monitor", json!({"description": "d", "command": "make"})), VerdictName::Ask);
-    assert_eq!(verdict("PowerShell", json!({"command": "Get-Item x"})), VerdictName::Ask);
-    assert_eq!(verdict("mcp__nobody__knows", json!({"a": 1})), VerdictName::Ask);
+    assert_eq!(verdict("Agent", agent("opus")), Verdict::Deny);
+    assert_eq!(verdict("Agent", agent("other")), Verdict::Allow);
+    assert_eq!(verdict("Monitor", json!({"description": "d", "command": "make"})), Verdict::Ask);
+    assert_eq!(verdict("PowerShell", json!({"command": "Get-Item x"})), Verdict::Ask);
+    assert_eq!(verdict("mcp__nobody__knows", json!({"a": 1})), Verdict::Ask);
 }
 
 #[tokio::test]
 async fn an_input_that_does_not_fit_is_told() {
     let session = with(json!({})).open();
-    let check =
-        |tool: &str, input| session.policy.check(session.caller.as_engine(), tool, &input).err().unwrap();
+    let check = |tool: &str, input| session.check(CheckedCall::new(tool, input)).err().unwrap();
     let bad = check("Read", json!({"file": "a"}));
     assert!(matches!(bad, BadCall::Input(_)) && bad.to_string().contains("/file_path"), "{bad}");
     let bad = check("NotebookEdit", json!({"notebook_path": 1, "new_source": ""}));
@@ -142,10 +145,10 @@ async fn a_check_runs_and_writes_nothing() {
 async fn powershell_has_rules_of_its_own() {
     let session = with(rules("+PowerShell(get-item *); -PowerShell(remove-item *)")).open();
     let verdict = |command: &str| session.explain("PowerShell", &json!({"command": command})).verdict;
-    assert_eq!(verdict("Get-Item x"), VerdictName::Allow);
-    assert_eq!(verdict("Remove-Item x"), VerdictName::Deny);
-    assert_eq!(verdict("Get-Item x; Format-Disk"), VerdictName::Ask);
-    assert_eq!(verdict("Get-Item $(x)"), VerdictName::Ask);
+    assert_eq!(verdict("Get-Item x"), Verdict::Allow);
+    assert_eq!(verdict("Remove-Item x"), Verdict::Deny);
+    assert_eq!(verdict("Get-Item x; Format-Disk"), Verdict::Ask);
+    assert_eq!(verdict("Get-Item $(x)"), Verdict::Ask);
 }
 
 #[tokio::test]
@@ -171,18 +174,14 @@ async fn explanations_fit_their_schema() {
 async fn the_servers_that_there_are_say_whose_tool_is_meant() {
     let session = with(rules("+mcp__hub")).open();
     let verdict = |servers: &[&str], tool: &str| {
-        let explained = session.policy.check_among(session.caller.as_engine(), servers, tool, &json!({}));
+        let explained = session.check(CheckedCall::new(tool, json!({})).with_servers(servers));
         explained.unwrap_or_else(|error| panic!("{error}")).verdict
     };
-    assert_eq!(verdict(&["hub"], "mcp__hub__later"), VerdictName::Allow);
-    assert_eq!(
-        verdict(&[], "mcp__hub__later"),
-        VerdictName::Allow,
-        "a plain name is of a server without `__`"
-    );
-    assert_eq!(verdict(&["hub", "hub__evil"], "mcp__hub__evil__x"), VerdictName::Allow, "a tool `evil__x`");
-    assert_eq!(verdict(&["hub"], "mcp__hub__a_b_0123abcd"), VerdictName::Allow, "there is no other");
+    assert_eq!(verdict(&["hub"], "mcp__hub__later"), Verdict::Allow);
+    assert_eq!(verdict(&[], "mcp__hub__later"), Verdict::Allow, "a plain name is of a server without `__`");
+    assert_eq!(verdict(&["hub", "hub__evil"], "mcp__hub__evil__x"), Verdict::Allow, "a tool `evil__x`");
+    assert_eq!(verdict(&["hub"], "mcp__hub__a_b_0123abcd"), Verdict::Allow, "there is no other");
     for servers in [&["hub", "hub__evil"][..], &["hub__evil"], &[]] {
-        assert_ne!(verdict(servers, "mcp__hub__evil__x_0123abcd"), VerdictName::Allow, "{servers:?}");
+        assert_ne!(verdict(servers, "mcp__hub__evil__x_0123abcd"), Verdict::Allow, "{servers:?}");
     }
 }

@@ -222,7 +222,7 @@ async fn resources_and_prompts_of_servers_ask() {
     let session = with(rules("+ReadMcpResourceTool(server:s)")).open();
     session.holds(r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}"#).await;
     let verdict = session.explain("ReadMcpResourceTool", &json!({"server": "t", "uri": "note://1"})).verdict;
-    assert_eq!(verdict, haft_policy::gate::VerdictName::Ask);
+    assert_eq!(verdict, haft::Verdict::Ask);
     let to_allow = |uri: &str| {
         let input = json!({"server": "s", "uri": uri});
         with(json!({})).open().explain("ReadMcpResource", &input).to_allow.unwrap().to_string()

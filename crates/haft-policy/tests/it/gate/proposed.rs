@@ -1,6 +1,7 @@
 //! What is proposed lets through the call that it was proposed for, and none that is like it.
 
-use haft_policy::gate::{Explanation, VerdictName};
+use haft::Verdict;
+use haft_policy::gate::{CheckedCall, DecisionReport};
 use haft_policy::source::List;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -87,14 +88,13 @@ fn siblings(command: &str) -> Vec<String> {
 }
 
 /// The same commands, each in what it would start: what a shell makes no difference of is no sibling.
-fn parts(explanation: &Explanation) -> Value {
+fn parts(explanation: &DecisionReport) -> Value {
     let parts = explanation.parts.iter().map(|part| json!([part.text, part.reason]));
     json!([parts.collect::<Vec<_>>(), explanation.effects.writes, explanation.effects.reads])
 }
 
-fn explain(session: &Session, command: &str) -> Option<Explanation> {
-    let engine = session.caller.as_engine();
-    session.policy.check(engine, "Bash", &json!({ "command": command })).ok()
+fn explain(session: &Session, command: &str) -> Option<DecisionReport> {
+    session.check(CheckedCall::new("Bash", json!({ "command": command }))).ok()
 }
 
 /// Each case opens a session, so there are few unless `PROPTEST_CASES` asks for more.
@@ -118,7 +118,7 @@ proptest! {
         let siblings: Vec<_> = siblings.filter(|(other, _)| parts(other) != parts(&explained)).collect();
         session.policy.add_rules(&change.rules, List::Allow, false).map_err(TestCaseError::fail)?;
         let now = explain(&session, &command).unwrap();
-        prop_assert_eq!(now.verdict, VerdictName::Allow, "{:?} {:?}\n{}", command, change.rules, now);
+        prop_assert_eq!(now.verdict, Verdict::Allow, "{:?} {:?}\n{}", command, change.rules, now);
         for (other, sibling) in siblings {
             let now = explain(&session, &sibling).unwrap();
             // What is left of it may be exactly what was allowed, one command less.
@@ -126,7 +126,7 @@ proptest! {
                 explained.parts.iter().any(|known| known.text == part.text && known.kind == part.kind)
             }) && other.effects.writes.iter().all(|path| explained.effects.writes.contains(path));
             prop_assert!(
-                now.verdict != VerdictName::Allow || fewer,
+                now.verdict != Verdict::Allow || fewer,
                 "{:?} allows {:?}, which is not {:?}\n{}", change.rules, sibling, command, now
             );
         }
@@ -139,17 +139,17 @@ proptest! {
     ) {
         let input = |name: &str| json!({"file_path": format!("dir/{name}"), "content": ""});
         let session = careful();
-        let check = |name: &str| session.policy.check(session.caller.as_engine(), "Write", &input(name));
+        let check = |name: &str| session.check(CheckedCall::new("Write", input(name)));
         let Ok(explained) = check(&name) else { return Ok(()) };
-        prop_assume!(explained.verdict == VerdictName::Ask);
+        prop_assume!(explained.verdict == Verdict::Ask);
         let Some(change) = explained.to_allow.filter(|change| !change.rules.is_empty()) else { return Ok(()) };
         session.policy.add_rules(&change.rules, List::Allow, false).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(check(&name).unwrap().verdict, VerdictName::Allow, "{:?} {:?}", name, change.rules);
+        prop_assert_eq!(check(&name).unwrap().verdict, Verdict::Allow, "{:?} {:?}", name, change.rules);
         if let Ok(second) = check(&other)
             && second.effects.writes != explained.effects.writes
             && !second.effects.writes[0].starts_with(&format!("{}/", explained.effects.writes[0]))
         {
-            prop_assert_eq!(second.verdict, VerdictName::Ask, "{:?} allows {:?}", change.rules, other);
+            prop_assert_eq!(second.verdict, Verdict::Ask, "{:?} allows {:?}", change.rules, other);
         }
     }
 }
@@ -174,8 +174,8 @@ fn odd_characters_keep_to_themselves() {
         assert_eq!(change.rules.join(" "), rules, "{command:?}");
         session.policy.add_rules(&change.rules, List::Allow, false).unwrap();
         if !sibling.is_empty() {
-            assert_eq!(explain(&session, command).unwrap().verdict, VerdictName::Allow, "{command:?}");
-            assert_ne!(explain(&session, sibling).unwrap().verdict, VerdictName::Allow, "{sibling:?}");
+            assert_eq!(explain(&session, command).unwrap().verdict, Verdict::Allow, "{command:?}");
+            assert_ne!(explain(&session, sibling).unwrap().verdict, Verdict::Allow, "{sibling:?}");
         }
     }
 }
@@ -185,7 +185,7 @@ fn odd_characters_keep_to_themselves() {
 fn a_star_in_a_host_is_proposed_to_nobody() {
     let session = careful();
     let rules = |url: &str| {
-        let explained = session.policy.check(session.caller.as_engine(), "WebFetch", &json!({ "url": url }));
+        let explained = session.check(CheckedCall::new("WebFetch", json!({ "url": url })));
         explained.unwrap().to_allow.unwrap().rules
     };
     assert_eq!(rules("https://x.io/"), ["WebFetch(domain:x.io)"]);

@@ -10,7 +10,8 @@ mod properties;
 mod proposals;
 mod security;
 
-use haft_policy::rule::{Anchors, BadRule, Command, Decision, Lint, Place, Rule, RuleSet, Subject, Verdict};
+use haft::Verdict;
+use haft_policy::rule::{Anchors, BadRule, Command, Lint, Place, Rule, RuleMatches, RuleSet, Subject};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 use serde_json::{Value, json};
 
@@ -148,7 +149,7 @@ impl Call {
     }
 }
 
-fn decide(set: &RuleSet, text: &str) -> Decision {
+fn decide(set: &RuleSet, text: &str) -> RuleMatches {
     call(text).with(|subject| {
         let (quick, told) = (set.decide(subject), set.explain(subject));
         assert_eq!((quick.verdict, quick.by), (told.verdict, told.by), "two answers for {text}");
@@ -156,12 +157,12 @@ fn decide(set: &RuleSet, text: &str) -> Decision {
     })
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: Option<Verdict>) -> &'static str {
     match verdict {
-        Verdict::Deny => "deny",
-        Verdict::Ask => "ask",
-        Verdict::Allow => "allow",
-        Verdict::Silent => "silent",
+        Some(Verdict::Deny) => "deny",
+        Some(Verdict::Ask) => "ask",
+        Some(Verdict::Allow) => "allow",
+        None => "silent",
     }
 }
 

@@ -1,6 +1,7 @@
 //! What holds of all rules and all calls.
 
-use haft_policy::rule::{Rule, RuleSet, Verdict};
+use haft::Verdict;
+use haft_policy::rule::{Rule, RuleSet};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 use proptest::prelude::*;
 
@@ -131,7 +132,7 @@ fn compile(rules: Vec<Rule>) -> RuleSet {
     RuleSet::compile(rules, &anchors()).0
 }
 
-fn verdict(set: &RuleSet, call: &Call) -> Verdict {
+fn verdict(set: &RuleSet, call: &Call) -> Option<Verdict> {
     call.with(|subject| set.decide(subject).verdict)
 }
 
@@ -171,7 +172,7 @@ proptest! {
         call(&text).with(|subject| {
             let (quick, told) = (set.decide(subject), set.explain(subject));
             assert_eq!((quick.verdict, quick.by, quick.leaves_out), (told.verdict, told.by, told.leaves_out));
-            if matches!(quick.verdict, Verdict::Allow | Verdict::Silent) {
+            if matches!(quick.verdict, Some(Verdict::Allow) | None) {
                 assert_eq!(quick.uncovered, told.uncovered);
             }
             assert!(told.others.iter().all(|(id, _)| Some(*id) != told.by), "the deciding rule lost nothing");
@@ -182,7 +183,7 @@ proptest! {
     #[test]
     fn a_set_stops_what_its_rules_stop(rules in rules(1..12), text in calls()) {
         let call = call(&text);
-        let stops = |verdict| match verdict { Verdict::Deny => 2, Verdict::Ask => 1, _ => 0 };
+        let stops = |verdict| match verdict { Some(Verdict::Deny) => 2, Some(Verdict::Ask) => 1, _ => 0 };
         let alone = rules.iter().map(|rule| stops(verdict(&compile(vec![rule.clone()]), &call))).max().unwrap_or(0);
         prop_assert_eq!(stops(verdict(&compile(rules), &call)), alone);
     }
@@ -200,7 +201,7 @@ proptest! {
         let theirs = builder.build().unwrap();
         let expected = theirs.matched_path_or_any_parents(&path, false).is_ignore();
         let ours = compile(vec![parse(&format!("deny Read({pattern})")).unwrap()]);
-        let got = verdict(&ours, &call(&format!("Read /p/{path}"))) == Verdict::Deny;
+        let got = verdict(&ours, &call(&format!("Read /p/{path}"))) == Some(Verdict::Deny);
         prop_assert_eq!(got, expected, "{} on {}", pattern, path);
     }
 
@@ -213,11 +214,11 @@ proptest! {
         let before = verdict(&compile(rules.clone()), &call);
         let after = verdict(&compile(rules.into_iter().chain([more]).collect()), &call);
         match (list, before) {
-            (List::Allow, Verdict::Deny | Verdict::Ask | Verdict::Allow) => prop_assert_eq!(after, before),
-            (List::Allow, Verdict::Silent) => prop_assert!(matches!(after, Verdict::Silent | Verdict::Allow)),
-            (_, Verdict::Deny) => prop_assert_eq!(after, Verdict::Deny),
-            (_, Verdict::Ask) => prop_assert!(matches!(after, Verdict::Ask | Verdict::Deny)),
-            (_, before) => prop_assert!(after == before || matches!(after, Verdict::Ask | Verdict::Deny)),
+            (List::Allow, Some(_)) => prop_assert_eq!(after, before),
+            (List::Allow, None) => prop_assert!(matches!(after, None | Some(Verdict::Allow))),
+            (_, Some(Verdict::Deny)) => prop_assert_eq!(after, Some(Verdict::Deny)),
+            (_, Some(Verdict::Ask)) => prop_assert!(matches!(after, Some(Verdict::Ask | Verdict::Deny))),
+            (_, before) => prop_assert!(after == before || matches!(after, Some(Verdict::Ask | Verdict::Deny))),
         }
     }
 
@@ -227,7 +228,7 @@ proptest! {
         let call = call(&text);
         let rule = call.with(|subject| compile(Vec::new()).propose_deny(subject));
         let set = compile(vec![parse(&format!("local deny {rule}")).unwrap()]);
-        prop_assert_eq!(verdict(&set, &call), Verdict::Deny, "{}", rule);
+        prop_assert_eq!(verdict(&set, &call), Some(Verdict::Deny), "{}", rule);
     }
 
     /// What is proposed is enough.
@@ -239,7 +240,7 @@ proptest! {
         if !proposed.is_empty() {
             let added = proposed.iter().map(|rule| parse(&format!("local allow {rule}")).unwrap());
             let set = compile(allowing.into_iter().chain(added).collect());
-            prop_assert_eq!(verdict(&set, &call), Verdict::Allow, "{:?}", proposed);
+            prop_assert_eq!(verdict(&set, &call), Some(Verdict::Allow), "{:?}", proposed);
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haft::{
-    Chars, Class, Content, Context, Effects, NoInput, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Class, Content, Context, DecisionReason, Effects, NoInput, Output, Stage, Tool, ToolError,
+    ToolSpec, View,
 };
 
 use super::shown;
@@ -33,8 +34,8 @@ impl Tool for BrowserClose {
         Effects::writes_state(RESOURCE)
     }
 
-    async fn permission(&self, _: &NoInput, _: &Context) -> Opinion {
-        Opinion::Allow
+    async fn permission(&self, _: &NoInput, _: &Context) -> Option<DecisionReason> {
+        Some(DecisionReason::allow())
     }
 
     async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {

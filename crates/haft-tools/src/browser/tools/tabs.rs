@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haft::{
-    Chars, Content, Context, Effects, ListedClass, Opinion, Output, Stage, Tool, ToolError, ToolSpec, View,
+    Chars, Content, Context, DecisionReason, Effects, ListedClass, Output, Stage, Tool, ToolError, ToolSpec,
+    View,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -73,8 +74,8 @@ impl Tool for BrowserTabs {
     }
 
     /// Which tab is looked at is nobody's business but the session's.
-    async fn permission(&self, input: &BrowserTabsInput, _: &Context) -> Opinion {
-        if input.action() == Action::New { Opinion::Silent } else { Opinion::Allow }
+    async fn permission(&self, input: &BrowserTabsInput, _: &Context) -> Option<DecisionReason> {
+        if input.action() == Action::New { None } else { Some(DecisionReason::allow()) }
     }
 
     async fn check(&self, input: &BrowserTabsInput, _: &Context) -> Result<(), ToolError> {

@@ -1,0 +1,292 @@
+//! `check` and the engine agree: generated calls of every built-in tool, in every mode, with random rules and hooks.
+//!
+//! Tools are the real ones with their schemas, effects and opinions; their calls are answered here and never run.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use haft::hooks::Before;
+use haft::ports::PermissionMode;
+use haft::testing::{Caller, TestHook};
+use haft::{AnyTool, DecisionReason, Hooks, Registry, Verdict, Workspace};
+use haft_policy::gate::{CheckedCall, Policy, Setup, analyzer};
+use haft_policy::source::List;
+use haft_tools::{Bash, BuiltIns};
+use serde_json::{Value, json};
+
+use super::User;
+use crate::room::Room;
+
+/// How many calls are generated.
+const CALLS: u64 = 6_000;
+
+/// Counts the calls that ran.
+static RAN: AtomicU64 = AtomicU64::new(0);
+
+/// Every built-in tool, answered here.
+static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
+    let answered = |tool: AnyTool| {
+        tool.answered_by(|_| {
+            RAN.fetch_add(1, Ordering::SeqCst);
+            Ok(haft::Content::text("ran").into())
+        })
+    };
+    let tools: Vec<AnyTool> = BuiltIns::new().tools().into_iter().map(answered).collect();
+    Registry::new().with(tools).unwrap()
+});
+
+/// A small generator: the same calls in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % sides
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.roll(of.len())]
+    }
+}
+
+const PATHS: &[&str] =
+    &["a.txt", "src/b.txt", "../outside/c.txt", ".git/config", "/etc/hosts", "new.txt", "src", ".", "~/x"];
+const COMMANDS: &[&str] = &[
+    "ls",
+    "cat a.txt",
+    "rm a.txt",
+    "rm -rf /",
+    "make",
+    "git push",
+    "$X y",
+    "echo hi > new.txt",
+    "npm test && ls",
+    "cat ../outside/c.txt",
+    "cd src && ls",
+    "curl https://x.io",
+    "sed -i s/a/b/ a.txt",
+    "cat $X",
+];
+const URLS: &[&str] = &[
+    "https://docs.rs/serde",
+    "https://x.io/",
+    "https://docs.python.org/3/",
+    "file:///etc/passwd",
+    "https://u:p@x.io/",
+];
+const RULES: &[&str] = &[
+    "Bash",
+    "Bash(ls)",
+    "Bash(cat *)",
+    "Bash(git push *)",
+    "Bash(npm test)",
+    "Read",
+    "Read(./src/**)",
+    "Read(a.txt)",
+    "Edit",
+    "Edit(src/**)",
+    "Edit(/new.txt)",
+    "Write",
+    "WebFetch",
+    "WebFetch(domain:docs.rs)",
+    "WebFetch(domain:x.io)",
+    "Glob",
+    "TaskCreate",
+    "CronCreate",
+    "Agent",
+    "Skill",
+    "Monitor",
+];
+
+/// A value for a field of an input.
+fn value(dice: &mut Dice, name: &str, schema: &Value) -> Value {
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        return values[dice.roll(values.len())].clone();
+    }
+    if let Some(kinds) = schema.get("anyOf").and_then(Value::as_array) {
+        let kind = dice.roll(kinds.len());
+        return value(dice, name, &kinds[kind]);
+    }
+    let kind = match &schema["type"] {
+        Value::Array(kinds) => kinds[0].as_str().unwrap_or("null"),
+        Value::String(kind) => kind,
+        _ => "string",
+    };
+    match kind {
+        "boolean" => json!(dice.roll(2) == 0),
+        "integer" | "number" => {
+            json!(schema.get("minimum").and_then(Value::as_u64).unwrap_or(0) + dice.roll(3) as u64 + 1)
+        }
+        "array" => {
+            let items = 1 + dice.roll(2);
+            (0..items).map(|_| value(dice, name, &schema["items"])).collect()
+        }
+        "object" => object(dice, schema),
+        "null" => Value::Null,
+        _ => json!(match name {
+            "command" => dice.pick(COMMANDS),
+            "url" => dice.pick(URLS),
+            "cron" => "0 9 * * *",
+            name if name.contains("path") || name.contains("file") => dice.pick(PATHS),
+            _ => dice.pick(&["x", "a.txt", "some words"]),
+        }),
+    }
+}
+
+fn object(dice: &mut Dice, schema: &Value) -> Value {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let fields = schema["properties"].as_object().cloned().unwrap_or_default();
+    let mut made = serde_json::Map::new();
+    for (name, schema) in &fields {
+        if required.iter().any(|one| one == name) || dice.roll(4) == 0 {
+            made.insert(name.clone(), value(dice, name, schema));
+        }
+    }
+    Value::Object(made)
+}
+
+/// What a hook before the call says.
+fn hook(dice: &mut Dice) -> Option<DecisionReason> {
+    match dice.roll(6) {
+        0 => Some(DecisionReason::allow()),
+        1 => Some(DecisionReason::ask("a hook wants it")),
+        _ => None,
+    }
+}
+
+struct Agreement {
+    policy: Policy,
+    caller: Caller,
+    user: User,
+    said: Arc<Mutex<Option<DecisionReason>>>,
+    _room: Room,
+}
+
+impl Agreement {
+    fn new(confined: bool, interactive: bool) -> Agreement {
+        let room = Room::new();
+        room.write("config/settings.json", r#"{"repetitionGuard": false}"#);
+        for (path, text) in [("work/a.txt", "a"), ("work/src/b.txt", "b"), ("outside/c.txt", "c")] {
+            room.write(path, text);
+        }
+        let loaded = room.load();
+        let workspace = Workspace::new(room.at("work")).unwrap();
+        let places = room.places();
+        let setup = Setup {
+            no_sandbox: !confined,
+            confined,
+            non_interactive: !interactive,
+            ..Setup::new(&places, &workspace)
+        };
+        let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
+        let user = User::saying(haft::ports::Answer::NoBecause("no".into()));
+        let said: Arc<Mutex<Option<DecisionReason>>> = Arc::default();
+        let (says, rules, asker) = (said.clone(), policy.clone(), user.clone());
+        let hook = TestHook::new("said")
+            .on_before(move |_| Ok(Before { decision: says.lock().unwrap().clone(), ..Before::default() }));
+        let caller = Caller::of(TOOLS.clone()).engine(|engine| {
+            let engine = engine.workspace(workspace).permissions(rules).hooks(Hooks::new().before(hook));
+            if interactive { engine.ask(asker) } else { engine }
+        });
+        Agreement { policy, caller, user, said, _room: room }
+    }
+
+    /// Whether the call reached authorization. If so, what was checked is what happens.
+    async fn holds(&self, tool: &str, input: &Value, said: Option<DecisionReason>) -> bool {
+        let call = CheckedCall::new(tool, input.clone()).with_hooks(said.iter().cloned().collect());
+        let Ok(report) = self.policy.check(self.caller.as_engine(), call).await else { return false };
+        *self.said.lock().unwrap() = said.clone();
+        let (asked_before, ran_before) = (self.user.asked().len(), RAN.load(Ordering::SeqCst));
+        let result = self.caller.call(tool, input.clone()).await;
+        let outcome = if self.user.asked().len() > asked_before {
+            Verdict::Ask
+        } else if RAN.load(Ordering::SeqCst) > ran_before {
+            Verdict::Allow
+        } else {
+            Verdict::Deny
+        };
+        if matches!(
+            result.error().map(haft::ToolError::kind),
+            Some(haft::ErrorKind::UnknownTool | haft::ErrorKind::InvalidInput)
+        ) {
+            return false;
+        }
+        let mode = haft::ports::Mode::current(&self.policy);
+        let told = result.error().map(haft::ToolError::message);
+        let why = self.user.asked().last().map(|approval| approval.reason.clone());
+        assert_eq!(
+            report.verdict, outcome,
+            "{tool} {input} in `{mode}`, a hook said {said:?}: {told:?}, asked {why:?}\nchecked:\n{report}"
+        );
+        true
+    }
+}
+
+/// What `haft check` said wrong before: it never asked the tool.
+#[tokio::test]
+async fn a_check_knows_what_the_tool_says() {
+    let agreement = Agreement::new(true, true);
+    let unsandboxed = json!({"command": "ls", "dangerouslyDisableSandbox": true});
+    assert!(agreement.holds("Bash", &unsandboxed, None).await);
+    let known = json!({"url": "https://docs.rs/serde", "prompt": "x"});
+    assert!(agreement.holds("WebFetch", &known, None).await);
+}
+
+#[tokio::test]
+async fn check_and_outcome_agree() {
+    let mut dice = Dice(42);
+    let names: Vec<String> = TOOLS.entries().map(|entry| entry.tool().name().to_owned()).collect();
+    let mut reached = 0;
+    for session in 0..20u64 {
+        let agreement = Agreement::new(session % 2 == 0, session % 5 != 4);
+        for n in 0..CALLS / 20 {
+            if n % 50 == 0 {
+                let list = [List::Allow, List::Ask, List::Deny, List::Allow][dice.roll(4)];
+                let _ = agreement.policy.add_rules(&[dice.pick(RULES).to_owned()], list, false);
+            }
+            let (_, mode) = PermissionMode::ALL[dice.roll(PermissionMode::ALL.len())];
+            haft::ports::Mode::set(&agreement.policy, mode);
+            let tool = match dice.roll(3) {
+                0 => dice.pick(&["Bash", "WebFetch", "Write", "Read"]).to_owned(),
+                _ => names[dice.roll(names.len())].clone(),
+            };
+            let entry = TOOLS.entries().find(|entry| entry.tool().name() == tool).unwrap();
+            let mut input = object(&mut dice, entry.tool().input_schema());
+            // Its guard makes a name up otherwise, and another input is decided on than was checked.
+            if tool == "EnterWorktree" && input.get("path").is_none() {
+                input["name"] = json!("tree");
+            }
+            let said = hook(&mut dice);
+            reached += u64::from(agreement.holds(&tool, &input, said).await);
+        }
+    }
+    assert!(reached >= 5_000, "{reached} of {CALLS} calls reached authorization");
+}
+
+/// Bash and the policy of a session share an analyzer: one analysis for each command, allowed or asked.
+#[tokio::test]
+async fn a_command_is_analysed_once() {
+    let room = Room::new();
+    room.write("config/settings.json", "{}");
+    room.write("work/a.txt", "a");
+    let loaded = room.load();
+    let workspace = Workspace::new(room.at("work")).unwrap();
+    let places = room.places();
+    let analyzer = analyzer(&workspace, places.home.as_deref());
+    let setup =
+        Setup { no_sandbox: true, analyzer: Some(analyzer.clone()), ..Setup::new(&places, &workspace) };
+    let (policy, _) = Policy::new(&loaded, setup).unwrap();
+    let tools = BuiltIns::new().bash(Bash::new().analyzer(analyzer.clone())).tools();
+    let bash = tools.into_iter().find(|tool| tool.name() == "Bash").unwrap();
+    let bash = bash.answered_by(|_| Ok(haft::Content::text("ran").into()));
+    let user = User::saying(haft::ports::Answer::Session);
+    let (rules, asker) = (policy.clone(), user.clone());
+    let caller = Caller::of(Registry::new().with(bash).unwrap())
+        .engine(|engine| engine.workspace(workspace).permissions(rules).ask(asker));
+    for (command, asks) in [("ls a.txt", 0), ("make all > out.txt", 1), ("rm a.txt && npm test", 1)] {
+        let (before, asked) = (analyzer.count(), user.asked().len());
+        caller.call("Bash", json!({ "command": command })).await;
+        assert_eq!(user.asked().len() - asked, asks, "{command}");
+        assert_eq!(analyzer.count() - before, 1, "{command}");
+    }
+}

@@ -1,0 +1,107 @@
+//! One analysis for each command, shared by everybody who looks at it.
+//!
+//! The shell tool asks what a command touches, rules ask what it would start, and a question asks both again. All of
+//! them get the same analysis, of the same working directory.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Analysis, Place, analyse};
+
+/// How many analyses are kept.
+pub const CACHED_ANALYSES_MAX: usize = 64;
+
+/// Analyses commands of a session, each text once. Clones share what they know.
+#[derive(Debug, Clone, Default)]
+pub struct ShellAnalyzer(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    place: Place,
+    cached: Mutex<VecDeque<CachedAnalysis>>,
+    count: AtomicU64,
+}
+
+#[derive(Debug)]
+struct CachedAnalysis {
+    text: String,
+    /// The working directory, where it isn't the session's.
+    moved_to: Option<PathBuf>,
+    analysis: Arc<Analysis>,
+}
+
+impl ShellAnalyzer {
+    /// For commands that run in this place.
+    pub fn new(place: Place) -> ShellAnalyzer {
+        ShellAnalyzer(Arc::new(Inner { place, ..Inner::default() }))
+    }
+
+    /// Where commands run.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// What a command would do where the session works.
+    pub fn analyse(&self, command: &str) -> Arc<Analysis> {
+        self.cached(command, None)
+    }
+
+    /// What a command would do in this directory.
+    pub fn analyse_in(&self, command: &str, cwd: &Path) -> Arc<Analysis> {
+        self.cached(command, (cwd != self.0.place.cwd).then_some(cwd))
+    }
+
+    /// How many commands were really analysed.
+    pub fn count(&self) -> u64 {
+        self.0.count.load(Ordering::Relaxed)
+    }
+
+    fn cached(&self, command: &str, moved_to: Option<&Path>) -> Arc<Analysis> {
+        let inner = &*self.0;
+        let lock = || inner.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |one: &&CachedAnalysis| one.text == command && one.moved_to.as_deref() == moved_to;
+        if let Some(found) = lock().iter().find(is_it) {
+            return found.analysis.clone();
+        }
+        // Not under the lock: two at once may both analyse, and nobody waits for a long command.
+        inner.count.fetch_add(1, Ordering::Relaxed);
+        let analysis = Arc::new(match moved_to {
+            None => analyse(command, &inner.place),
+            Some(cwd) => analyse(command, &Place { cwd: cwd.to_owned(), ..inner.place.clone() }),
+        });
+        let mut cached = lock();
+        if cached.len() >= CACHED_ANALYSES_MAX {
+            cached.pop_front();
+        }
+        let (text, moved_to) = (command.to_owned(), moved_to.map(Path::to_owned));
+        cached.push_back(CachedAnalysis { text, moved_to, analysis: analysis.clone() });
+        analysis
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn analyses_a_command_once_for_each_directory() {
+        let analyzer = ShellAnalyzer::new(Place::new("/repo"));
+        let first = analyzer.analyse("rm -rf src");
+        assert!(Arc::ptr_eq(&first, &analyzer.clone().analyse_in("rm -rf src", Path::new("/repo"))));
+        assert_eq!((analyzer.count(), first.commands[0].critical.is_some()), (1, false));
+        let moved = analyzer.analyse_in("rm -rf .", Path::new("/repo/src"));
+        assert!(moved.commands[0].critical.is_some());
+        assert_eq!(analyzer.count(), 2);
+    }
+
+    #[test]
+    fn keeps_a_bounded_number() {
+        let analyzer = ShellAnalyzer::default();
+        for n in 0..3 * CACHED_ANALYSES_MAX {
+            analyzer.analyse(&format!("echo {n}"));
+        }
+        assert_eq!(analyzer.0.cached.lock().unwrap().len(), CACHED_ANALYSES_MAX);
+    }
+}

@@ -1,0 +1,613 @@
+//! The decision on a call: one value, computed by one function.
+//!
+//! Everybody who has a say in whether a call runs gives a [`DecisionReason`]: rules, mode, the tool itself, hooks, the
+//! classifier, the user. [`decide`] folds them into a [`Decision`]. The pipeline acts on that value, and `check` shows
+//! the same value without running the call.
+//!
+//! A deny is final. An ask stands until somebody lifts it who may:
+//!
+//! | the ask comes from | it is lifted by an allow of |
+//! |---|---|
+//! | protected paths, a rule, the tool, a hook | a permission hook, the user |
+//! | mode, sandbox, effects | these, a hook before the call, the classifier; the tool, if the effects are known and inside |
+//!
+//! Nothing here looks at the disk, calls foreign code or waits.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::effects::resolved::{Resolved, Workspace};
+use crate::effects::table::{Asks, EffectClass};
+use crate::files::Hidden;
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It runs.
+    Allow,
+    /// It asks.
+    Ask,
+    /// It doesn't run.
+    Deny,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Verdict; 3] = [Verdict::Allow, Verdict::Ask, Verdict::Deny];
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Allow => "allow",
+            Verdict::Ask => "ask",
+            Verdict::Deny => "deny",
+        })
+    }
+}
+
+/// Who gave a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum DecisionSource {
+    /// Paths and addresses that settings or haft itself protect in every mode.
+    Protected,
+    /// A rule.
+    Rule,
+    /// The permission mode.
+    Mode,
+    /// The sandbox, or what it can't hide.
+    Sandbox,
+    /// What the call touches.
+    Effects,
+    /// The tool itself.
+    Tool,
+    /// A hook before the call.
+    Hook,
+    /// A hook that answers in the user's place.
+    PermissionHook,
+    /// The classifier.
+    Classifier,
+    /// The user.
+    User,
+    /// The absence of a user.
+    NoUser,
+    /// Something that failed while the call was decided on.
+    Failure,
+}
+
+impl DecisionSource {
+    /// All of them.
+    pub const ALL: [DecisionSource; 12] = [
+        DecisionSource::Protected,
+        DecisionSource::Rule,
+        DecisionSource::Mode,
+        DecisionSource::Sandbox,
+        DecisionSource::Effects,
+        DecisionSource::Tool,
+        DecisionSource::Hook,
+        DecisionSource::PermissionHook,
+        DecisionSource::Classifier,
+        DecisionSource::User,
+        DecisionSource::NoUser,
+        DecisionSource::Failure,
+    ];
+
+    /// Whether an ask of this source may be answered by the tool, a hook before the call or the classifier.
+    fn asks_weakly(self) -> bool {
+        matches!(self, DecisionSource::Mode | DecisionSource::Sandbox | DecisionSource::Effects)
+    }
+
+    /// Whether an allow of this source lifts an ask of that one. `may_vouch` says whether the tool is believed.
+    fn lifts(self, ask: DecisionSource, may_vouch: bool) -> bool {
+        match self {
+            DecisionSource::PermissionHook | DecisionSource::User => true,
+            DecisionSource::Hook | DecisionSource::Classifier => ask.asks_weakly(),
+            DecisionSource::Tool => may_vouch && ask.asks_weakly(),
+            _ => false,
+        }
+    }
+
+    /// Which of several reasons with the same verdict is named: the smallest.
+    fn rank(self, verdict: Verdict) -> u8 {
+        use DecisionSource as S;
+        let order: [S; 12] = match verdict {
+            Verdict::Deny => [
+                S::Protected,
+                S::NoUser,
+                S::Failure,
+                S::Rule,
+                S::Mode,
+                S::Sandbox,
+                S::Effects,
+                S::Tool,
+                S::Hook,
+                S::PermissionHook,
+                S::Classifier,
+                S::User,
+            ],
+            // The asks that fewer may lift come first.
+            Verdict::Ask => [
+                S::Protected,
+                S::Rule,
+                S::Tool,
+                S::Hook,
+                S::PermissionHook,
+                S::User,
+                S::NoUser,
+                S::Failure,
+                S::Mode,
+                S::Sandbox,
+                S::Effects,
+                S::Classifier,
+            ],
+            Verdict::Allow => [
+                S::User,
+                S::PermissionHook,
+                S::Protected,
+                S::Rule,
+                S::Mode,
+                S::Sandbox,
+                S::Effects,
+                S::Hook,
+                S::Tool,
+                S::Classifier,
+                S::NoUser,
+                S::Failure,
+            ],
+        };
+        order.iter().position(|source| *source == self).map_or(u8::MAX, |place| place as u8)
+    }
+}
+
+/// A rule that gave a reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleRef {
+    /// As written.
+    pub text: String,
+    /// The list that it stands in.
+    pub list: Verdict,
+    /// The file and line, or the flag.
+    pub source: String,
+}
+
+/// What one source says of a call, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DecisionReason {
+    /// Who says it. The engine sets it for what tools and hooks return.
+    pub source: DecisionSource,
+    /// What it wants.
+    pub verdict: Verdict,
+    /// Why, for example ``rule `Bash` (settings.json:4)``.
+    pub text: Cow<'static, str>,
+    /// More for the model.
+    pub message: Option<String>,
+    /// The rule, if it is one's.
+    #[serde(serialize_with = "serialize_rule")]
+    pub rule: Option<Arc<RuleRef>>,
+}
+
+fn serialize_rule<S: Serializer>(rule: &Option<Arc<RuleRef>>, serializer: S) -> Result<S::Ok, S::Error> {
+    rule.as_deref().serialize(serializer)
+}
+
+impl DecisionReason {
+    /// A reason of this source.
+    pub fn new(
+        source: DecisionSource,
+        verdict: Verdict,
+        text: impl Into<Cow<'static, str>>,
+    ) -> DecisionReason {
+        DecisionReason { source, verdict, text: text.into(), message: None, rule: None }
+    }
+
+    /// A tool or hook sees nothing against the call.
+    pub fn allow() -> DecisionReason {
+        DecisionReason::new(DecisionSource::Tool, Verdict::Allow, "")
+    }
+
+    /// A tool or hook wants the user to see the call, for this reason.
+    pub fn ask(text: impl Into<Cow<'static, str>>) -> DecisionReason {
+        DecisionReason::new(DecisionSource::Tool, Verdict::Ask, text)
+    }
+
+    /// A tool or hook forbids the call, for this reason.
+    pub fn deny(text: impl Into<Cow<'static, str>>) -> DecisionReason {
+        DecisionReason::new(DecisionSource::Tool, Verdict::Deny, text)
+    }
+
+    /// Adds a message for the model.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> DecisionReason {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Names the rule.
+    #[must_use]
+    pub fn with_rule(mut self, rule: Arc<RuleRef>) -> DecisionReason {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Whether this asks and hooks before the call or a classifier may answer.
+    pub fn is_weak_ask(&self) -> bool {
+        self.verdict == Verdict::Ask && self.source.asks_weakly()
+    }
+
+    /// The same as the word of another source, whatever it says of itself.
+    pub(crate) fn spoken_by(mut self, source: DecisionSource) -> DecisionReason {
+        self.source = source;
+        self.rule = None;
+        if self.verdict == Verdict::Allow {
+            self.text = match source {
+                DecisionSource::Tool => "the tool itself".into(),
+                DecisionSource::Hook => "a hook".into(),
+                DecisionSource::PermissionHook => "a permission hook".into(),
+                _ => self.text,
+            };
+        }
+        self
+    }
+}
+
+impl fmt::Display for DecisionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a call touches at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallEffects {
+    /// What it touches, as declared and as resolved.
+    pub resolved: Resolved,
+    /// What follows from that.
+    pub class: EffectClass,
+    /// It runs in a child process that nothing holds to what it declares.
+    pub unconfined_child: bool,
+}
+
+/// What [`decide`] has to know beside the call's effects and what was said.
+#[derive(Clone, Copy)]
+pub struct DecisionContext<'a> {
+    /// Where the session works.
+    pub workspace: &'a Workspace,
+    /// The tool runs its work in a child process.
+    pub runs_in_child: bool,
+    /// A user can be asked in this session.
+    pub has_user: bool,
+    /// The mode allows asking.
+    pub may_ask: bool,
+}
+
+/// What an allowed call gets beside what it declared.
+#[derive(Debug, Clone, Default)]
+pub struct CallGrants {
+    /// What it isn't shown of the folders that it walks.
+    pub hidden: Option<Hidden>,
+}
+
+/// The decision on a call.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Decision {
+    /// What becomes of the call.
+    pub verdict: Verdict,
+    /// Who decided.
+    pub source: DecisionSource,
+    /// Everything that was said.
+    pub reasons: Vec<DecisionReason>,
+    /// What the call touches.
+    pub effects: CallEffects,
+    /// What it is granted when it runs.
+    pub grants: CallGrants,
+    /// The reason that decided; none if the effects alone allow the call.
+    deciding: Option<usize>,
+    /// The ask that nobody answers, where that denies the call.
+    unanswered: Option<usize>,
+}
+
+/// Decides on a call.
+///
+/// `rules` is what the authorizer says; if it says nothing, the effects decide whether the call asks. `said` is what
+/// tool, hooks, classifier and user said so far. The order of the reasons doesn't matter for the verdict.
+pub fn decide(
+    effects: CallEffects,
+    context: &DecisionContext<'_>,
+    rules: Vec<DecisionReason>,
+    said: &[DecisionReason],
+) -> Decision {
+    let mut reasons = rules;
+    if reasons.is_empty() {
+        reasons.extend(effects.reason(context.workspace, said));
+    }
+    reasons.extend_from_slice(said);
+    if let Some(forbidden) = effects.forbidden(context) {
+        reasons.insert(0, forbidden);
+    }
+    let mut decision = Decision {
+        verdict: Verdict::Allow,
+        source: DecisionSource::Effects,
+        reasons,
+        effects,
+        grants: CallGrants::default(),
+        deciding: None,
+        unanswered: None,
+    };
+    decision.fold(|effects| effects.may_vouch(context.workspace));
+    if decision.verdict == Verdict::Ask {
+        if let Some((_, why)) = &decision.effects.resolved.failed {
+            // No answer makes such a call possible.
+            let why = why.clone();
+            return decision.deny_unanswered(DecisionSource::Failure, why);
+        }
+        if !context.may_ask {
+            return decision.deny_unanswered(DecisionSource::Mode, "this mode doesn't ask");
+        }
+    }
+    decision
+}
+
+impl Decision {
+    /// The reason that decided; none if the effects alone allow the call.
+    pub fn reason(&self) -> Option<&DecisionReason> {
+        self.reasons.get(self.deciding?)
+    }
+
+    /// The ask that nobody answers, where that denies the call.
+    pub fn unanswered(&self) -> Option<&DecisionReason> {
+        self.reasons.get(self.unanswered?)
+    }
+
+    /// Who or what allows the call.
+    pub fn allowed_by(&self) -> &str {
+        self.reason().map_or(BY_EFFECTS, |reason| &reason.text)
+    }
+
+    /// Why the call asks, with what the classifier adds.
+    pub fn question(&self) -> String {
+        let asking = self.unanswered().or_else(|| self.reason());
+        let mut text = asking.map(ToString::to_string).unwrap_or_default();
+        let added = |reason: &&DecisionReason| {
+            reason.source == DecisionSource::Classifier && reason.verdict == Verdict::Ask
+        };
+        for reason in self.reasons.iter().filter(added) {
+            text.push_str("; ");
+            text.push_str(&reason.text);
+        }
+        text
+    }
+
+    /// Why, as a text for people.
+    pub fn explanation(&self) -> String {
+        match (self.unanswered(), self.reason()) {
+            (Some(ask), Some(deny)) => format!("{ask}; it would ask, and {deny}"),
+            (_, Some(_)) if self.verdict == Verdict::Ask => self.question(),
+            (_, Some(reason)) => reason.to_string(),
+            (_, None) => BY_EFFECTS.to_owned(),
+        }
+    }
+
+    /// Adds what somebody said after the call asked.
+    #[must_use]
+    pub fn and(mut self, reason: DecisionReason) -> Decision {
+        self.reasons.push(reason);
+        // Those who speak now lift asks whatever the tool says.
+        self.fold(|_| false);
+        self
+    }
+
+    /// Denies a call that asks, because nobody answers.
+    #[must_use]
+    pub(crate) fn deny_unanswered(
+        mut self,
+        source: DecisionSource,
+        why: impl Into<Cow<'static, str>>,
+    ) -> Decision {
+        self.unanswered = self.deciding;
+        self.deciding = Some(self.reasons.len());
+        self.reasons.push(DecisionReason::new(source, Verdict::Deny, why));
+        (self.verdict, self.source) = (Verdict::Deny, source);
+        self
+    }
+
+    fn fold(&mut self, may_vouch: impl FnOnce(&CallEffects) -> bool) {
+        let vouches = |reason: &DecisionReason| {
+            (reason.source, reason.verdict) == (DecisionSource::Tool, Verdict::Allow)
+        };
+        let may_vouch = self.reasons.iter().any(vouches) && may_vouch(&self.effects);
+        self.deciding = fold(&self.reasons, may_vouch);
+        let deciding = self.deciding.map(|at| &self.reasons[at]);
+        (self.verdict, self.source) = deciding
+            .map_or((Verdict::Allow, DecisionSource::Effects), |reason| (reason.verdict, reason.source));
+    }
+}
+
+const BY_EFFECTS: &str = "its effects";
+
+/// The reason that decides; none if nobody said anything.
+fn fold(reasons: &[DecisionReason], may_vouch: bool) -> Option<usize> {
+    let first = |is_candidate: &dyn Fn(&DecisionReason) -> bool| {
+        let candidates = reasons.iter().enumerate().filter(|(_, reason)| is_candidate(reason));
+        candidates.min_by_key(|(at, reason)| (reason.source.rank(reason.verdict), *at)).map(|(at, _)| at)
+    };
+    let with = |verdict: Verdict| reasons.iter().filter(move |reason| reason.verdict == verdict);
+    let lifts = |allow: &DecisionReason, ask: &DecisionReason| allow.source.lifts(ask.source, may_vouch);
+    let stands = |ask: &DecisionReason| {
+        ask.verdict == Verdict::Ask && !with(Verdict::Allow).any(|allow| lifts(allow, ask))
+    };
+    let helped = |allow: &DecisionReason| {
+        allow.verdict == Verdict::Allow && with(Verdict::Ask).any(|ask| lifts(allow, ask))
+    };
+    first(&|reason| reason.verdict == Verdict::Deny)
+        .or_else(|| first(&stands))
+        .or_else(|| first(&helped))
+        .or_else(|| first(&|reason| reason.verdict == Verdict::Allow))
+}
+
+impl CallEffects {
+    /// Whether the tool's own allow counts: only for what is known, inside and confined.
+    fn may_vouch(&self, workspace: &Workspace) -> bool {
+        self.class.asks != Asks::Always
+            && !self.unconfined_child
+            && self.resolved.outside(workspace).next().is_none()
+    }
+
+    /// What nobody can allow.
+    fn forbidden(&self, context: &DecisionContext<'_>) -> Option<DecisionReason> {
+        // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and user.
+        let protected = match context.runs_in_child {
+            true => self.resolved.within_protected(context.workspace),
+            false => self.resolved.meets_protected(context.workspace),
+        };
+        if let Some(place) = protected {
+            let text = format!("no tool may write `{}`, in any mode", place.display());
+            return Some(DecisionReason::new(DecisionSource::Protected, Verdict::Deny, text));
+        }
+        (self.resolved.declared.asks_user && !context.has_user)
+            .then(|| DecisionReason::new(DecisionSource::NoUser, Verdict::Deny, NEEDS_USER))
+    }
+
+    /// What the effects say when the rules say nothing. An allow is left out if nobody else speaks: it needs no words.
+    fn reason(&self, workspace: &Workspace, said: &[DecisionReason]) -> Option<DecisionReason> {
+        let ask =
+            |text: Cow<'static, str>| Some(DecisionReason::new(DecisionSource::Effects, Verdict::Ask, text));
+        let outside = || self.resolved.outside(workspace).next();
+        match (self.class.asks, outside()) {
+            (Asks::Always, _) => ask("nothing is known of what it touches".into()),
+            (_, Some(path)) => {
+                ask(format!("it touches `{}`, outside of the working directories", path.display()).into())
+            }
+            (Asks::ByTool | Asks::Yes, None) => ask(format!("it {}", self.resolved.declared).into()),
+            (Asks::No, None) if self.unconfined_child => ask(NOT_CONFINED.into()),
+            (Asks::No, None) => {
+                let by_hook = |reason: &DecisionReason| {
+                    (reason.source, reason.verdict) == (DecisionSource::Hook, Verdict::Allow)
+                };
+                (!said.is_empty() && !said.iter().any(by_hook))
+                    .then(|| DecisionReason::new(DecisionSource::Effects, Verdict::Allow, BY_EFFECTS))
+            }
+        }
+    }
+}
+
+const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
+const NEEDS_USER: &str = "it needs a user to answer, and this session has none";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use DecisionSource as S;
+    use Verdict::{Allow, Ask, Deny};
+
+    type Said = (S, Verdict);
+
+    /// The verdict and who decided, of reasons in this order.
+    fn folded(said: &[Said], may_vouch: bool) -> (Verdict, Option<S>) {
+        let reasons: Vec<_> =
+            said.iter().map(|(source, verdict)| DecisionReason::new(*source, *verdict, "")).collect();
+        match fold(&reasons, may_vouch).map(|at| &reasons[at]) {
+            Some(reason) => (reason.verdict, Some(reason.source)),
+            None => (Allow, None),
+        }
+    }
+
+    fn every_reason() -> Vec<Said> {
+        S::ALL.into_iter().flat_map(|source| Verdict::ALL.map(|verdict| (source, verdict))).collect()
+    }
+
+    /// Calls `check` with every multiset of up to `most` reasons: the order is for another test.
+    fn each_combination(most: usize, check: &mut dyn FnMut(&[Said])) {
+        fn go(all: &[Said], from: usize, most: usize, said: &mut Vec<Said>, check: &mut dyn FnMut(&[Said])) {
+            check(said);
+            if said.len() == most {
+                return;
+            }
+            for at in from..all.len() {
+                said.push(all[at]);
+                go(all, at, most, said, check);
+                said.pop();
+            }
+        }
+        go(&every_reason(), 0, most, &mut Vec::new(), check);
+    }
+
+    /// What the table in the module's documentation says, written down once more.
+    fn may_lift(by: S, ask: S, may_vouch: bool) -> bool {
+        let weak = [S::Mode, S::Sandbox, S::Effects].contains(&ask);
+        match by {
+            S::User | S::PermissionHook => true,
+            S::Hook | S::Classifier => weak,
+            S::Tool => weak && may_vouch,
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn a_deny_is_final_and_only_those_lift_an_ask_who_may() {
+        let mut count = 0u32;
+        each_combination(4, &mut |said| {
+            for may_vouch in [false, true] {
+                count += 1;
+                let (verdict, by) = folded(said, may_vouch);
+                let stands = |ask: S| {
+                    !said.iter().any(|(by, verdict)| *verdict == Allow && may_lift(*by, ask, may_vouch))
+                };
+                let denied = said.iter().any(|(_, verdict)| *verdict == Deny);
+                let asked = said.iter().any(|(source, verdict)| *verdict == Ask && stands(*source));
+                let expected = if denied {
+                    Deny
+                } else if asked {
+                    Ask
+                } else {
+                    Allow
+                };
+                assert_eq!(verdict, expected, "{said:?}");
+                // Who is named has said so.
+                assert!(by.is_none_or(|by| said.contains(&(by, verdict))), "{said:?}");
+            }
+        });
+        assert!(count > 150_000, "{count}");
+    }
+
+    #[test]
+    fn the_order_of_reasons_does_not_matter() {
+        let all = every_reason();
+        for a in &all {
+            for b in &all {
+                for c in &all {
+                    let first = folded(&[*a, *b, *c], true);
+                    for said in [[*a, *c, *b], [*b, *a, *c], [*b, *c, *a], [*c, *a, *b], [*c, *b, *a]] {
+                        assert_eq!(folded(&said, true), first, "{said:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_further_reason_allows_more_only_where_its_source_may_lift_an_ask() {
+        each_combination(3, &mut |said| {
+            let before = folded(said, true).0;
+            for (source, verdict) in every_reason() {
+                let mut more = said.to_vec();
+                more.push((source, verdict));
+                let lifts = |ask: &Said| ask.1 == Ask && may_lift(source, ask.0, true);
+                if folded(&more, true).0 < before {
+                    assert!(verdict == Allow && before == Ask && said.iter().any(lifts), "{more:?}");
+                }
+            }
+        });
+    }
+}
