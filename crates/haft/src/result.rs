@@ -130,6 +130,14 @@ impl ToolResult {
         self.0.outcome.as_ref().err()
     }
 
+    /// The text of the output, or the message of the error.
+    pub fn text(&self) -> String {
+        match self.outcome() {
+            Ok(output) => output.to_text(),
+            Err(error) => error.message().to_owned(),
+        }
+    }
+
     /// The kind of the error, if it is one.
     pub fn error_kind(&self) -> Option<ErrorKind> {
         self.error().map(ToolError::kind)

@@ -48,10 +48,10 @@ impl Play {
         let handle = Handle::new();
         let show = Show::pick(form, session.workspace.cwd(), &handle);
         let facts = Facts {
-            session: &session.id.clone(),
-            cwd: &session.workspace.cwd().to_owned(),
+            session: session.id.clone(),
+            cwd: session.workspace.cwd().to_owned(),
             provider: plan.provider,
-            model: &plan.model.name().to_owned(),
+            model: plan.model.name().to_owned(),
             mode: session.policy.current().to_string(),
             tools: Vec::new(),
         };

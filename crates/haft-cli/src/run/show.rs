@@ -6,7 +6,7 @@
 mod plain;
 mod stream;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft_provider::run::{Ended, Handle, Outcome, RunEvent, RunSink};
@@ -19,11 +19,11 @@ use crate::Exit;
 use crate::output::{self, Reader};
 
 /// A run, as its first event tells of it.
-pub(super) struct Facts<'a> {
-    pub(super) session: &'a str,
-    pub(super) cwd: &'a Path,
-    pub(super) provider: &'a str,
-    pub(super) model: &'a str,
+pub(super) struct Facts {
+    pub(super) session: String,
+    pub(super) cwd: PathBuf,
+    pub(super) provider: &'static str,
+    pub(super) model: String,
     pub(super) mode: String,
     pub(super) tools: Vec<String>,
 }
@@ -49,7 +49,7 @@ impl Show {
     }
 
     /// Says who runs.
-    pub(super) fn begin(&self, facts: &Facts<'_>) {
+    pub(super) fn begin(&self, facts: &Facts) {
         if let Show::Stream(stream) = self {
             stream.line(json!({
                 "type": "session", "session_id": facts.session, "cwd": facts.cwd.display().to_string(),

@@ -1,0 +1,35 @@
+//! A whole agent: the user's settings, rules, sandboxed commands, the journal, a model, questions and events.
+//!
+//! `cargo run -p haft-session --example agent DIR`. A script plays the model, so that it needs no key.
+
+use haft::ports::Answer;
+use haft_provider::Wire;
+use haft_provider::run::RunEvent;
+use haft_provider::scripted::{Script, ScriptedModel};
+use haft_session::Session;
+
+const SCRIPT: &str = r#"{"turns": [
+    {"tool_calls": [{"name": "Bash", "input": {"command": "cat notes.txt secrets/key.txt"}}]},
+    {"text": "I can read the notes, and not the key."}]}"#;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    let session = Session::builder(dir)
+        .deny("Read(./secrets/**)") // binds the file tools and every command in the sandbox
+        .on_approval(|approval| async move {
+            println!("asked: {} ({})", approval.tool, approval.reason);
+            Answer::Once
+        })
+        .on_event(|event| {
+            if let RunEvent::Answered { results, .. } = event {
+                results.iter().for_each(|result| println!("result: {}", result.text()));
+            }
+        })
+        .build()?;
+    let model = ScriptedModel::new(Script::parse(SCRIPT)?, Wire::Anthropic);
+    let mut agent = session.agent_with(model).await?; // `session.agent()` takes the model of the settings
+    println!("answer: {}", agent.run("What can you read here?").await.text);
+    agent.close().await;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Programs that embed a session: rules hold in the sandbox, what is left out fails closed, sessions end and continue.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use haft::ports::Answer;
+use haft::{Effects, NoInput, ToolCall, tool};
+use haft_journal::Store;
+use haft_provider::Wire;
+use haft_provider::scripted::{Script, ScriptedModel};
+use haft_session::{Environment, ResumeFrom, Session, SessionBuilder};
+use serde_json::json;
+
+/// A workspace with a file that may be read and one that a rule denies, and a home without settings.
+struct Workspace {
+    dir: tempfile::TempDir,
+}
+
+impl Workspace {
+    fn new() -> Workspace {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in
+            [("work/notes.txt", "plain notes\n"), ("work/secrets/key.txt", "top-secret-key\n")]
+        {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Workspace { dir }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// The variables of this process, but for those that lead to settings and state.
+    fn variable(dir: &Path, name: &str) -> Option<OsString> {
+        match name {
+            "HOME" => Some(dir.join("home").into()),
+            "HAFT_STATE_DIR" => Some(dir.join("state").into()),
+            "HAFT_CONFIG_DIR" => Some(dir.join("config").into()),
+            "CLAUDE_CONFIG_DIR" => Some(dir.join("claude").into()),
+            name if name.ends_with("_API_KEY") => None,
+            name => std::env::var_os(name),
+        }
+    }
+
+    fn builder(&self) -> SessionBuilder {
+        let dir = self.dir.path().to_owned();
+        let environment = Environment::new(move |name| Workspace::variable(&dir, name));
+        Session::builder(self.work()).environment(environment)
+    }
+}
+
+fn bash(command: &str) -> ToolCall {
+    ToolCall::new("1", "Bash", json!({"command": command}))
+}
+
+fn scripted(turns: &serde_json::Value) -> ScriptedModel {
+    let script = Script::parse(&json!({"turns": turns}).to_string()).unwrap();
+    ScriptedModel::new(script, Wire::Anthropic)
+}
+
+/// An agent with rules, a sandbox and a journal printed a denied file through `python3`: the rules did not reach the
+/// sandbox unless eight fields were copied by hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_file_is_denied_to_commands_too() {
+    let workspace = Workspace::new();
+    let session = workspace.builder().deny("Read(./secrets/**)").allow("Bash").build().unwrap();
+    let open = |path: &str| format!("python3 -c \"print(open('{path}').read())\"");
+    for command in
+        [open("secrets/key.txt"), "cat secrets/*".to_owned(), "cp -r secrets copy; cat copy/*".into()]
+    {
+        let results = session.run_turn([bash(&command)]).await;
+        assert!(!results[0].text().contains("top-secret-key"), "{command}: {}", results[0].text());
+    }
+    let results = session.run_turn([bash(&open("notes.txt"))]).await;
+    if haft_sandbox::is_possible() {
+        assert!(results[0].text().contains("plain notes"), "{}", results[0].text());
+    }
+}
+
+#[tokio::test]
+async fn without_an_asker_calls_that_would_ask_are_denied() {
+    let workspace = Workspace::new();
+    let session = workspace.builder().build().unwrap();
+    let write = ToolCall::new("1", "Write", json!({"file_path": "new.txt", "content": "x"}));
+    let results = session.run_turn([write]).await;
+    assert!(results[0].error().is_some(), "{}", results[0].text());
+    assert!(!workspace.work().join("new.txt").exists());
+}
+
+#[tokio::test]
+async fn an_approval_lets_one_call_run() {
+    let workspace = Workspace::new();
+    let session = workspace.builder().on_approval(|_| async { Answer::Once }).build().unwrap();
+    let write = ToolCall::new("1", "Write", json!({"file_path": "new.txt", "content": "x"}));
+    let results = session.run_turn([write]).await;
+    assert!(results[0].error().is_none(), "{}", results[0].text());
+    assert!(workspace.work().join("new.txt").exists());
+}
+
+#[tokio::test]
+async fn a_session_can_have_own_tools_only() {
+    let workspace = Workspace::new();
+    let answer =
+        tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
+    let session = workspace.builder().without_built_in_tools().tool(answer).build().unwrap();
+    let calls = ["answer", "Read"].map(|name| ToolCall::new(name, name, json!({})));
+    let results = session.run_turn(calls).await;
+    assert_eq!(results[0].text(), "42");
+    assert!(results[1].error().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_listed_ended_and_resumed() {
+    let workspace = Workspace::new();
+    let session = workspace.builder().build().unwrap();
+    let model = scripted(&json!([
+        {"tool_calls": [{"name": "Read", "input": {"file_path": "notes.txt"}}]},
+        {"text": "Read it."},
+        {"text": "As I said."}
+    ]));
+    let mut agent = session.agent_with(model.clone()).await.unwrap();
+    assert_eq!(agent.run("Read the notes.").await.text, "Read it.");
+    assert!(session.agent_with(model.clone()).await.is_err(), "a session has one agent");
+    agent.close().await;
+
+    let store = Store::at(&workspace.state());
+    let id = session.id().to_owned();
+    assert_eq!(store.list().iter().map(|session| session.id.clone()).collect::<Vec<_>>(), [id.clone()]);
+    let head = store.head(&id).unwrap();
+    assert!(head.is_ended && head.calls == 1 && head.title.as_deref() == Some("Read the notes."), "{head:?}");
+
+    let session = workspace.builder().resume(ResumeFrom::Latest).build().unwrap();
+    assert_eq!(session.id(), id);
+    let mut agent = session.agent_with(model).await.unwrap();
+    assert_eq!(agent.run("What did you say?").await.text, "As I said.");
+    agent.close().await;
+}
+
+#[test]
+fn a_wrong_rule_or_directory_fails_the_build() {
+    let workspace = Workspace::new();
+    let message = |builder: SessionBuilder| builder.build().err().unwrap().to_string();
+    assert!(message(workspace.builder().deny("Read(")).contains("Read("));
+    assert!(message(Session::builder("/nowhere/at/all")).contains("/nowhere/at/all"));
+    assert!(message(workspace.builder().resume(ResumeFrom::Latest)).contains("nothing to continue"));
+}
+
+/// The program of the README: `#[tokio::main]`, and no line about the sandbox.
+#[test]
+fn the_whole_product_in_forty_lines() {
+    let source = include_str!("../../examples/agent.rs");
+    let lines = source.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
+    assert!(lines.count() < 40);
+    let workspace = Workspace::new();
+    let test = std::env::current_exe().unwrap();
+    let example = test.parent().unwrap().with_file_name("examples").join("agent");
+    let mut command = Command::new(example);
+    command.arg(workspace.work()).current_dir(workspace.work());
+    for name in ["HOME", "HAFT_STATE_DIR", "HAFT_CONFIG_DIR", "CLAUDE_CONFIG_DIR"] {
+        command.env(name, Workspace::variable(workspace.dir.path(), name).unwrap());
+    }
+    let output = command.output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(shown.contains("asked: Bash") && shown.contains("answer: I can read the notes"), "{shown}");
+    assert!(!shown.contains("top-secret-key"), "{shown}");
+    if haft_sandbox::is_possible() {
+        assert!(shown.contains("plain notes"), "{shown}");
+    }
+}
