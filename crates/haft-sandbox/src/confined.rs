@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,12 +24,12 @@ use crate::init::Walls;
 use crate::scene::Scene;
 use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
 use crate::wire::{self, Job, Report};
-use crate::{before_main, helper, limits, remains, watch};
+use crate::{helper, limits, remains, watch};
 
 /// Which program is the helper.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum HelperProgram {
-    /// This one, which becomes the helper before its `main` runs.
+    /// This one, which has to begin with [`entry`](crate::entry).
     #[default]
     ThisProgram,
     /// Another one that does.
@@ -115,7 +116,8 @@ impl Helper {
     }
 
     fn greeting(&self) -> Result<VecDeque<OwnedFd>, String> {
-        let silent = || "its helper doesn't answer".to_owned();
+        let silent =
+            || "its helper doesn't answer; does `main` begin with `haft_sandbox::entry()`?".to_owned();
         if !readable(self.socket.as_fd(), limits::HELPER_WAIT) {
             return Err(silent());
         }
@@ -243,8 +245,10 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
         CString::new(text.as_bytes()).map_err(|_| "its helper has a name with a NUL in it".to_owned())
     };
     let program = match program {
-        HelperProgram::ThisProgram if !before_main::is_entered() => {
-            return Err("this program can't be its own helper: `.init_array` did not run".into());
+        HelperProgram::ThisProgram if !entered() => {
+            return Err(
+                "this program doesn't call `haft_sandbox::entry()` at the beginning of its `main`".into()
+            );
         }
         HelperProgram::ThisProgram => c"/proc/self/exe".to_owned(),
         HelperProgram::At(path) => text(path.as_os_str())?,
@@ -254,6 +258,17 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
     let argv = argv.map(|argument| text(OsStr::new(&argument))).collect::<Result<Vec<_>, _>>()?;
     let (envp, cwd, locks) = (Vec::new(), c"/".to_owned(), Locks::default());
     Ok(Plan { program, opened: None, argv, envp, cwd, locks, dies_with_us: true })
+}
+
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// This program would be the helper if it were started as one.
+pub(crate) fn enter() {
+    ENTERED.store(true, Ordering::Relaxed);
+}
+
+fn entered() -> bool {
+    ENTERED.load(Ordering::Relaxed)
 }
 
 /// A child in its sandbox.

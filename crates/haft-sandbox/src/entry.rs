@@ -1,12 +1,26 @@
-//! How this program becomes a process of the sandbox: its helper, or an isolated tool.
+//! The one line that a program which uses the sandbox begins with.
 
 use haft::isolate::Isolated;
 
 use crate::helper::UserNamespace;
-use crate::{before_main, helper, isolator, probe};
+use crate::{confined, helper, isolator, probe};
 
-/// Has to be the first thing that `main` of a program with [isolated](haft::isolated) tools does: their processes are this
-/// program again. Every other program needs no such line.
+/// Has to be the first thing that `main` does.
+///
+/// The sandbox is made by a small process that is this program again. Here it turns into that; in every other case this
+/// returns at once and has done nothing. It must come before anything that starts a thread (a runtime, a logger), because
+/// the kernel lets only a process with one thread enter a user namespace.
+///
+/// ```no_run
+/// // The first line of `main`:
+/// haft_sandbox::entry();
+/// // … the program
+/// ```
+pub fn entry() {
+    entry_with(Vec::new);
+}
+
+/// The same for a program with [isolated](haft::isolated) tools: their processes are this program again too.
 ///
 /// ```no_run
 /// use haft::isolate::Isolated;
@@ -20,23 +34,17 @@ use crate::{before_main, helper, isolator, probe};
 /// // … the program, which registers `tools()` and sets the port `isolator`
 /// ```
 pub fn entry_with(tools: fn() -> Vec<Isolated>) {
-    // The reference also keeps the function that runs before `main` in a program that uses nothing else of this crate.
-    assert!(before_main::is_entered(), "`.init_array` runs before `main`");
-    if std::env::args_os().next().unwrap_or_default() == isolator::NAME {
-        isolator::run(tools);
-    }
-}
-
-/// Becomes the sandbox helper if this program was started as one; `prepare` runs first. Returns at once otherwise.
-pub(crate) fn become_helper(prepare: impl FnOnce()) {
+    confined::enter();
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
+    if name == isolator::NAME {
+        isolator::run(tools);
+    }
     let by_bubblewrap = name.as_encoded_bytes() == helper::PASSED.to_bytes();
     let name = if by_bubblewrap { arguments.next().unwrap_or_default() } else { name };
     if name == helper::NAME
         && let Some(walls) = arguments.next()
     {
-        prepare();
         let user = if by_bubblewrap { UserNamespace::made_for_us() } else { UserNamespace::ToBeMade };
         if walls == helper::PROBE {
             probe::run(user);

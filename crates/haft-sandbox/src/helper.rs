@@ -112,7 +112,7 @@ impl Helper {
             Err(words) => return Err((socket, words)),
         };
         let Some(one_thread) = OneThread::look() else {
-            return Err((socket, "something has started a thread before the helper began".into()));
+            return Err((socket, "something has started a thread before `haft_sandbox::entry()`".into()));
         };
         sys::ignore_children(true);
         let sent: Vec<_> = listeners.iter().map(|listener| listener.as_fd()).collect();

@@ -40,7 +40,6 @@
 
 mod ahead;
 mod bare;
-mod before_main;
 mod bubblewrap;
 mod capture;
 mod confined;
@@ -73,7 +72,7 @@ mod views;
 mod watch;
 mod wire;
 
-pub use entry::entry_with;
+pub use entry::{entry, entry_with};
 pub use isolator::SandboxIsolator;
 pub use local::LocalProcesses;
 pub use probe::{Finding, maker_of, probe, stack_of};

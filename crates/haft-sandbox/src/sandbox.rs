@@ -231,6 +231,7 @@ impl std::error::Error for Unavailable {}
 /// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
 /// use haft::ports::{Confinement, ProcessRequest, Processes};
 ///
+/// // `main` has begun with `haft_sandbox::entry()`.
 /// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
 /// let sandbox = Sandbox::start(SandboxConfig::new(profile).with_variables(std::env::vars_os()))?;
 /// let looking = ProcessRequest::new(["git", "status"], "/home/me/project").with_confinement(Confinement::ReadOnly);
