@@ -2,7 +2,7 @@
 //!
 //! The port [`SubAgents`] over `haft-provider`'s loop. An agent is a child of the calling engine, so it has fewer tools at
 //! most, is judged by its parent's rules too, and ends with the call; it has a conversation, a name and an account of its
-//! own, and what it costs counts for its parent. [`kinds`] says what there is to choose from, [`child`] what is heard from
+//! own, and what it costs counts for its parent. [`kinds`] says what there is to choose from, `child` what is heard from
 //! one while it works. What everybody needs to know of a running agent is in one table, by name; nobody is in it longer
 //! than it works.
 

@@ -1,7 +1,6 @@
 //! Sessions that are kept: the journal of a run, and going on with one that was cut off.
 //!
 //! [`Keeping`] writes while a run goes; [`Resumed`] is what an earlier process left of one, and [`left`] what it left beside.
-//! [`sessions`] and [`log`] show what is there.
 
 pub mod left;
 mod resumed;
