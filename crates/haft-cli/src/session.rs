@@ -1,7 +1,8 @@
 //! Sessions of this program: those of `haft-session`, with this program's terminal, messages and telemetry.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use haft::sync::lock;
 pub(crate) use haft_session::assembly::{
     Base, Ground, Joining, Lent, Links, Member, NotUsed, Planned, PlannedServer, Pool, ProcessGuard,
     RESULTS_KEPT, Said, SessionParts, Warnings, report_tasks, skills_of,
@@ -16,7 +17,7 @@ static PROCESSES: Mutex<Vec<ProcessGuard>> = Mutex::new(Vec::new());
 
 /// Ends the processes of every session. To be called before the program ends.
 pub(crate) fn close() {
-    let guards = std::mem::take(&mut *PROCESSES.lock().unwrap_or_else(PoisonError::into_inner));
+    let guards = std::mem::take(&mut *lock(&PROCESSES));
     guards.iter().for_each(ProcessGuard::shut_down);
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Resu
 
 /// Ends these processes with the program.
 pub(crate) fn register(guard: ProcessGuard) {
-    PROCESSES.lock().unwrap_or_else(PoisonError::into_inner).push(guard);
+    lock(&PROCESSES).push(guard);
 }
 
 impl Common {

@@ -224,7 +224,7 @@ impl Policy {
     }
 
     /// Reports what would become of a call, with this engine's tools or those that the conventions know. Runs nothing,
-    /// writes nothing, asks nobody. The engine has to have this policy.
+    /// writes nothing, asks no user. The engine has to have this policy.
     ///
     /// # Errors
     /// A tool that nobody knows, and an input that doesn't fit.

@@ -10,7 +10,7 @@ use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
 use super::args::RunForm;
-use super::show::{Facts, Show};
+use super::show::{RunFacts, Show};
 use super::{live, prompt};
 use crate::interrupt::Interrupts;
 use crate::session::SessionParts;
@@ -47,7 +47,7 @@ impl Play {
         let Play { session, plan, form, .. } = self;
         let handle = Handle::new();
         let show = Show::pick(form, session.workspace.cwd(), &handle);
-        let facts = Facts {
+        let facts = RunFacts {
             session: session.id.clone(),
             cwd: session.workspace.cwd().to_owned(),
             provider: plan.provider,
@@ -59,7 +59,7 @@ impl Play {
         let front_end = Arc::new(PlainFrontEnd(show.sink()));
         let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
         let tools = run.engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect();
-        show.begin(&Facts { tools, ..facts });
+        show.begin(&RunFacts { tools, ..facts });
         let interrupted = interrupts.clone();
         let (run, outcome) = on_worker(&runtime, async move {
             let outcome = match run.start().await {

@@ -19,7 +19,7 @@ use crate::Exit;
 use crate::output::{self, Reader};
 
 /// A run, as its first event tells of it.
-pub(super) struct Facts {
+pub(super) struct RunFacts {
     pub(super) session: String,
     pub(super) cwd: PathBuf,
     pub(super) provider: &'static str,
@@ -49,7 +49,7 @@ impl Show {
     }
 
     /// Says who runs.
-    pub(super) fn begin(&self, facts: &Facts) {
+    pub(super) fn begin(&self, facts: &RunFacts) {
         if let Show::Stream(stream) = self {
             stream.line(json!({
                 "type": "session", "session_id": facts.session, "cwd": facts.cwd.display().to_string(),

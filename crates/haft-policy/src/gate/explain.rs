@@ -345,7 +345,7 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
     }
 }
 
-/// The reason that decided, or the ask that nobody answers.
+/// The reason that decided, or the unanswered ask.
 fn asking(decision: &Decision) -> Option<&DecisionReason> {
     decision.unanswered().or_else(|| decision.reason())
 }
@@ -362,7 +362,7 @@ impl Inner {
     }
 }
 
-/// The verdict on a part of a call: a question that nobody may be asked is a denial.
+/// The verdict on a part of a call: an ask is a denial where no user can be asked.
 fn shown(inner: &Inner, reason: &DecisionReason) -> (Verdict, String) {
     match inner.denies_asks() {
         Some(why) if reason.verdict == Verdict::Ask => {

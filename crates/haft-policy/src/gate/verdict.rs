@@ -85,7 +85,7 @@ fn by_rules_and_mode(
     }
     match matches.verdict {
         Some(Verdict::Deny) => by_rule(rules, matches, Verdict::Deny),
-        // Who wants a question doesn't want less than the mode does.
+        // An ask rule does not lift a denial of the mode.
         Some(Verdict::Ask) => mode::denies(mode, case, || rules.explain(&case.subject).uncovered)
             .unwrap_or_else(|| by_rule(rules, matches, Verdict::Ask)),
         verdict => {
