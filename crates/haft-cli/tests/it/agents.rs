@@ -182,10 +182,9 @@ fn what_goes_wrong_says_how_far_it_came() {
     room.write("home/.config/haft/agents/short.md", kind);
     let ran = play(&room, &["go", "--output", "json"]);
     let found = results(&ran);
-    assert_eq!(
-        found[0],
-        "Failed: the agent `short-1` did not finish: the most turns were reached; it came as far as 1 turn, 1 call\nits last words: First."
-    );
+    // The four agents start at the same time, so their numbers are in any order.
+    let failure = "did not finish: the most turns were reached; it came as far as 1 turn, 1 call\nits last words: First.";
+    assert!(found[0].starts_with("Failed: the agent `short-") && found[0].ends_with(failure), "{found:?}");
     assert!(found[1].contains("did not finish") && found[1].contains("bad key"), "{found:?}");
     assert!(found[1].contains("2 turns, 1 call"), "{found:?}");
     assert!(
