@@ -200,7 +200,7 @@ impl Agents {
         let sink: Arc<dyn RunSink> = heard.clone();
         let mut engine = engine.child(name.as_str(), registry, cx).events(ToolEvents::new(sink.clone()));
         if let Some(asker) = &setup.asker {
-            engine = engine.ask(Named { asker: asker.clone(), agent: name.clone() });
+            engine = engine.asker(Named { asker: asker.clone(), agent: name.clone() });
         }
         if let Some(mode) = kind.mode {
             engine = engine.permissions(setup.policy.in_mode(mode));
@@ -210,7 +210,7 @@ impl Agents {
             workspace = workspace.moved_into(&apart.worktree.path);
             engine = engine.workspace(workspace.clone());
         }
-        let engine = engine.window_tokens(model.window_tokens);
+        let engine = engine.window_tokens(model.window_tokens).build();
         let handle = Handle::new();
         let working = Working {
             engine: engine.clone(),

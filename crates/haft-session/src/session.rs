@@ -39,7 +39,7 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let parts = SessionParts::open(&options, SessionPurpose::Run)?;
         parts.report_warnings();
-        let (engine, id) = (parts.engine.clone(), parts.id.clone());
+        let (engine, id) = (parts.engine.clone().build(), parts.id.clone());
         Ok(Session { options, events, engine, id, parts: Mutex::new(Some((parts, resumed))) })
     }
 

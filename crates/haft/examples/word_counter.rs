@@ -50,7 +50,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::path::absolute(std::env::args_os().nth(1).unwrap_or(own_source.into()))?;
     let dir = file.parent().ok_or("a file has a folder")?;
 
-    let engine = Engine::new(Registry::new().with(WordCounter)?).workspace(haft::Workspace::new(dir)?);
+    let engine =
+        Engine::builder(Registry::new().with(WordCounter)?).workspace(haft::Workspace::new(dir)?).build();
     let turn = engine.turn();
     for offer in turn.definitions() {
         println!("The model is told of `{}`: {}\n", offer.name(), offer.tool().description());

@@ -32,7 +32,7 @@ use crate::view::Stage;
 ///
 /// let log = CallLog::new();
 /// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-/// let engine = Engine::new(Registry::new().with(answer).unwrap()).hooks(Hooks::new().after(log.clone()));
+/// let engine = Engine::builder(Registry::new().with(answer).unwrap()).hooks(Hooks::new().after(log.clone())).build();
 /// engine.turn().run(vec![ToolCall::new("a", "answer", "{}")]).await;
 /// assert_eq!(log.calls()[0].tool, "answer");
 /// # }

@@ -202,8 +202,8 @@ impl IntoTools<()> for Vec<Isolated> {
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let engine = Engine::new(Registry::new().with(tools())?)
-///     .ports(|ports| ports.isolator = Some(std::sync::Arc::new(SameProcess)));
+/// let engine = Engine::builder(Registry::new().with(tools())?)
+///     .ports(|ports| ports.isolator = Some(std::sync::Arc::new(SameProcess))).build();
 /// let results = engine.turn().run([ToolCall::new("1", "answer", "{}")]).await;
 /// assert_eq!(results[0].to_json().output, 42);
 /// # Ok(()) }

@@ -90,7 +90,7 @@ pub use dispatch::{ConflictRule, Detached, TaskTable, Turn, TurnHandle};
 pub use effects::resolved::Workspace;
 pub use effects::table::Class;
 pub use effects::{Effects, Extent, PathSet};
-pub use engine::{CheckOptions, Engine, MAIN_AGENT};
+pub use engine::{CheckOptions, Engine, EngineBuilder, MAIN_AGENT};
 pub use error::{ErrorKind, ToolError};
 pub use event::{Event, EventSink};
 pub use future::BoxFuture;

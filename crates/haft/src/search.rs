@@ -13,7 +13,7 @@
 //!     .exposure(Exposure::Deferred);
 //! let mut gates = Gates::default();
 //! gates.defer_above = 1;
-//! let engine = Engine::new(Registry::new().with(rain)?.with(ToolSearch)?).gates(gates);
+//! let engine = Engine::builder(Registry::new().with(rain)?.with(ToolSearch)?).gates(gates).build();
 //!
 //! assert!(engine.snapshot().find("forecast").unwrap().is_deferred());
 //! engine.turn().run([ToolCall::new("1", "ToolSearch", r#"{"query": "rain"}"#)]).await;

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     async fn asked(asker: ScriptedAsker, input: Value) -> Result<String, String> {
-        let caller = Caller::new().tool(AskUserQuestion).engine(|engine| engine.ask(asker));
+        let caller = Caller::new().tool(AskUserQuestion).engine(|engine| engine.asker(asker));
         let result = caller.call("AskUserQuestion", input).await;
         result.outcome().map(Output::to_text).map_err(|error| error.message().to_owned())
     }

@@ -270,7 +270,7 @@ async fn a_person_is_told_in_the_words_of_the_tool() {
             _ => None,
         });
     let tool = any(remove);
-    let caller = Caller::new().tool(tool.clone()).engine(|engine| engine.ask(asker.clone()));
+    let caller = Caller::new().tool(tool.clone()).engine(|engine| engine.asker(asker.clone()));
     let result = caller.call("remove", json!({"name": "a.txt"})).await;
     assert_eq!(result.view(), View::titled("gone").summary("1 file"));
 

@@ -173,7 +173,7 @@ async fn check(place: Place, expected: Option<ErrorKind>) {
         .tool(Bad(place))
         .tool(slow)
         .tool(reader("read"))
-        .engine(|engine| engine.ask(asker.clone()).events(log.clone()));
+        .engine(|engine| engine.asker(asker.clone()).events(log.clone()));
     let input = json!({"decode_panics": place == Place::Decode});
     let turn = caller.start([
         ("1", "slow", json!({})),
