@@ -157,7 +157,7 @@ impl PostHook for CallLog {
         let cx = call.context;
         let about = guarded(|| result.view().title).unwrap_or_default();
         let error = result.error().map(|error| error.message().to_owned());
-        let made = (cx.agent_id().to_owned(), call.tool.to_owned());
+        let made = (cx.call().agent_id().to_owned(), call.tool.to_owned());
         let call = past(cx.entry().map(|entry| entry.tool()), made, call.input, about, error);
         lock(&self.0).add(call);
         Box::pin(std::future::ready(Ok(After::default())))

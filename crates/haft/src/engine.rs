@@ -214,7 +214,7 @@ impl Engine {
     pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> EngineBuilder {
         let config = &self.session.config;
         let nearest = cx.entry().map(|entry| cx.running().ancestor(entry));
-        let workspace = cx.workspace().clone();
+        let workspace = cx.location().workspace().clone();
         EngineBuilder::from_config(Config {
             store: Some(self.shared().store.clone()),
             ancestors: config.ancestors.iter().copied().chain(nearest).collect(),

@@ -52,7 +52,7 @@ pub(crate) use parent::serve_parent;
 /// says [`needs(Port::Isolator)`](crate::ToolSpec::needs) and isn't offered then.
 ///
 /// In the child a context has files, the user's answers to questions, progress and cancellation, and no other port: a
-/// tool that needs one can't be isolated, and registering it is an error. [`Context::workspace`] knows the working
+/// tool that needs one can't be isolated, and registering it is an error. [`AgentLocation::workspace`](crate::context::AgentLocation::workspace) knows the working
 /// directories as far as they are visible from there.
 ///
 /// ```

@@ -44,6 +44,7 @@ compile_error!("haft answers a tool's panic with a result and needs `panic = \"u
 
 pub mod canonical;
 pub mod circuit_breaker;
+pub mod context;
 pub mod decision;
 pub mod dispatch;
 pub mod effects;
@@ -68,7 +69,6 @@ pub mod view;
 mod call;
 mod call_log;
 mod content;
-mod context;
 mod engine;
 mod error;
 mod future;

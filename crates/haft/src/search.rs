@@ -182,7 +182,8 @@ impl Tool for ToolSearch {
     }
 
     async fn call(&self, input: ToolSearchInput, cx: &Context) -> Result<Value, ToolError> {
-        let index = cx.tool_index().ok_or_else(|| ToolError::new("this host has no search over tools"))?;
+        let index =
+            cx.ports().tool_index().ok_or_else(|| ToolError::new("this host has no search over tools"))?;
         let most =
             input.max_results.map_or(SEARCH_RESULTS, |most| usize::from(most).clamp(1, SEARCH_RESULTS_MAX));
         let query = input.query.trim();

@@ -112,7 +112,7 @@ fn stand_ins(
 ) -> Result<Registry, haft::RegistryError> {
     let answered = |tool: &AnyTool| {
         let known = known.clone();
-        tool.answered_by(move |cx| match place_of(cx.call_id()).and_then(|at| known.get(at)) {
+        tool.answered_by(move |cx| match place_of(cx.call().id()).and_then(|at| known.get(at)) {
             Some(known) => known.given(),
             None => Err(ToolError::new("nothing was recorded of this call")),
         })

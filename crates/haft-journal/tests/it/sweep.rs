@@ -85,11 +85,11 @@ async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolRe
     let happened: Arc<Mutex<Vec<String>>> = Arc::default();
     let (looked, changed) = (happened.clone(), happened.clone());
     let look = tool("look", "Looks.", move |_: NoInput, cx| {
-        looked.lock().unwrap().push(cx.call_id().to_owned());
+        looked.lock().unwrap().push(cx.call().id().to_owned());
         async { Ok("seen") }
     });
     let change = tool("change", "Changes.", move |_: NoInput, cx| {
-        changed.lock().unwrap().push(cx.call_id().to_owned());
+        changed.lock().unwrap().push(cx.call().id().to_owned());
         async { Ok("changed") }
     });
     let registry = Registry::new()

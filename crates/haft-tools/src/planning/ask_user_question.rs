@@ -133,6 +133,7 @@ impl Tool for AskUserQuestion {
 
     async fn call(&self, input: AskUserQuestionInput, cx: &Context) -> Result<Output, ToolError> {
         let asker = cx
+            .ports()
             .asker()
             .ok_or_else(|| ToolError::new("this session has no user who could answer; go on without"))?;
         let mut answered: Vec<(&Question, String)> = Vec::new();

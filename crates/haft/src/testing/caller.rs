@@ -293,7 +293,7 @@ fn line(result: &ToolResult) -> String {
 ///
 /// let files = MemoryFiles::new();
 /// let cx = context(".", |ports| ports.files = Arc::new(files.clone()));
-/// assert_eq!(cx.call_id(), "test");
+/// assert_eq!(cx.call().id(), "test");
 /// ```
 ///
 /// # Panics

@@ -163,7 +163,7 @@ async fn an_interrupt_reaches_the_calls_of_a_worker() {
     let child = parent.child("worker", &["slow", "write"]);
     let work = tokio::spawn(child.turn().run(["slow", "write"].map(|tool| call(tool, json!({})))));
     let inner = slows.started().await;
-    assert_eq!(inner.context().agent_id(), "worker");
+    assert_eq!(inner.context().call().agent_id(), "worker");
     assert_eq!(parent.turn.handle().interrupt(), [""; 0]);
     inner.dropped().await;
     assert_eq!(inner.context().cancel().cause(), Some(Cause::User));
@@ -227,7 +227,7 @@ async fn writers_of_one_file_wait_for_each_other_over_agents() {
         elsewhere.succeed("z");
         first.succeed("one");
         let second = edits.started().await;
-        assert_eq!(second.context().agent_id(), "b", "first come, first served");
+        assert_eq!(second.context().call().agent_id(), "b", "first come, first served");
         second.fail(ToolError::new("failing gives the file free too"));
         edits.started().await.succeed("three");
         for work in work {
@@ -363,7 +363,7 @@ async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
         ("3", "delegate", json!({"tool": "beside"})),
     ]);
     let inner = turn.meanwhile(slows.started()).await;
-    assert_eq!(inner.context().agent_id(), "worker");
+    assert_eq!(inner.context().call().agent_id(), "worker");
     let_tasks_run().await;
     assert_eq!(besides.calls(), 0, "the one slot of the parent is taken");
     inner.succeed("deep");
@@ -423,16 +423,19 @@ async fn a_scope_that_moved_is_the_childs_too() {
         |engine: &Engine, tool: &str, input: Value| tokio::spawn(engine.turn().run([call(tool, input)]));
     let entering = begin(&engine, "enter", json!({}));
     let inside = enters.started().await;
-    inside.context().enter(std::path::Path::new("inner")).unwrap();
-    assert!(inside.context().enter(std::path::Path::new("/")).unwrap_err().contains("outside"));
-    assert_eq!(inside.context().entered().unwrap().file_name().unwrap(), "inner");
+    inside.context().location().enter(std::path::Path::new("inner")).unwrap();
+    assert!(inside.context().location().enter(std::path::Path::new("/")).unwrap_err().contains("outside"));
+    assert_eq!(inside.context().location().entered().unwrap().file_name().unwrap(), "inner");
     inside.succeed("there");
     entering.await.unwrap();
 
     let reading = begin(&engine, "look", json!({"path": "a"}));
     let call = looks.started().await;
     assert!(call.context().cwd().ends_with("w/inner"), "{:?}", call.context().cwd());
-    assert!(call.context().move_to(std::path::Path::new("..")).is_err(), "nobody moves out by that");
+    assert!(
+        call.context().location().move_to(std::path::Path::new("..")).is_err(),
+        "nobody moves out by that"
+    );
     let child = engine.child("worker", parent.caller.registry().clone(), call.context()).build();
     let of_child = begin(&child, "look", json!({"path": "a"}));
     let inner = looks.started().await;
@@ -447,7 +450,7 @@ async fn a_scope_that_moved_is_the_childs_too() {
     assert!(!reading.await.unwrap()[0].is_error());
     let leaving = begin(&engine, "enter", json!({}));
     let inside = enters.started().await;
-    inside.context().leave();
+    inside.context().location().leave();
     inside.succeed("back");
     leaving.await.unwrap();
     let reading = begin(&engine, "look", json!({"path": "b"}));

@@ -144,7 +144,7 @@ async fn a_closure_owns_its_context() {
     let spawns = tool("spawns", "Answers from another task.", |_: NoInput, cx: Context| async move {
         let task = tokio::spawn(async move {
             cx.progress(None, "from elsewhere");
-            format!("{} {} {} {}", cx.call_id(), cx.call_index(), cx.turn(), cx.agent_id())
+            format!("{} {} {} {}", cx.call().id(), cx.call().index(), cx.call().turn(), cx.call().agent_id())
         });
         Ok(task.await?)
     });

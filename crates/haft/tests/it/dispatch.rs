@@ -195,7 +195,7 @@ async fn a_write_splits_a_message_into_batches() {
     assert_eq!((reads.calls(), reads.running()), (2, 0));
     c.succeed("c");
     let (d, e) = (started(&mut turn, &reads).await, started(&mut turn, &reads).await);
-    assert_eq!((d.context().call_id(), e.context().call_id()), ("D", "E"));
+    assert_eq!((d.context().call().id(), e.context().call().id()), ("D", "E"));
     e.succeed("e");
     d.succeed("d");
     let results = turn.results().await;
@@ -217,9 +217,9 @@ async fn by_effects_only_what_overlaps_waits() {
         ("5", "look", path("c")),
     ]);
     let (first, second) = (started(&mut turn, &edits).await, started(&mut turn, &edits).await);
-    assert_eq!((first.context().call_id(), second.context().call_id()), ("1", "2"));
+    assert_eq!((first.context().call().id(), second.context().call().id()), ("1", "2"));
     let fifth = started(&mut turn, &looks).await;
-    assert_eq!(fifth.context().call_id(), "5");
+    assert_eq!(fifth.context().call().id(), "5");
     fifth.succeed("five");
     second.succeed("two");
     let_tasks_run().await;
@@ -254,7 +254,7 @@ async fn no_more_run_at_once_than_may() {
                 oldest.succeed("text");
             }
             let call = reads.started().await;
-            order.push(call.context().call_index());
+            order.push(call.context().call().index());
             running.push_back(call);
         }
         running.into_iter().for_each(|call| call.succeed("text"));

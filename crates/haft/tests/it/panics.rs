@@ -183,7 +183,7 @@ async fn check(place: Place, expected: Option<ErrorKind>) {
     ]);
     // Each says its id, whichever starts first.
     let end = |call: haft::testing::StartedCall| {
-        let id = call.context().call_id().to_owned();
+        let id = call.context().call().id().to_owned();
         call.succeed(id);
     };
     let first = handle.started().await;

@@ -855,8 +855,8 @@ async fn a_child_ends_with_the_call_it_belongs_to() {
     let child = caller.as_engine().child("worker", caller.registry().clone(), call.context()).build();
     let work = tokio::spawn(child.turn().run([haft::ToolCall::new("c", "slow", "{}")]));
     let inner = slow_handle.started().await;
-    assert_eq!(inner.context().agent_id(), "worker");
-    assert_eq!(inner.context().session_id(), call.context().session_id());
+    assert_eq!(inner.context().call().agent_id(), "worker");
+    assert_eq!(inner.context().call().session_id(), call.context().call().session_id());
     turn.handle().cancel(haft::Cause::User);
     inner.dropped().await;
     assert_eq!(work.await.unwrap()[0].error().unwrap().cause(), Some(haft::Cause::User));

@@ -755,7 +755,9 @@ async fn a_tool_reaches_its_ports_through_its_context() {
     assert_eq!(files.text(here.join("c.txt")), None);
 
     let cx = context(".", |_| {});
-    assert!(cx.processes().is_none() && cx.asker().is_none() && cx.recorder().is_none());
+    assert!(
+        cx.ports().processes().is_none() && cx.ports().asker().is_none() && cx.ports().recorder().is_none()
+    );
 }
 
 /// A question waits as long as it takes and holds nothing; taking the call away takes the question away.
