@@ -7,15 +7,17 @@
 
 use std::path::PathBuf;
 
+use haft::schemars::JsonSchema;
+use haft::serde::Deserialize;
+use haft::serde_json::json;
 use haft::{Chars, Context, Effects, Engine, Registry, Tool, ToolCall, ToolError, ToolSpec};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
 
 /// Counts the words in a text file.
 ///
 /// Use it when only the number matters; `Read` shows the text itself.
 #[derive(Deserialize, JsonSchema)]
+#[serde(crate = "haft::serde")]
+#[schemars(crate = "haft::schemars")]
 struct CountWords {
     /// Absolute path of the file.
     path: PathBuf,

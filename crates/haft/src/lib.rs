@@ -81,6 +81,8 @@ mod result;
 mod supervise;
 mod tool;
 
+pub use {schemars, serde, serde_json};
+
 pub use call::{CallInput, ToolCall};
 pub use call_log::{CallLog, EarlierCall};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
