@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::write(dir.path().join("notes.txt"), "The tide goes out\nand leaves the boats behind.\n")?;
 
     let (sender, mut events) = channel(256);
-    let engine = Engine::new(registry()?).workspace(Workspace::new(dir.path())?).events(sender);
+    let engine = Engine::builder(registry()?).workspace(Workspace::new(dir.path())?).events(sender).build();
     let mut model = Model;
 
     println!("1  A whole message\n");

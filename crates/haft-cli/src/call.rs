@@ -18,7 +18,9 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let mut session = session::open(&common.options(), SessionPurpose::Once)?;
     let agents = once::agents(&mut session, &args.tool, args.script.clone(), common)?;
-    let exit = carry_out(session, &args.tool, args.input.as_deref(), args.output, &interrupts);
+    let engine = session.engine.clone().build();
+    let agents = agents.map(|agents| agents.open(&engine));
+    let exit = carry_out(&engine, session, &args.tool, args.input.as_deref(), args.output, &interrupts);
     if let Some(agents) = agents {
         agents.close();
     }
@@ -27,20 +29,21 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
 
 /// Makes one call in a session, and prints what came of it.
 pub(crate) fn carry_out(
+    engine: &Engine,
     session: SessionParts,
     tool: &str,
     given: Option<&str>,
     form: Form,
     interrupts: &Interrupts,
 ) -> Result<Exit, Usage> {
-    let SessionParts { engine, hooks, tasks, links, .. } = session;
+    let SessionParts { hooks, tasks, links, .. } = session;
     let input = input(given)?;
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
     let call = ToolCall::new("call-1", tool, input);
-    let result = turn::run(&engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
+    let result = turn::run(engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
     session::report_tasks(&tasks, &output::notices());
-    if !result.is_error() && is_of_session(&engine, tool) {
+    if !result.is_error() && is_of_session(engine, tool) {
         output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
     }
     hooks::report(&hooks, &output::notices());

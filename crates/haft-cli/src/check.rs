@@ -20,7 +20,7 @@ pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
     let servers: Vec<&str> =
         links.planned.servers.iter().map(|planned| planned.server.name.as_str()).collect();
     let call = CheckedCall::new(&args.tool, input).with_servers(&servers);
-    let report = turn::one_thread()?.block_on(policy.check(&engine, call));
+    let report = turn::one_thread()?.block_on(policy.check(&engine.build(), call));
     let report = report.map_err(|error| Usage(error.to_string()))?;
     let (text, reader) = match args.output {
         Form::Text => (report.to_string(), Reader::Sampler),

@@ -18,6 +18,7 @@ pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let SessionParts { engine, hooks, tasks, links, .. } =
         session::open(&common.options(), SessionPurpose::Once)?;
+    let engine = engine.build();
     let message = message(args)?;
     for kind in message.passed_over() {
         output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));

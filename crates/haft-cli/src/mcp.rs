@@ -63,7 +63,8 @@ fn call(args: &McpCallArgs, common: &Common) -> Result<Exit, Usage> {
     }
     session.links.planned = planned.only(&args.server);
     let tool = wire_name(&args.server, &args.tool);
-    call::carry_out(session, &tool, args.input.as_deref(), args.output, &interrupts)
+    let engine = session.engine.clone().build();
+    call::carry_out(&engine, session, &tool, args.input.as_deref(), args.output, &interrupts)
 }
 
 /// Shows what is kept of what a server complained about.

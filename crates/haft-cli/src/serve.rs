@@ -128,7 +128,7 @@ fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<
     }
     match links.planned.is_empty() {
         true => Ok(None),
-        false => Ok(Some(Arc::new(links.open(&member.engine, Lent { asker, ..Lent::default() })?))),
+        false => Ok(Some(Arc::new(links.open(&member.engine.build(), Lent { asker, ..Lent::default() })?))),
     }
 }
 

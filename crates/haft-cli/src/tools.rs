@@ -18,6 +18,7 @@ use crate::{Exit, Usage, output, session, turn};
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     let SessionParts { engine, links, confined, .. } =
         session::open(&common.options(), SessionPurpose::Inspect)?;
+    let engine = engine.build();
     links.warn();
     if links.is_fixed() {
         return Ok(print(args, &engine.snapshot(), confined, &BTreeMap::new()));

@@ -87,10 +87,10 @@ fn engine(journal: Option<Journal>) -> Engine {
     let change = tool("change", "Changes.", |_: NoInput, _| async { Ok("changed") });
     let registry = Registry::new().with(look.effects(|_| Effects::none())).unwrap();
     let registry = registry.with(change.effects(|_| Effects::writes_state("it"))).unwrap();
-    let engine = Engine::new(registry).permissions(Permissions::new().allow("change").unwrap());
+    let engine = Engine::builder(registry).permissions(Permissions::new().allow("change").unwrap());
     match journal {
-        Some(journal) => engine.ports(|ports| ports.recorder = Some(Arc::new(journal))),
-        None => engine,
+        Some(journal) => engine.ports(|ports| ports.recorder = Some(Arc::new(journal))).build(),
+        None => engine.build(),
     }
 }
 

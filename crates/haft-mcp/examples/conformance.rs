@@ -171,8 +171,9 @@ async fn main() -> ExitCode {
     }
     let registry = Registry::new().with(servers.tools()).and_then(|base| servers.registry(&base));
     let Ok(registry) = registry else { return ExitCode::FAILURE };
-    let engine =
-        Engine::new(registry).permissions(Permissions::new().mode(PermissionMode::BypassPermissions));
+    let engine = Engine::builder(registry)
+        .permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
+        .build();
     let lists = ["ListMcpResources", "ListMcpPrompts"].map(|name| (name.to_owned(), json!({})));
     let snapshot = engine.snapshot();
     let tools = snapshot.offers().iter().filter(|offer| offer.name().starts_with("mcp__"));

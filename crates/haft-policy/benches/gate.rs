@@ -66,7 +66,7 @@ fn engine(work: &std::path::Path, rules: Vec<(usize, String)>) -> Gate {
     let workspace = Workspace::new(work).unwrap();
     let (policy, _) =
         Policy::new(&loaded, Setup { no_sandbox: true, ..Setup::new(&places, &workspace) }).unwrap();
-    let engine = Engine::new(Registry::new()).workspace(workspace).permissions(policy.clone());
+    let engine = Engine::builder(Registry::new()).workspace(workspace).permissions(policy.clone()).build();
     Gate { policy, engine }
 }
 

@@ -120,7 +120,7 @@ fn files(folder: &Path, count: usize) -> Vec<PathBuf> {
 
 fn agent(address: SocketAddr, folder: &Path) -> Loop {
     let registry = Registry::new().with(haft_tools::core()).unwrap();
-    let engine = Engine::new(registry).workspace(Workspace::new(folder).unwrap());
+    let engine = Engine::builder(registry).workspace(Workspace::new(folder).unwrap()).build();
     let endpoint = Endpoint::new(Wire::Anthropic).base_url(format!("http://{address}"));
     Loop::new(engine, Client::new(endpoint, RequestOptions::new("m")).unwrap())
 }

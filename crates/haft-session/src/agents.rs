@@ -149,7 +149,7 @@ impl Agents {
 
     /// How deep the agent is whose call this is; the main one is at 0.
     fn depth(&self, cx: &Context) -> Result<usize, ToolError> {
-        match cx.agent_id() {
+        match cx.call().agent_id() {
             MAIN_AGENT => Ok(0),
             agent => self.working(agent).map(|working| working.depth).ok_or_else(gone),
         }
@@ -171,12 +171,12 @@ impl Agents {
                 place.acquire().await.map_err(|_| gone())?
             }
         };
-        let parent = match cx.agent_id() {
+        let parent = match cx.call().agent_id() {
             MAIN_AGENT => None,
             agent => Some(self.working(agent).ok_or_else(gone)?),
         };
         let engine = parent.as_ref().map_or(&setup.engine, |parent| &parent.engine);
-        let name = request.name.clone().unwrap_or_else(|| format!("{}-{}", kind.name, cx.call_id()));
+        let name = request.name.clone().unwrap_or_else(|| format!("{}-{}", kind.name, cx.call().id()));
         let model = self.model(&setup, parent.as_deref(), kind, &request)?;
         let account = match &parent {
             Some(parent) => parent.account.child(),
@@ -196,21 +196,21 @@ impl Agents {
                 || matches!(tool, "EnterPlanMode" | "ExitPlanMode");
             !not_there && kind.has(entry)
         });
-        let heard = Arc::new(Heard::new(&name, cx.call_id(), setup.sink.clone(), request.on_line.clone()));
+        let heard = Arc::new(Heard::new(&name, cx.call().id(), setup.sink.clone(), request.on_line.clone()));
         let sink: Arc<dyn RunSink> = heard.clone();
         let mut engine = engine.child(name.as_str(), registry, cx).events(ToolEvents::new(sink.clone()));
         if let Some(asker) = &setup.asker {
-            engine = engine.ask(Named { asker: asker.clone(), agent: name.clone() });
+            engine = engine.asker(Named { asker: asker.clone(), agent: name.clone() });
         }
         if let Some(mode) = kind.mode {
             engine = engine.permissions(setup.policy.in_mode(mode));
         }
-        let mut workspace: Workspace = cx.workspace().clone();
+        let mut workspace: Workspace = cx.location().workspace().clone();
         if let Some(apart) = &worktree {
             workspace = workspace.moved_into(&apart.worktree.path);
             engine = engine.workspace(workspace.clone());
         }
-        let engine = engine.window_tokens(model.window_tokens);
+        let engine = engine.window_tokens(model.window_tokens).build();
         let handle = Handle::new();
         let working = Working {
             engine: engine.clone(),
@@ -218,7 +218,7 @@ impl Agents {
             handle: handle.clone(),
             account: account.clone(),
             depth,
-            parent: cx.agent_id().to_owned(),
+            parent: cx.call().agent_id().to_owned(),
         };
         let _entry = self.enter(&name, working)?;
         let agent = Loop::new(engine, model.model.clone())
@@ -311,7 +311,7 @@ impl SubAgents for Agents {
         if self.depth(cx)? >= DEPTH_MAX {
             return Err(too_deep());
         }
-        match request.isolation == Isolation::Worktree && cx.entered().is_some() {
+        match request.isolation == Isolation::Worktree && cx.location().entered().is_some() {
             true => Err(ToolError::senseless(
                 "`isolation` is not possible from within a worktree; leave it with ExitWorktree, or go without",
             )),
@@ -329,7 +329,7 @@ impl SubAgents for Agents {
         message: String,
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<(), ToolError>> {
-        let from = cx.agent_id();
+        let from = cx.call().agent_id();
         let to = match to {
             "parent" => self.working(from).map(|working| working.parent.clone()),
             to => Some(to.to_owned()),

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Asker;
-use haft::{CallLog, Engine, Gates, Registry, TaskTable, Workspace};
+use haft::{CallLog, EngineBuilder, Gates, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, Policy, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
@@ -41,12 +41,13 @@ pub use self::servers::{NotUsed, Planned, PlannedServer};
 /// How long results that were too long for the model are kept.
 pub const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// An engine, the rules that it asks, and where they come from.
+/// A session before it runs: the engine to build, the rules that it asks, and where they come from.
 pub struct SessionParts {
     /// No other session of this machine has it.
     pub id: String,
     pub workspace: Workspace,
-    pub engine: Engine,
+    /// Whoever runs the session builds it, once.
+    pub engine: EngineBuilder,
     pub policy: Policy,
     pub given: LoadedSettings,
     /// The hooks of the settings, which the engine has.
@@ -90,7 +91,7 @@ impl SessionParts {
     /// Reports what is doubtful about settings, rules and tools.
     pub fn report_warnings(&self) {
         self.warnings.iter().for_each(|text| self.notices.warn(one_line(text)));
-        warn_of_clashes(&self.engine.snapshot(), &self.notices);
+        warn_of_clashes(&self.engine, &self.notices);
     }
 
     /// Whether this continues a session that was in plan mode when it ended.

@@ -39,7 +39,8 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let parts = SessionParts::open(&options, SessionPurpose::Run)?;
         parts.report_warnings();
-        let (engine, id) = (parts.engine.clone(), parts.id.clone());
+        // For turns without an agent. The agent's engine also has its model, its journal and its front end.
+        let (engine, id) = (parts.engine.clone().build(), parts.id.clone());
         Ok(Session { options, events, engine, id, parts: Mutex::new(Some((parts, resumed))) })
     }
 

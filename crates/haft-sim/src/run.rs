@@ -177,19 +177,20 @@ fn agent(world: &World, kept: &Kept, engines: &Arc<Engines>, handle: &Handle, li
     let seen = world.clone();
     let sink: Arc<dyn haft_provider::run::RunSink> = Arc::new(move |event: RunEvent| watch(&seen, event));
     let recorder = Arc::new(kept.clone());
-    let engine = Engine::new(registry(world, engines))
+    let engine = Engine::builder(registry(world, engines))
         .session_id("sim")
         .workspace(Workspace::new(world.0.root.join("work")).expect("the folder is there"))
         .permissions(rules)
-        .ask(SimUser(world.clone()))
+        .asker(SimUser(world.clone()))
         .hooks(Hooks::new().before(hook.clone()).after(hook.clone()).after_batch(hook))
         .schedule(if plan.effects_rule { ConflictRule::Effects } else { ConflictRule::Classes })
-        .on_error(if plan.stop_siblings { SiblingPolicy::OnError } else { SiblingPolicy::Never })
+        .sibling_policy(if plan.stop_siblings { SiblingPolicy::OnError } else { SiblingPolicy::Never })
         .max_concurrency(plan.cap)
         .turn_budget(if world.has(Bug::Unbounded) { usize::MAX } else { plan.budget_chars })
-        .results_in(OffloadStore::at(results))
+        .result_store(OffloadStore::at(results))
         .events(ToolEvents::new(sink.clone()))
-        .ports(|ports| ports.recorder = Some(recorder));
+        .ports(|ports| ports.recorder = Some(recorder))
+        .build();
     // Waits between attempts are random by the machine's clock; none is the same every time.
     let retry = RetryPolicy { first: Duration::ZERO, most: Duration::ZERO, ..RetryPolicy::default() };
     let model = ScriptedModel::new(plan.script.clone(), plan.wire).retry(retry);

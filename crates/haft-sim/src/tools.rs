@@ -210,7 +210,7 @@ async fn delegate(world: &World, engines: &Engines, mark: &str, cx: &Context) {
         })
         .collect();
     let own: Vec<String> = calls.iter().map(|call| call.id.to_string()).collect();
-    let child = engine.child(format!("worker-{mark}"), engine.registry(), cx);
+    let child = engine.child(format!("worker-{mark}"), engine.registry(), cx).build();
     let results = child.turn().run(calls).await;
     let ids: Vec<&str> = results.iter().map(haft::ToolResult::call_id).collect();
     if ids != own {

@@ -91,7 +91,8 @@ fn calls(count: usize) -> Vec<haft::Event> {
     let nothing =
         tool("nothing", "Does nothing.", |_: NoInput, _| async { Ok(()) }).effects(|_| Effects::none());
     let log = EventLog::new();
-    let engine = Engine::new(Registry::new().with(nothing).expect("it is a tool")).events(log.clone());
+    let engine =
+        Engine::builder(Registry::new().with(nothing).expect("it is a tool")).events(log.clone()).build();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let calls = (0..count).map(|at| ToolCall::new(format!("c{at}"), "nothing", serde_json::json!({})));
     runtime.block_on(engine.turn().run(calls));

@@ -12,7 +12,8 @@ use std::time::Duration;
 use haft::effects::resolved::Workspace;
 use haft::ports::Mode as _;
 use haft::{
-    AnyTool, Effects, Engine, Interrupt, NoInput, PermissionMode, Permissions, Registry, ToolError, tool,
+    AnyTool, Effects, Engine, EngineBuilder, Interrupt, NoInput, PermissionMode, Permissions, Registry,
+    ToolError, tool,
 };
 use haft_provider::run::{Handle, Loop, RunEvent, RunSink, ToolEvents};
 use haft_provider::scripted::{Script, ScriptedModel};
@@ -97,9 +98,9 @@ fn tools() -> Result<Vec<AnyTool>, haft::BadTool> {
     Ok(tools)
 }
 
-fn engine(permissions: &Permissions) -> Result<Engine, Failed> {
+fn engine(permissions: &Permissions) -> Result<EngineBuilder, Failed> {
     let workspace = Workspace::new(std::env::current_dir()?)?;
-    Ok(Engine::new(Registry::new().with(tools()?)?).workspace(workspace).permissions(permissions.clone()))
+    Ok(Engine::builder(Registry::new().with(tools()?)?).workspace(workspace).permissions(permissions.clone()))
 }
 
 fn main() -> Result<(), Failed> {
@@ -136,7 +137,7 @@ impl RunSink for Printed {
 
 async fn plain(model: ScriptedModel, words: &str) -> Result<(), Failed> {
     let sink = Arc::new(Printed(Mutex::new(Lines::new(100, std::env::current_dir()?))));
-    let engine = engine(&Permissions::new())?.events(ToolEvents::new(sink.clone()));
+    let engine = engine(&Permissions::new())?.events(ToolEvents::new(sink.clone())).build();
     let agent = Loop::new(engine, model).events(sink);
     agent.run(&mut Conversation::new(Wire::Anthropic), words).await;
     Ok(())
@@ -151,7 +152,7 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
     let remote = screen.remote();
     let permissions = Permissions::new();
     let sink = Arc::new(screen.sink());
-    let engine = engine(&permissions)?.ask(screen.asker()).events(ToolEvents::new(sink.clone()));
+    let engine = engine(&permissions)?.asker(screen.asker()).events(ToolEvents::new(sink.clone())).build();
     screen.show_views_of(&engine);
     remote.mode(permissions.current().to_string());
     remote.footer("scripted");

@@ -113,14 +113,14 @@ pub(crate) enum Change {
 /// A live screen on the terminal. Closed when it is dropped.
 ///
 /// ```no_run
-/// # async fn f(engine: haft::Engine, model: impl haft_provider::Model, mut conversation: haft_provider::Conversation)
+/// # async fn f(engine: haft::EngineBuilder, model: impl haft_provider::Model, mut conversation: haft_provider::Conversation)
 /// # -> std::io::Result<()> {
 /// use haft_provider::run::{Handle, Loop, ToolEvents};
 /// use haft_terminal::{Options, Screen};
 ///
 /// let mut screen = Screen::open(Options::new("."))?;
 /// let sink = std::sync::Arc::new(screen.sink());
-/// let engine = engine.ask(screen.asker()).events(ToolEvents::new(sink.clone()));
+/// let engine = engine.asker(screen.asker()).events(ToolEvents::new(sink.clone())).build();
 /// screen.show_views_of(&engine);
 ///
 /// let handle = Handle::new();
@@ -184,7 +184,7 @@ impl Screen {
         self.remote.sink()
     }
 
-    /// For [`Engine::ask`].
+    /// For [`EngineBuilder::asker`](haft::EngineBuilder::asker).
     pub fn asker(&self) -> ScreenAsker {
         self.remote.asker()
     }

@@ -55,9 +55,10 @@ fn tools(runtime: &Runtime) {
     let temp = tempfile::tempdir().unwrap();
     let root = temp.path().canonicalize().unwrap();
     let permissions = Permissions::new().allow("Edit").unwrap();
-    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+    let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(&root).unwrap())
-        .permissions(permissions);
+        .permissions(permissions)
+        .build();
     let call = |tool: &str, input: Value| {
         let results = runtime.block_on(engine.turn().run([ToolCall::new("1", tool, input)]));
         results[0].outcome().unwrap().blocks().iter().map(|block| block.to_text().len()).sum::<usize>()
@@ -204,8 +205,9 @@ fn searches(runtime: &Runtime, root: &Path) {
         println!("| searches | – | – | – | `RG` names no ripgrep; `cargo xtask bench` installs one |");
         return;
     };
-    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
-        .workspace(Workspace::new(root).unwrap());
+    let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
+        .workspace(Workspace::new(root).unwrap())
+        .build();
     let rg = |args: &[&str]| {
         let mut command = Command::new(&rg);
         command.args(["--no-config", "--hidden", "-g", "!.git"]).args(args);

@@ -60,11 +60,12 @@ fn row(what: &str, floor: f64, measured: f64, goal: &str) {
 fn engine(tools: &Path) -> Engine {
     let loaded = haft_tools::scripts::load(tools).unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-    Engine::new(loaded.register(&Registry::new(), "script:bench").0)
+    Engine::builder(loaded.register(&Registry::new(), "script:bench").0)
         .workspace(Workspace::new(tools).unwrap())
         .permissions(Permissions::new().allow("echo").unwrap())
         .max_concurrency(AT_ONCE)
         .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))))
+        .build()
 }
 
 async fn by_engine(engine: &Engine) -> f64 {

@@ -176,7 +176,7 @@ impl Browser {
     async fn turn(&self, cx: &Context) -> Result<(Arc<Slot>, OwnedMutexGuard<()>), ToolError> {
         let slot = {
             let mut sessions = self.sessions();
-            if !sessions.contains_key(cx.session_id()) {
+            if !sessions.contains_key(cx.call().session_id()) {
                 // One that somebody uses is about to have a browser.
                 let runs = |slot: &Slot| slot.live().as_ref().is_some_and(|live| !live.is_over());
                 sessions.retain(|_, slot| Arc::strong_count(slot) > 1 || runs(slot));
@@ -186,7 +186,7 @@ impl Browser {
                     )));
                 }
             }
-            sessions.entry(cx.session_id().to_owned()).or_default().clone()
+            sessions.entry(cx.call().session_id().to_owned()).or_default().clone()
         };
         let turn = slot.turn.clone().lock_owned().await;
         Ok((slot, turn))

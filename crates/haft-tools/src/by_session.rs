@@ -52,7 +52,7 @@ impl<T: Default + Serialize + DeserializeOwned> BySession<T> {
     /// Looks at the value of the call's session, or changes it. Others wait meanwhile: be quick, and take no other lock.
     pub(crate) fn with<R>(&self, cx: &Context, look: impl FnOnce(&mut T) -> R) -> R {
         let mut sessions = lock(&self.sessions);
-        let id = cx.session_id();
+        let id = cx.call().session_id();
         let found = match sessions.iter().position(|known| known.session == id) {
             Some(at) => sessions.remove(at),
             None => {

@@ -197,7 +197,7 @@ impl Tool for Skill {
 /// Lets its tools run unasked, and says so; nothing if it has none. What is beside the user's own skills can be read: it was
 /// put there to be.
 fn grant(skill: &SkillFile, cx: &Context) -> String {
-    if let Some(grants) = cx.grants()
+    if let Some(grants) = cx.ports().grants()
         && let Some(rule) = own_files(skill, cx)
     {
         // Without it they ask, which is no reason to fail.
@@ -207,7 +207,7 @@ fn grant(skill: &SkillFile, cx: &Context) -> String {
         return String::new();
     }
     let tools = skill.allowed_tools.join(", ");
-    let granted = match cx.grants() {
+    let granted = match cx.ports().grants() {
         Some(grants) => grants.allow_for_turn(&skill.allowed_tools),
         None => Err("this host grants nothing to skills".to_owned()),
     };

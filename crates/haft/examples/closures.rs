@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         [("without rules", Permissions::new()), ("with --allow lookup", Permissions::new().allow("lookup")?)]
     {
         println!("{title}:");
-        let engine = Engine::new(registry.clone()).permissions(rules);
+        let engine = Engine::builder(registry.clone()).permissions(rules).build();
         for result in engine.turn().run(calls()).await {
             let words = match result.outcome() {
                 Ok(output) => output.to_text(),

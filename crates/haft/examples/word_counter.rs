@@ -7,15 +7,17 @@
 
 use std::path::PathBuf;
 
+use haft::schemars::JsonSchema;
+use haft::serde::Deserialize;
+use haft::serde_json::json;
 use haft::{Chars, Context, Effects, Engine, Registry, Tool, ToolCall, ToolError, ToolSpec};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
 
 /// Counts the words in a text file.
 ///
 /// Use it when only the number matters; `Read` shows the text itself.
 #[derive(Deserialize, JsonSchema)]
+#[serde(crate = "haft::serde")]
+#[schemars(crate = "haft::schemars")]
 struct CountWords {
     /// Absolute path of the file.
     path: PathBuf,
@@ -50,7 +52,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::path::absolute(std::env::args_os().nth(1).unwrap_or(own_source.into()))?;
     let dir = file.parent().ok_or("a file has a folder")?;
 
-    let engine = Engine::new(Registry::new().with(WordCounter)?).workspace(haft::Workspace::new(dir)?);
+    let engine =
+        Engine::builder(Registry::new().with(WordCounter)?).workspace(haft::Workspace::new(dir)?).build();
     let turn = engine.turn();
     for offer in turn.definitions() {
         println!("The model is told of `{}`: {}\n", offer.name(), offer.tool().description());

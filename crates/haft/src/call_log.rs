@@ -32,7 +32,7 @@ use crate::view::Stage;
 ///
 /// let log = CallLog::new();
 /// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-/// let engine = Engine::new(Registry::new().with(answer).unwrap()).hooks(Hooks::new().after(log.clone()));
+/// let engine = Engine::builder(Registry::new().with(answer).unwrap()).hooks(Hooks::new().after(log.clone())).build();
 /// engine.turn().run(vec![ToolCall::new("a", "answer", "{}")]).await;
 /// assert_eq!(log.calls()[0].tool, "answer");
 /// # }
@@ -157,7 +157,7 @@ impl PostHook for CallLog {
         let cx = call.context;
         let about = guarded(|| result.view().title).unwrap_or_default();
         let error = result.error().map(|error| error.message().to_owned());
-        let made = (cx.agent_id().to_owned(), call.tool.to_owned());
+        let made = (cx.call().agent_id().to_owned(), call.tool.to_owned());
         let call = past(cx.entry().map(|entry| entry.tool()), made, call.input, about, error);
         lock(&self.0).add(call);
         Box::pin(std::future::ready(Ok(After::default())))

@@ -2,6 +2,12 @@
 //!
 //! Everything that a tool touches goes through its context. It carries authority, not configuration: `files()` opens
 //! only what was granted to this call, also inside `check`, when nothing beyond the working directories is.
+//!
+//! [`Context`] itself has what most tools use; the rest is found by topic in the groups that [`Context::call`],
+//! [`location`](Context::location), [`ports`](Context::ports), [`background`](Context::background) and
+//! [`tracing`](Context::tracing) return.
+
+mod groups;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,24 +15,31 @@ use std::sync::{Arc, Mutex, OnceLock};
 use haft_scheduler::sync::lock;
 use haft_scheduler::{Cancel, Cause};
 
-use crate::content::Output;
-use crate::dispatch::background::{self, Background};
+pub use self::groups::{AgentLocation, BackgroundControl, CallInfo, CallTracing, ContextPorts};
+use crate::dispatch::background::Background;
 use crate::effects::resolved::Workspace;
-use crate::error::ToolError;
 use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, ScopedFiles, resolve};
 use crate::limits;
 use crate::pipeline::running::Running;
-use crate::ports::{
-    Asker, CallPlace, Crons, Grants, History, Mode, Ports, Processes, Recorder, Resources, SettingsView,
-    SubAgents, TaskId, TaskLog, Tasks, ToolIndex, TraceContext, Traced,
-};
+use crate::ports::{Ports, Traced};
 use crate::registry::Entry;
 use crate::results::OffloadStore;
 use crate::text::truncate_in_place;
 use crate::view::Progress;
 
-/// The surroundings of one call.
+/// What one call may know and use.
+///
+/// Most tools need [`files`](Context::files), [`cwd`](Context::cwd), [`progress`](Context::progress) and
+/// [`cancelled`](Context::cancelled). Everything else is grouped by topic:
+///
+/// | group | for |
+/// |---|---|
+/// | [`call`](Context::call) | ids of session, agent and call |
+/// | [`location`](Context::location) | the workspace, and moving the agent within it |
+/// | [`ports`](Context::ports) | processes, the user, sub-agents, tasks, the journal, and others |
+/// | [`background`](Context::background) | continuing work after the call has its result |
+/// | [`tracing`](Context::tracing) | the trace that the call is a part of |
 #[derive(Clone)]
 pub struct Context {
     call: Arc<Call>,
@@ -220,78 +233,9 @@ impl Context {
         Context { call: self.call.clone(), access }
     }
 
-    /// The session's id.
-    pub fn session_id(&self) -> &str {
-        &self.call.host.session
-    }
-
-    /// The agent's id within the session.
-    pub fn agent_id(&self) -> &str {
-        &self.call.host.agent
-    }
-
-    /// The number of the turn, from 1.
-    pub fn turn(&self) -> u64 {
-        self.call.turn
-    }
-
-    /// The id of the call.
-    pub fn call_id(&self) -> &str {
-        &self.call.reference.id
-    }
-
-    /// The place of the call in its turn, from 0.
-    pub fn call_index(&self) -> usize {
-        self.call.reference.index
-    }
-
     /// The working directory; relative paths start here.
     pub fn cwd(&self) -> &Path {
-        self.call.cwd.as_deref().unwrap_or_else(|| self.workspace().cwd())
-    }
-
-    /// Moves the working directory of this agent, for the calls that begin after this one has ended. Whatever a later
-    /// call names by a relative path is found from there, by rules as by tools.
-    ///
-    /// # Errors
-    /// In words: it is no directory, or lies outside of those that the session works in.
-    pub fn move_to(&self, dir: &Path) -> Result<(), String> {
-        self.call.host.move_to(self.cwd(), dir)
-    }
-
-    /// Moves the working directory of this agent back to where the session began, or to where its scope was moved.
-    pub fn move_back(&self) {
-        lock(&self.call.host.place).moved = None;
-    }
-
-    /// Moves the scope of this agent into a directory of the workspace, for the calls that begin after this one has ended:
-    /// relative paths start there, and what lies around it in the working directory that it is a part of is outside. Other
-    /// directories of the workspace stay inside.
-    ///
-    /// # Errors
-    /// In words: it is no directory, or lies outside of those that the session works in.
-    pub fn enter(&self, dir: &Path) -> Result<(), String> {
-        self.call.host.enter(self.cwd(), dir)
-    }
-
-    /// Moves the scope of this agent back to where the session began.
-    pub fn leave(&self) {
-        *lock(&self.call.host.place) = Place::default();
-    }
-
-    /// The directory that the scope of this agent was moved into, if it was.
-    pub fn entered(&self) -> Option<std::path::PathBuf> {
-        self.moved().scope
-    }
-
-    /// Where this agent has moved to.
-    pub fn moved(&self) -> Moved {
-        self.call.host.moved()
-    }
-
-    /// The directories that the session works in.
-    pub fn workspace(&self) -> &Workspace {
-        self.call.workspace.as_deref().unwrap_or(&self.call.host.workspace)
+        self.call.cwd.as_deref().unwrap_or_else(|| self.location().workspace().cwd())
     }
 
     /// What this call may read and write.
@@ -344,142 +288,19 @@ impl Context {
         call.host.tell(call.turn, Some(&call.reference), || What::Warning(words.into()));
     }
 
-    /// Where whole results are kept, for a tool whose output can be too long for memory: see
-    /// [`OffloadStore::begin`]. Nowhere in the child process of an [isolated](crate::isolated) tool.
-    pub fn results(&self) -> Option<&Arc<OffloadStore>> {
-        self.call.host.results.as_ref()
-    }
-
-    /// Child processes, if the host has them. Where the call is traced, each is told its place in the trace.
-    pub fn processes(&self) -> Option<&dyn Processes> {
-        let processes = self.call.host.ports.processes.as_ref()?;
-        let traced = self
-            .call
-            .traced
-            .get_or_init(|| self.trace().map(|context| Traced::new(processes.clone(), context)));
-        Some(traced.as_ref().map_or(&**processes, |traced| traced))
-    }
-
-    /// The place in a trace in which this call works, for what it asks of others; none where nobody traces it.
-    pub fn trace(&self) -> Option<TraceContext> {
-        let tracer = self.call.host.ports.tracer.as_ref()?;
-        crate::future::guarded(|| tracer.context(self.place())).ok().flatten()
-    }
-
-    /// Tells whoever traces this call a fact about it, by its name in the conventions of OpenTelemetry.
-    pub fn note(&self, name: &'static str, value: impl FnOnce() -> serde_json::Value) {
-        if let Some(tracer) = &self.call.host.ports.tracer {
-            let _ = crate::future::guarded(|| tracer.note(self.place(), name, value()));
-        }
-    }
-
-    fn place(&self) -> CallPlace<'_> {
-        let Call { host, turn, reference, .. } = &*self.call;
-        CallPlace::new(&host.session, &host.agent, *turn, reference)
-    }
-
-    /// The user, if there is one.
-    pub fn asker(&self) -> Option<&dyn Asker> {
-        self.call.host.ports.asker.as_deref()
-    }
-
-    /// The journal, if there is one.
-    pub fn recorder(&self) -> Option<&dyn Recorder> {
-        self.call.host.ports.recorder.as_deref()
-    }
-
-    /// The search over tools, if there is one.
-    pub fn tool_index(&self) -> Option<&dyn ToolIndex> {
-        self.call.host.ports.tool_index.as_deref()
-    }
-
-    /// The live permission mode, if the host has one.
-    pub fn mode(&self) -> Option<&dyn Mode> {
-        self.call.host.ports.mode.as_deref()
-    }
-
-    /// Sub-agents, if the host has them.
-    pub fn sub_agents(&self) -> Option<&dyn SubAgents> {
-        self.call.host.ports.sub_agents.as_deref()
-    }
-
-    /// Resources of connected servers, if the host has them.
-    pub fn resources(&self) -> Option<&dyn Resources> {
-        self.call.host.ports.resources.as_deref()
-    }
-
-    /// Background tasks, if the host has them.
-    pub fn tasks(&self) -> Option<&dyn Tasks> {
-        self.call.host.ports.tasks.as_deref()
-    }
-
-    /// Prompts that are planned for later, if the host has them.
-    pub fn crons(&self) -> Option<&dyn Crons> {
-        self.call.host.ports.crons.as_deref()
-    }
-
-    /// Permissions that end with a turn, if the host gives such.
-    pub fn grants(&self) -> Option<&dyn Grants> {
-        self.call.host.ports.grants.as_deref()
-    }
-
-    /// What the session has done, if the host remembers it.
-    pub fn history(&self) -> Option<&dyn History> {
-        self.call.host.ports.history.as_deref()
-    }
-
-    /// The settings in force, if the host shows them.
-    pub fn settings(&self) -> Option<&dyn SettingsView> {
-        self.call.host.ports.settings.as_deref()
-    }
-
-    /// Says where the call shows what it prints while it runs, for those who look at it once it is in the background.
-    /// Only the first one counts.
-    pub fn prints_to(&self, log: Arc<dyn TaskLog>) {
-        self.call.running.prints_to(log);
-    }
-
-    /// The background task that the call became, if somebody moved it there.
-    pub fn task(&self) -> Option<TaskId> {
-        self.call.running.task()
-    }
-
-    /// Whether this call has moved to the background, or leaves something there: for the processes that it starts.
-    pub fn background(&self) -> &crate::ports::Background {
-        self.call.running.background()
-    }
-
     /// Waits until no other call of the same message runs, and keeps others from running until this one has ended: for a call
-    /// that is about to touch more than its tool said, because the user let it. Where nothing keeps calls apart, as in the
-    /// child process of an [isolated](crate::isolated) tool, it is there at once.
+    /// that is about to touch more than its tool declared, because the user allowed it. Where calls are not scheduled, as in
+    /// the child process of an [isolated](crate::isolated) tool, it returns at once.
     ///
     /// # Cancel safety
-    /// A future that was dropped is not to be replaced by another: return from the call then.
-    pub async fn alone(&self) {
+    /// If the future is dropped, return from the call; don't wait again.
+    pub async fn become_exclusive(&self) {
         if let Some(turn) = self.call.running.widen() {
-            turn.alone(self.call_index()).await;
+            turn.alone(self.call().index()).await;
         }
     }
 
-    /// Lets work go on in the background after this call has its answer, as a task of the session: `cancel`, which should
-    /// be a [child](Cancel::child) of this call's, ends with the session and is what stops it. Calls that overlap with it
-    /// are told. Slot and locks are free as soon as the call returns, so return at once, with the task's name.
-    ///
-    /// # Errors
-    /// The work itself, unharmed, and why it can't: the host has no background tasks, or too many run already.
-    pub fn go_on_in_background<F>(
-        &self,
-        about: impl Into<String>,
-        cancel: Cancel,
-        work: F,
-    ) -> Result<TaskId, (F, String)>
-    where
-        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
-    {
-        background::go_on(self, about.into(), cancel, work)
-    }
-
-    /// The surroundings of this call for work that tidies up behind it: nothing cancels it, so it has to be short.
+    /// A context for work that cleans up after this call: it is never cancelled, so the work has to be short.
     pub fn uncancelled(&self) -> Context {
         let Call { host, turn, reference, entry, cwd, workspace, .. } = &*self.call;
         let call = Call {
@@ -494,6 +315,31 @@ impl Context {
             traced: OnceLock::new(),
         };
         Context { call: Arc::new(call), access: self.access.clone() }
+    }
+
+    /// Which call this is: ids of session, agent and call.
+    pub fn call(&self) -> CallInfo<'_> {
+        CallInfo(self)
+    }
+
+    /// Where the agent works, and moving it.
+    pub fn location(&self) -> AgentLocation<'_> {
+        AgentLocation(self)
+    }
+
+    /// What the host offers: processes, the user, sub-agents, tasks, and others.
+    pub fn ports(&self) -> ContextPorts<'_> {
+        ContextPorts(self)
+    }
+
+    /// Work in the background.
+    pub fn background(&self) -> BackgroundControl<'_> {
+        BackgroundControl(self)
+    }
+
+    /// The trace that the call is a part of.
+    pub fn tracing(&self) -> CallTracing<'_> {
+        CallTracing(self)
     }
 
     pub(crate) fn host(&self) -> &Arc<Host> {

@@ -1,30 +1,29 @@
 //! The engine of one agent: tools, rules, hooks, ports and limits, put together once.
 
+mod builder;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use haft_scheduler::sync::lock;
 use haft_scheduler::{Cancel, Cause};
 use tokio::runtime::Handle;
 
+use self::builder::Config;
+pub use self::builder::EngineBuilder;
 use crate::call::CallInput;
 use crate::context::{Context, Host, Moved};
-use crate::decision::{Decision, DecisionReason, Verdict};
+use crate::decision::{Decision, DecisionReason};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
 use crate::dispatch::turn::Live;
 use crate::dispatch::{ConflictRule, Turn};
-use crate::effects::resolved::{Surroundings, Workspace};
+use crate::effects::resolved::Surroundings;
 use crate::error::ToolError;
-use crate::event::EventSink;
-use crate::files::Hidden;
-use crate::future::BoxFuture;
 use crate::hooks::Hooks;
-use crate::limits;
-use crate::permission::Permissions;
 use crate::pipeline::authorize;
-use crate::ports::{Asker, Authorizer, Ports, Request};
+use crate::ports::{Authorizer, Ports, Request};
 use crate::registry::{Assembly, Gates, Loaded, Origin, Registry, Snapshot};
 use crate::results::{OffloadStore, Readers};
 use crate::search::ToolFinder;
@@ -33,7 +32,7 @@ use crate::tool::{AnyTool, SiblingPolicy};
 
 /// Runs the calls of one agent.
 ///
-/// Give it what it should have, then take a [`turn`](Engine::turn) for each message of the model:
+/// [`Engine::builder`] configures it; it takes one [`turn`](Engine::turn) for each message of the model:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,7 +51,6 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// with everything that it started, when the last of them and the last turn are gone.
 #[derive(Clone)]
 pub struct Engine {
-    config: Config,
     session: Arc<Session>,
 }
 
@@ -69,52 +67,21 @@ pub struct CheckOptions {
 pub const MAIN_AGENT: &str = "main";
 
 /// What keeps a session alive: engines and turns hold it, the calls themselves don't.
-#[derive(Default)]
 pub(crate) struct Session {
+    config: Config,
     shared: OnceLock<Arc<Shared>>,
+}
+
+impl Session {
+    fn new(config: Config) -> Session {
+        Session { config, shared: OnceLock::new() }
+    }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(shared) = self.shared.get() {
-            shared.cancel.cancel(Cause::Shutdown);
-        }
+        self.config.cancel.cancel(Cause::Shutdown);
     }
-}
-
-#[derive(Clone)]
-struct Config {
-    registry: Registry,
-    session: Arc<str>,
-    agent: Arc<str>,
-    workspace: Workspace,
-    ports: Ports,
-    events: Option<Arc<dyn EventSink>>,
-    authorizer: Arc<dyn Authorizer>,
-    hooks: Hooks,
-    gates: Gates,
-    rule: ConflictRule,
-    cap: usize,
-    siblings: SiblingPolicy,
-    checkpoints: bool,
-    budget_chars: usize,
-    /// A temporary one if nothing is said.
-    store: Option<Arc<OffloadStore>>,
-    cancel: Cancel,
-    /// What the agents of a session have in common.
-    common: Common,
-    parent: Option<Arc<dyn Authorizer>>,
-    parent_workspace: Option<Workspace>,
-    /// The calls that this agent works for, the outermost first.
-    ancestors: Arc<[Ancestor]>,
-}
-
-#[derive(Clone)]
-struct Common {
-    locks: Arc<Locks>,
-    background: Arc<Background>,
-    supervisor: Arc<Supervisor<Live>>,
-    threads: Arc<Threads>,
 }
 
 /// The engine as turns and calls see it.
@@ -152,154 +119,19 @@ struct Tools {
 }
 
 impl Engine {
-    /// An engine with these tools, working in the current directory, asking nobody.
+    /// An engine with these tools and the defaults of [`EngineBuilder`]: it works in the current directory and asks nobody.
     pub fn new(registry: Registry) -> Engine {
-        Engine {
-            config: Config {
-                registry,
-                session: fresh_id().into(),
-                agent: MAIN_AGENT.into(),
-                workspace: Workspace::new(".").unwrap_or_else(|_| Workspace::nowhere()),
-                ports: Ports::default(),
-                events: None,
-                authorizer: Arc::new(Permissions::new()),
-                hooks: Hooks::new(),
-                gates: Gates::default(),
-                rule: ConflictRule::Classes,
-                cap: limits::CONCURRENCY,
-                siblings: SiblingPolicy::Never,
-                checkpoints: false,
-                budget_chars: limits::TURN_CHARS,
-                store: None,
-                cancel: Cancel::new(),
-                common: Common {
-                    locks: Arc::default(),
-                    background: Arc::default(),
-                    supervisor: Supervisor::new(),
-                    threads: Arc::default(),
-                },
-                parent: None,
-                parent_workspace: None,
-                ancestors: Arc::default(),
-            },
-            session: Arc::default(),
-        }
+        Engine::builder(registry).build()
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Config)) -> Engine {
-        change(&mut self.config);
-        self.session = Arc::default();
-        self
-    }
-
-    /// The directories that it works in. Default: the current one.
-    #[must_use]
-    ///
-    /// A child's lies within its parent's: what doesn't is outside.
-    pub fn workspace(self, workspace: Workspace) -> Engine {
-        self.set(|config| {
-            config.workspace = match &config.parent_workspace {
-                Some(parent) => workspace.narrowed_to(parent),
-                None => workspace,
-            };
-        })
-    }
-
-    /// The rules. Default: [`Permissions::new`]. A child's rules are held together with its parent's.
-    #[must_use]
-    pub fn permissions(self, authorizer: impl Authorizer) -> Engine {
-        self.set(|config| {
-            let own: Arc<dyn Authorizer> = Arc::new(authorizer);
-            config.authorizer = match &config.parent {
-                Some(parent) => Arc::new(Stricter { parent: parent.clone(), own }),
-                None => own,
-            };
-        })
-    }
-
-    /// The user. Default: there is none.
-    #[must_use]
-    pub fn ask(self, asker: impl Asker) -> Engine {
-        self.set(|config| config.ports.asker = Some(Arc::new(asker)))
-    }
-
-    /// Changes the ports.
-    #[must_use]
-    pub fn ports(self, change: impl FnOnce(&mut Ports)) -> Engine {
-        self.set(|config| change(&mut config.ports))
-    }
-
-    /// Who is told what happens. Default: nobody.
-    #[must_use]
-    pub fn events(self, sink: impl EventSink) -> Engine {
-        self.set(|config| config.events = Some(Arc::new(sink)))
-    }
-
-    /// The hooks. Default: none.
-    #[must_use]
-    pub fn hooks(self, hooks: Hooks) -> Engine {
-        self.set(|config| config.hooks = hooks)
-    }
-
-    /// What is switched off, and when tools are deferred. Default: nothing, and above 60 tools.
-    #[must_use]
-    pub fn gates(self, gates: Gates) -> Engine {
-        self.set(|config| config.gates = gates)
-    }
-
-    /// How many tokens fit into the model's window, for hosts that know it later than the rest of the gates: tools whose
-    /// definitions would take too much of it are deferred.
-    #[must_use]
-    pub fn window_tokens(self, tokens: Option<u64>) -> Engine {
-        self.set(|config| config.gates.window_tokens = tokens)
-    }
-
-    /// When calls conflict. Default: [`ConflictRule::Classes`].
-    #[must_use]
-    pub fn schedule(self, rule: ConflictRule) -> Engine {
-        self.set(|config| config.rule = rule)
-    }
-
-    /// How many calls of a turn run at once. Default: 10.
-    #[must_use]
-    pub fn max_concurrency(self, calls: usize) -> Engine {
-        self.set(|config| config.cap = calls.max(1))
-    }
-
-    /// What a failing call does to those that run beside it. Default: nothing.
-    #[must_use]
-    pub fn on_error(self, policy: SiblingPolicy) -> Engine {
-        self.set(|config| config.siblings = policy)
-    }
-
-    /// Says that the content before each change is kept, so that overwriting is not destructive.
-    #[must_use]
-    pub fn checkpoints(self) -> Engine {
-        self.set(|config| config.checkpoints = true)
-    }
-
-    /// How many characters all results of a turn may have together. Default: 400,000.
-    #[must_use]
-    pub fn turn_budget(self, chars: usize) -> Engine {
-        self.set(|config| config.budget_chars = chars)
-    }
-
-    /// Where whole results are kept when the model gets only a part. Default: a private temporary folder that goes
-    /// with the engine.
-    #[must_use]
-    pub fn results_in(self, store: OffloadStore) -> Engine {
-        self.set(|config| config.store = Some(Arc::new(store)))
-    }
-
-    /// The session's id. Default: a fresh one.
-    #[must_use]
-    pub fn session_id(self, id: impl Into<Arc<str>>) -> Engine {
-        self.set(|config| config.session = id.into())
+    /// A builder for an engine with these tools.
+    pub fn builder(registry: Registry) -> EngineBuilder {
+        EngineBuilder::new(registry)
     }
 
     /// The session's id.
-    pub fn session(&self) -> &str {
-        &self.shared().host.session
+    pub fn session_id(&self) -> &str {
+        &self.session.config.session
     }
 
     /// Begins a turn: pins the tools that the model is told of.
@@ -376,25 +208,23 @@ impl Engine {
         lock(&self.shared().tools).registry.clone()
     }
 
-    /// An engine for a sub-agent of the call that `cx` belongs to: fewer tools, the same session, locks and results;
-    /// it ends with that call. It works where that call does. Its calls are judged by the parent's rules; rules of its own
-    /// can only be stricter.
-    #[must_use]
-    pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> Engine {
-        let parent = self.config.authorizer.clone();
-        let cancel = cx.cancel().child();
-        let store = self.shared().store.clone();
+    /// A builder for the engine of a sub-agent that works for the call of `cx`: fewer tools, the same session, locks and
+    /// results. The engine is cancelled with that call and works in the same directories. Its calls are judged by the
+    /// parent's rules; rules of its own can only be stricter.
+    pub fn child(&self, agent: impl Into<Arc<str>>, registry: Registry, cx: &Context) -> EngineBuilder {
+        let config = &self.session.config;
         let nearest = cx.entry().map(|entry| cx.running().ancestor(entry));
-        let ancestors = self.config.ancestors.iter().copied().chain(nearest).collect();
-        self.clone().set(|config| {
-            config.store = Some(store);
-            config.ancestors = ancestors;
-            config.agent = agent.into();
-            config.registry = registry;
-            config.parent = Some(parent);
-            config.workspace = cx.workspace().clone();
-            config.parent_workspace = Some(config.workspace.clone());
-            config.cancel = cancel;
+        let workspace = cx.location().workspace().clone();
+        EngineBuilder::from_config(Config {
+            store: Some(self.shared().store.clone()),
+            ancestors: config.ancestors.iter().copied().chain(nearest).collect(),
+            agent: agent.into(),
+            registry,
+            parent: Some(config.authorizer.clone()),
+            parent_workspace: Some(workspace.clone()),
+            workspace,
+            cancel: cx.cancel().clone(),
+            ..config.clone()
         })
     }
 
@@ -413,12 +243,12 @@ impl Engine {
 
     /// Ends everything that runs, background tasks included.
     pub fn shutdown(&self, cause: Cause) {
-        self.config.cancel.cancel(cause);
+        self.session.config.cancel.cancel(cause);
     }
 
     /// How many threads still run for blocking calls that were given up.
     pub fn abandoned_threads(&self) -> usize {
-        self.config.common.threads.abandoned()
+        self.session.config.common.threads.abandoned()
     }
 
     /// Removes kept results that are older than this.
@@ -430,18 +260,14 @@ impl Engine {
     }
 
     fn shared(&self) -> &Arc<Shared> {
-        self.session.shared.get_or_init(|| Arc::new(Shared::new(&self.config)))
+        self.session.shared.get_or_init(|| Arc::new(Shared::new(&self.session.config)))
     }
 }
 
 impl Shared {
     fn new(config: &Config) -> Shared {
         let loaded = Loaded::new();
-        let mut ports = config.ports.clone();
-        let finder = ports.tool_index.is_none().then(ToolFinder::new);
-        if let Some(finder) = &finder {
-            ports.tool_index = Some(Arc::new(finder.clone()));
-        }
+        let (ports, finder) = searchable(&config.ports);
         let snapshot = assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &ports);
         if let Some(finder) = &finder {
             finder.update(&snapshot);
@@ -477,8 +303,7 @@ impl Shared {
             supervisor: config.common.supervisor.clone(),
             threads: config.common.threads.clone(),
             ancestors: config.ancestors.clone(),
-            // A node of its own: this session may end, and the configuration be used for another.
-            cancel: config.cancel.child(),
+            cancel: config.cancel.clone(),
             rule: config.rule,
             cap: config.cap,
             siblings: config.siblings,
@@ -513,6 +338,16 @@ impl Shared {
     }
 }
 
+/// The ports with a search over tools, and that search if the host has none of its own.
+fn searchable(ports: &Ports) -> (Ports, Option<ToolFinder>) {
+    let mut ports = ports.clone();
+    let finder = ports.tool_index.is_none().then(ToolFinder::new);
+    if let Some(finder) = &finder {
+        ports.tool_index = Some(Arc::new(finder.clone()));
+    }
+    (ports, finder)
+}
+
 fn assembled(
     registry: &Registry,
     loaded: &Loaded,
@@ -523,76 +358,4 @@ fn assembled(
     let mut assembly = Assembly::new(gates, ports).authorizer(authorizer);
     assembly.loaded = Some(loaded);
     registry.snapshot(&assembly)
-}
-
-/// The rules of a child: its parent's, and its own where they are stricter. What the parent was granted, it has.
-struct Stricter {
-    parent: Arc<dyn Authorizer>,
-    own: Arc<dyn Authorizer>,
-}
-
-impl Authorizer for Stricter {
-    fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
-        let mut reasons = self.parent.reasons(request);
-        reasons
-            .extend(self.own.reasons(request).into_iter().filter(|reason| reason.verdict != Verdict::Allow));
-        reasons
-    }
-
-    fn may_ask(&self) -> bool {
-        self.parent.may_ask() && self.own.may_ask()
-    }
-
-    fn may_prompt(&self) -> bool {
-        self.parent.may_prompt() && self.own.may_prompt()
-    }
-
-    fn effects(&self, name: &str, tool: &AnyTool, input: &serde_json::Value) -> Option<crate::Effects> {
-        self.parent.effects(name, tool, input)
-    }
-
-    fn classify<'a>(
-        &'a self,
-        request: &'a Request<'a>,
-        reason: &'a str,
-    ) -> BoxFuture<'a, Option<DecisionReason>> {
-        self.parent.classify(request, reason)
-    }
-
-    fn classify_statically(&self, request: &Request<'_>, reason: &str) -> Option<DecisionReason> {
-        self.parent.classify_statically(request, reason)
-    }
-
-    fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason> {
-        self.parent.hides(name, tool).or_else(|| self.own.hides(name, tool))
-    }
-
-    fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
-        match (self.parent.hidden(request), self.own.hidden(request)) {
-            (Some(parent), Some(own)) => {
-                Some(Hidden::new(move |path| parent.covers(path) || own.covers(path)))
-            }
-            (parent, own) => parent.or(own),
-        }
-    }
-
-    fn remember(&self, request: &Request<'_>, answer: &crate::ports::Answer) -> Result<(), String> {
-        self.parent.remember(request, answer)
-    }
-
-    fn lasting(&self, request: &Request<'_>) -> Vec<String> {
-        self.parent.lasting(request)
-    }
-
-    fn propose(&self, request: &Request<'_>) -> Option<String> {
-        self.parent.propose(request)
-    }
-}
-
-/// An id that no other session of this machine has: time, process and a count.
-fn fresh_id() -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{time:x}-{:x}-{count:x}", std::process::id())
 }

@@ -52,7 +52,7 @@ pub(crate) use parent::serve_parent;
 /// says [`needs(Port::Isolator)`](crate::ToolSpec::needs) and isn't offered then.
 ///
 /// In the child a context has files, the user's answers to questions, progress and cancellation, and no other port: a
-/// tool that needs one can't be isolated, and registering it is an error. [`Context::workspace`] knows the working
+/// tool that needs one can't be isolated, and registering it is an error. [`AgentLocation::workspace`](crate::context::AgentLocation::workspace) knows the working
 /// directories as far as they are visible from there.
 ///
 /// ```
@@ -202,8 +202,8 @@ impl IntoTools<()> for Vec<Isolated> {
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let engine = Engine::new(Registry::new().with(tools())?)
-///     .ports(|ports| ports.isolator = Some(std::sync::Arc::new(SameProcess)));
+/// let engine = Engine::builder(Registry::new().with(tools())?)
+///     .ports(|ports| ports.isolator = Some(std::sync::Arc::new(SameProcess))).build();
 /// let results = engine.turn().run([ToolCall::new("1", "answer", "{}")]).await;
 /// assert_eq!(results[0].to_json().output, 42);
 /// # Ok(()) }

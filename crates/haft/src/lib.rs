@@ -44,6 +44,7 @@ compile_error!("haft answers a tool's panic with a result and needs `panic = \"u
 
 pub mod canonical;
 pub mod circuit_breaker;
+pub mod context;
 pub mod decision;
 pub mod dispatch;
 pub mod effects;
@@ -68,7 +69,6 @@ pub mod view;
 mod call;
 mod call_log;
 mod content;
-mod context;
 mod engine;
 mod error;
 mod future;
@@ -81,6 +81,8 @@ mod result;
 mod supervise;
 mod tool;
 
+pub use {schemars, serde, serde_json};
+
 pub use call::{CallInput, ToolCall};
 pub use call_log::{CallLog, EarlierCall};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
@@ -90,7 +92,7 @@ pub use dispatch::{ConflictRule, Detached, TaskTable, Turn, TurnHandle};
 pub use effects::resolved::Workspace;
 pub use effects::table::Class;
 pub use effects::{Effects, Extent, PathSet};
-pub use engine::{CheckOptions, Engine, MAIN_AGENT};
+pub use engine::{CheckOptions, Engine, EngineBuilder, MAIN_AGENT};
 pub use error::{ErrorKind, ToolError};
 pub use event::{Event, EventSink};
 pub use future::BoxFuture;

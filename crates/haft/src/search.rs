@@ -13,7 +13,7 @@
 //!     .exposure(Exposure::Deferred);
 //! let mut gates = Gates::default();
 //! gates.defer_above = 1;
-//! let engine = Engine::new(Registry::new().with(rain)?.with(ToolSearch)?).gates(gates);
+//! let engine = Engine::builder(Registry::new().with(rain)?.with(ToolSearch)?).gates(gates).build();
 //!
 //! assert!(engine.snapshot().find("forecast").unwrap().is_deferred());
 //! engine.turn().run([ToolCall::new("1", "ToolSearch", r#"{"query": "rain"}"#)]).await;
@@ -182,7 +182,8 @@ impl Tool for ToolSearch {
     }
 
     async fn call(&self, input: ToolSearchInput, cx: &Context) -> Result<Value, ToolError> {
-        let index = cx.tool_index().ok_or_else(|| ToolError::new("this host has no search over tools"))?;
+        let index =
+            cx.ports().tool_index().ok_or_else(|| ToolError::new("this host has no search over tools"))?;
         let most =
             input.max_results.map_or(SEARCH_RESULTS, |most| usize::from(most).clamp(1, SEARCH_RESULTS_MAX));
         let query = input.query.trim();

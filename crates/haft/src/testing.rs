@@ -14,7 +14,7 @@
 //!
 //! let (write, handle) = scripted("write").effects(|_| Effects::writes("a.txt")).build();
 //! let asker = ScriptedAsker::new().then(Answer::Once);
-//! let caller = Caller::new().tool(write).engine(|engine| engine.ask(asker.clone()));
+//! let caller = Caller::new().tool(write).engine(|engine| engine.asker(asker.clone()));
 //!
 //! let turn = caller.start([("1", "write", json!({})), ("2", "wrote", json!({}))]);
 //! handle.started().await.succeed("written");

@@ -260,11 +260,12 @@ fn runtime() -> &'static Runtime {
 }
 
 fn engine(dir: &Path) -> Engine {
-    Engine::new(registry().clone())
+    Engine::builder(registry().clone())
         .workspace(Workspace::new(dir).expect("a folder"))
         .permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
         .schedule(ConflictRule::Effects)
         .max_concurrency(8)
+        .build()
 }
 
 fn call(at: usize, Step(name, input): &Step) -> ToolCall {

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
     links.warn();
     let runtime = turn::runtime(1)?;
     let pool = runtime.block_on(async {
-        let pool = links.open(&engine, Lent::default())?;
+        let pool = links.open(&engine.build(), Lent::default())?;
         pool.settled_quietly().await;
         Ok::<_, Usage>(pool)
     })?;

@@ -25,7 +25,7 @@ const ABOUT_CHARS: usize = 90;
 
 pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
     let SessionParts { links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
-    let shown = tried(&links, &engine, |pool| {
+    let shown = tried(&links, &engine.build(), |pool| {
         let mut rows: Vec<Row> = links.planned.servers.iter().map(|planned| Row::of(planned, pool)).collect();
         rows.sort_by(|a, b| (&a.name, a.state == State::NotUsed).cmp(&(&b.name, b.state == State::NotUsed)));
         rows
@@ -46,7 +46,7 @@ pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
     let planned = std::mem::take(&mut links.planned);
     planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     links.planned = planned.only(&args.server);
-    let shown = tried(&links, &engine, |pool| {
+    let shown = tried(&links, &engine.build(), |pool| {
         links.planned.find(&args.server).map(|planned| Details::of(planned, pool))
     })?;
     let Some(shown) = shown else { return Ok(Exit::Failed) };

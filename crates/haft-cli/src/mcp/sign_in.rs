@@ -56,7 +56,7 @@ fn with_server(
     let runtime = turn::runtime(1)?;
     let said = runtime.block_on(async {
         let lent = Lent { browser: Some(Arc::new(Person)), ..Lent::default() };
-        let pool = links.open(&engine, lent)?;
+        let pool = links.open(&engine.build(), lent)?;
         let server = pool.servers().get(&args.server).expect("it is the one that was planned");
         let said = act(server).await;
         pool.close().await;

@@ -55,13 +55,14 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
         .clone()
         .hooks(haft::Hooks::new())
         .events(Silent)
-        .results_in(OffloadStore::temporary())
+        .result_store(OffloadStore::temporary())
         .permissions(Inside {
             policy: session.policy.clone(),
             root: work.clone(),
             confined: session.confined,
         })
-        .ask(IfItRan(ran));
+        .asker(IfItRan(ran))
+        .build();
     let judge = Judge::of(&session)?;
     let runtime = turn::runtime(4)?;
     let mut rows = Vec::with_capacity(recording.calls.len());

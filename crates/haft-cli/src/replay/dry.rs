@@ -55,7 +55,7 @@ impl Judge {
     pub(super) fn of(session: &SessionParts) -> Result<Judge, Usage> {
         let planned = &session.links.planned.servers;
         let servers = planned.iter().map(|planned| planned.server.name.clone()).collect();
-        let (policy, engine) = (session.policy.clone(), session.engine.clone());
+        let (policy, engine) = (session.policy.clone(), session.engine.clone().build());
         Ok(Judge { policy, engine, servers, runtime: turn::one_thread()? })
     }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::{
-    AnyTool, BoxFuture, Content, Engine, Event, EventSink, OffloadStore, Origin, Output, Registry, ToolCall,
-    ToolError, ToolResult,
+    AnyTool, BoxFuture, Content, EngineBuilder, Event, EventSink, OffloadStore, Origin, Output, Registry,
+    ToolCall, ToolError, ToolResult,
 };
 use haft_policy::conventions;
 
@@ -33,8 +33,9 @@ pub(super) fn rows(recording: &Recording, common: &Common) -> Result<Vec<Row>, U
         .clone()
         .hooks(haft::Hooks::new())
         .events(Silent)
-        .results_in(OffloadStore::temporary())
-        .ask(AsRecorded(known));
+        .result_store(OffloadStore::temporary())
+        .asker(AsRecorded(known))
+        .build();
     engine.refresh_with(registry);
     let runtime = turn::runtime(1)?;
     let mut rows = Vec::with_capacity(recording.calls.len());
@@ -105,13 +106,13 @@ impl Known {
 
 /// Today's tools, each with recorded answers, and those that only the conventions know.
 fn stand_ins(
-    engine: &Engine,
+    engine: &EngineBuilder,
     recording: &Recording,
     known: &Arc<Vec<Known>>,
 ) -> Result<Registry, haft::RegistryError> {
     let answered = |tool: &AnyTool| {
         let known = known.clone();
-        tool.answered_by(move |cx| match place_of(cx.call_id()).and_then(|at| known.get(at)) {
+        tool.answered_by(move |cx| match place_of(cx.call().id()).and_then(|at| known.get(at)) {
             Some(known) => known.given(),
             None => Err(ToolError::new("nothing was recorded of this call")),
         })

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use haft::Engine;
+use haft::EngineBuilder;
 use haft::schema::InputSchema;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const CUT: &str = "the whole result is in ";
 pub(super) struct Forms(BTreeMap<String, InputSchema>);
 
 impl Forms {
-    pub(super) fn of(engine: &Engine, recording: &Recording) -> Forms {
+    pub(super) fn of(engine: &EngineBuilder, recording: &Recording) -> Forms {
         let snapshot = engine.snapshot();
         let mut forms = BTreeMap::new();
         for past in &recording.calls {

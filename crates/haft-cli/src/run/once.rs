@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haft::Engine;
 use haft_provider::run::RunEvent;
 use haft_session::agents::kinds::Kinds;
 use haft_session::agents::{Agents, Setup};
@@ -23,13 +24,13 @@ use haft_session::run::plan::limits;
 const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
                         GEMINI_API_KEY, `run.provider` in your settings, or give a script with --script";
 
-/// Gives a session agents, if the call is for one. They have to be closed at its end.
+/// Gives a session agents, if the call is for one.
 pub(crate) fn agents(
     session: &mut SessionParts,
     tool: &str,
     script: Option<PathBuf>,
     common: &Common,
-) -> Result<Option<Arc<Agents>>, Usage> {
+) -> Result<Option<CallAgents>, Usage> {
     let is_meant = session.engine.registry().entries().any(|entry| {
         let found = entry.tool();
         found.name() == "Agent" && (tool == "Agent" || found.aliases().iter().any(|alias| alias == tool))
@@ -65,22 +66,40 @@ pub(crate) fn agents(
     kinds.problems.iter().for_each(|words| output::warning(words));
     let agents = Agents::new(kinds);
     session.engine = session.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
-    agents.open(Setup {
-        engine: session.engine.clone(),
-        policy: session.policy.clone(),
-        model: chosen.model,
-        others: chosen.others,
+    let (model, others) = (chosen.model, chosen.others);
+    let (policy, hooks) = (session.policy.clone(), session.hooks.clone());
+    let (asker, cwd) = (session.links.asker.clone(), session.workspace.cwd().to_owned());
+    let notices = session.notices.clone();
+    let setup = move |engine| Setup {
+        engine,
+        policy,
+        model,
+        others,
         options: run_options,
         // The result is all that a call shows.
         sink: Arc::new(|_: RunEvent| {}),
-        hooks: session.hooks.clone(),
-        asker: session.links.asker.clone(),
-        cwd: session.workspace.cwd().to_owned(),
+        hooks,
+        asker,
+        cwd,
         // Nothing is kept of a single call.
         keeping: None,
-        notices: session.notices.clone(),
-    });
-    Ok(Some(agents))
+        notices,
+    };
+    Ok(Some(CallAgents { agents, setup: Box::new(setup) }))
+}
+
+/// Agents whose engine is not built yet.
+pub(crate) struct CallAgents {
+    agents: Arc<Agents>,
+    setup: Box<dyn FnOnce(Engine) -> Setup>,
+}
+
+impl CallAgents {
+    /// Lets the agents work for this engine. They have to be closed at its end.
+    pub(crate) fn open(self, engine: &Engine) -> Arc<Agents> {
+        self.agents.open((self.setup)(engine.clone()));
+        self.agents
+    }
 }
 
 impl RunArgs {

@@ -74,6 +74,7 @@ pub(super) struct Client {
     number: u64,
     id: String,
     view: Arc<View>,
+    engine: Engine,
     member: Member,
     policy: Policy,
     common: Arc<Common>,
@@ -139,6 +140,7 @@ impl Client {
         let journal = journal(base, &id);
         let recorder = journal.clone();
         member.engine = member.engine.ports(|ports| ports.recorder = Some(recorder));
+        let engine = member.engine.clone().build();
         if let Some(pool) = &common.pool {
             let _ = member.servers.set(pool.servers().clone());
         }
@@ -146,6 +148,7 @@ impl Client {
             number,
             id,
             view,
+            engine,
             member,
             policy,
             common,
@@ -173,8 +176,8 @@ impl Client {
         let registry = registry.unwrap_or_else(|| self.view.base.ground.registry().clone());
         let registry = self.view.filtered(&registry);
         self.member.bare.refresh_with(registry.clone());
-        self.member.engine.refresh_with(registry);
-        let listing = self.common.written.listing(&self.member.engine.snapshot());
+        self.engine.refresh_with(registry);
+        let listing = self.common.written.listing(&self.engine.snapshot());
         listed.is_news |= !listed.listing.says_the_same(&listing);
         (listed.listing, listed.version) = (listing, Some(version));
     }
@@ -253,7 +256,7 @@ impl Client {
     }
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {
-        let engine = &self.member.engine;
+        let engine = &self.engine;
         let is_unknown = matches!(engine.snapshot().find(&call.name), Err(NotFound::Unknown(_)));
         if is_unknown {
             self.server_of(&call.name, &call.cancel).await;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
+use haft::{Effects, Engine, EngineBuilder, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
@@ -47,7 +47,7 @@ impl Passed {
     ///
     /// # Errors
     /// They can't be registered, in words.
-    pub(super) fn engine(&self, like: &Engine, id: &str) -> Result<Engine, String> {
+    pub(super) fn engine(&self, like: &EngineBuilder, id: &str) -> Result<Engine, String> {
         let text = json!({"type": "string"});
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
@@ -78,7 +78,7 @@ impl Passed {
         let get = get.effects(gets).result_limit(Unlimited);
         let registry = Registry::new().with(read).and_then(|registry| registry.with(get));
         let registry = registry.map_err(|error| error.to_string())?;
-        let engine = like.clone().session_id(id).turn_budget(usize::MAX);
+        let engine = like.clone().session_id(id).turn_budget(usize::MAX).build();
         engine.refresh_with(registry);
         Ok(engine)
     }

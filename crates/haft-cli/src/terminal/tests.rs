@@ -60,7 +60,8 @@ fn approval(effects: impl Fn(&Value) -> Effects + Send + Sync + 'static, input: 
     let tool =
         dynamic_tool("change", "Changes something.", json!({"type": "object"}), |_, _| async { Ok(()) });
     let keeps = Keeps::default();
-    let engine = Engine::new(Registry::new().with(tool.effects(effects)).unwrap()).ask(keeps.clone());
+    let engine =
+        Engine::builder(Registry::new().with(tool.effects(effects)).unwrap()).asker(keeps.clone()).build();
     block_on(engine.turn().run([ToolCall::new("1", "change", input)]));
     keeps.0.lock().unwrap().take().expect("it asks")
 }

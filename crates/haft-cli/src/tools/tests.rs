@@ -23,7 +23,7 @@ fn snapshot() -> Snapshot {
         .and_then(|all| all.with(simple("Agent", "agents", Class::Delegating.into())))
         .and_then(|all| all.with(simple("Secret", "other", ListedClass::default())))
         .unwrap();
-    Engine::new(registry).permissions(Permissions::new().deny("Secret").unwrap()).snapshot()
+    Engine::builder(registry).permissions(Permissions::new().deny("Secret").unwrap()).build().snapshot()
 }
 
 #[test]

@@ -43,10 +43,11 @@ async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
     let look = tool("look", "Looks.", |_: haft::NoInput, _| async { Ok(1) }).effects(|_| Effects::none());
     let registry = Registry::new().with(Append).unwrap().with(look).unwrap();
     let recorder = Arc::new(journal.clone());
-    let engine = Engine::new(registry)
+    let engine = Engine::builder(registry)
         .workspace(haft::Workspace::new(folder).unwrap())
         .permissions(haft::Permissions::new().allow("append").unwrap())
-        .ports(|ports| ports.recorder = Some(recorder));
+        .ports(|ports| ports.recorder = Some(recorder))
+        .build();
     journal.note(Record::Items { from: 0, items: vec![json!({"role": "user"})] }).unwrap();
     journal.note(Record::Reply { turn: 1, items: vec![json!({"role": "assistant"})] }).unwrap();
     engine.turn().run(calls).await;

@@ -85,11 +85,11 @@ async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolRe
     let happened: Arc<Mutex<Vec<String>>> = Arc::default();
     let (looked, changed) = (happened.clone(), happened.clone());
     let look = tool("look", "Looks.", move |_: NoInput, cx| {
-        looked.lock().unwrap().push(cx.call_id().to_owned());
+        looked.lock().unwrap().push(cx.call().id().to_owned());
         async { Ok("seen") }
     });
     let change = tool("change", "Changes.", move |_: NoInput, cx| {
-        changed.lock().unwrap().push(cx.call_id().to_owned());
+        changed.lock().unwrap().push(cx.call().id().to_owned());
         async { Ok("changed") }
     });
     let registry = Registry::new()
@@ -98,9 +98,10 @@ async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolRe
         .with(change.effects(|_| Effects::writes_state("it")))
         .unwrap();
     let recorder = Arc::new(journal.clone());
-    let engine = Engine::new(registry)
+    let engine = Engine::builder(registry)
         .permissions(haft::Permissions::new().allow("change").unwrap())
-        .ports(|ports| ports.recorder = Some(recorder));
+        .ports(|ports| ports.recorder = Some(recorder))
+        .build();
     let _ = journal.items(0, &[json!({"role": "user"})]);
     let _ = journal.note(Record::Reply { turn: 1, items: vec![json!({"role": "assistant"})] });
     let calls = CALLS.map(|(id, name)| ToolCall::new(id, name, json!({})));

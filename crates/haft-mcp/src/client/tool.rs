@@ -75,7 +75,7 @@ struct Calls {
 impl Calls {
     /// Calls it, and answers before it is done where it takes too long: then it goes on as a task.
     async fn call(self, input: Value, cx: Context) -> Result<Output, ToolError> {
-        let Some(after) = self.moves_after.filter(|_| cx.tasks().is_some()) else {
+        let Some(after) = self.moves_after.filter(|_| cx.ports().tasks().is_some()) else {
             return self.to_its_end(input, &cx).await;
         };
         let cancel = cx.cancel().child();
@@ -105,11 +105,11 @@ impl Calls {
             () = tokio::time::sleep(after) => {}
         }
         // Somebody moved it already, or there is no room: then it stays where it is.
-        if cx.task().is_some() {
+        if cx.background().task().is_some() {
             return work.await;
         }
         in_background.store(true, Ordering::Relaxed);
-        match cx.go_on_in_background(self.about.as_str(), cancel, work) {
+        match cx.background().spawn(self.about.as_str(), cancel, work) {
             Ok(task) => Ok(Output::from(Content::text(format!(
                 "not finished after {} s, so it goes on in the background as {task}\n\
                  TaskOutput {{\"task_id\": \"{task}\"}} shows its result once there is one, TaskStop ends it",

@@ -55,7 +55,7 @@ async fn who_brings_a_server_down_is_left_alone_and_nobody_else() {
     for _ in 0..limits::BREAKER_FAILURES {
         room.failure("mcp__f__counted", json!({})).await;
     }
-    let other = room.engine.clone().session_id("another session");
+    let other = room.builder.clone().session_id("another session").build();
     other.refresh_with(room.servers.registry(&room.base).unwrap());
     let call = haft::ToolCall::new("1", "mcp__f__echo", r#"{"text": "hello"}"#);
     let heard = other.turn().run([call]).await.remove(0);
@@ -201,7 +201,7 @@ async fn progress_keeps_a_call_alive_and_a_late_answer_is_dropped() {
     config.idle_timeout = Some(Duration::from_millis(1_500));
     let log = haft::testing::EventLog::new();
     let mut room = Room::settled([config], host()).await;
-    room.engine = room.engine.events(log.clone());
+    room.engine = room.builder.clone().events(log.clone()).build();
     room.refresh();
     let words = room.failure("mcp__f__late", json!({"cancelled": true})).await;
     assert_eq!(words, "the MCP server `f` gave no sign of life for 1.5 s; it was told to stop");

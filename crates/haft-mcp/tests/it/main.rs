@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{Engine, PermissionMode, Permissions, Registry, ToolCall, ToolResult};
+use haft::{Engine, EngineBuilder, PermissionMode, Permissions, Registry, ToolCall, ToolResult};
 use haft_mcp::{Host, Server, ServerConfig, Servers, Status, Transport};
 use haft_sandbox::LocalProcesses;
 use serde_json::Value;
@@ -38,6 +38,7 @@ fn faulty(faults: &str, counts: &Path) -> ServerConfig {
 /// Servers, and an engine that has their tools and allows everything.
 struct Room {
     servers: Servers,
+    builder: EngineBuilder,
     engine: Engine,
     base: Registry,
 }
@@ -50,8 +51,8 @@ impl Room {
     fn with(configs: impl IntoIterator<Item = ServerConfig>, host: Host, base: Registry) -> Room {
         let servers = Servers::start(configs, host).unwrap();
         let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
-        let engine = Engine::new(base.clone()).permissions(rules);
-        Room { servers, engine, base }
+        let builder = Engine::builder(base.clone()).permissions(rules);
+        Room { servers, engine: builder.clone().build(), builder, base }
     }
 
     /// One whose servers are known to be there or not.

@@ -17,7 +17,7 @@ pub struct InMode {
 }
 
 impl Policy {
-    /// These rules in another mode than the session's, for [`Engine::permissions`](haft::Engine::permissions) of a child.
+    /// These rules in another mode than the session's, for [`EngineBuilder::permissions`](haft::EngineBuilder::permissions) of a child.
     pub fn in_mode(&self, mode: PermissionMode) -> InMode {
         InMode { policy: self.clone(), mode }
     }

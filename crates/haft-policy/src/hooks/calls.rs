@@ -176,7 +176,7 @@ impl Configured {
         }
         let shown = input::shown_input(call);
         let warn = |words: String| call.context.warn(words);
-        let mut together = Together::new(call.context.results(), &warn);
+        let mut together = Together::new(call.context.ports().result_store(), &warn);
         let (mut strictest, mut failed, mut rewrite) =
             (Strictest::default(), None, None::<(Arc<Hook>, Value, Option<DecisionReason>, Vec<String>)>);
         for ran in ran {
@@ -262,7 +262,7 @@ impl Configured {
         };
         let ran = self.hooks.run_for_call(self.event, hooks, call, more).await;
         let warn = |words: String| call.context.warn(words);
-        let mut together = Together::new(call.context.results(), &warn);
+        let mut together = Together::new(call.context.ports().result_store(), &warn);
         let (mut strictest, mut failed, mut input) = (Strictest::default(), None, None);
         let mut updates = Vec::new();
         for ran in ran {
@@ -328,7 +328,7 @@ impl DeniedHook for Configured {
             };
             let ran = self.hooks.run_for_call(self.event, hooks, call, more).await;
             let warn = |words: String| call.context.warn(words);
-            let mut together = Together::new(call.context.results(), &warn);
+            let mut together = Together::new(call.context.ports().result_store(), &warn);
             for Ran { hook, outcome } in ran {
                 match outcome {
                     Ok(Some(mut reply)) => {
@@ -379,7 +379,7 @@ impl Configured {
             Some(_) => Event::PostToolUseFailure,
         };
         let hooks = self.hooks.matching_call(event, call);
-        let store = call.context.results();
+        let store = call.context.ports().result_store();
         let more = |object: &mut Map<String, Value>| {
             match result.error() {
                 None => object.insert("tool_response".into(), input::response(result, store)),

@@ -25,8 +25,13 @@ pub(super) struct Common<'a> {
 impl<'a> Common<'a> {
     pub(super) fn of_call(session: &'a Session, call: &HookCall<'a>) -> Common<'a> {
         let cx = call.context;
-        let mode = session.mode_or(|| cx.mode().map(|mode| mode.current().to_string()));
-        Common { session_id: cx.session_id(), cwd: cx.cwd(), mode, agent: sub_agent(cx.agent_id()) }
+        let mode = session.mode_or(|| cx.ports().mode().map(|mode| mode.current().to_string()));
+        Common {
+            session_id: cx.call().session_id(),
+            cwd: cx.cwd(),
+            mode,
+            agent: sub_agent(cx.call().agent_id()),
+        }
     }
 
     pub(super) fn of_batch(session: &'a Session, batch: &HookBatch<'a>) -> Common<'a> {
@@ -71,7 +76,7 @@ pub(super) fn of_call(session: &Session, event: Event, call: &HookCall<'_>) -> M
     object.insert("tool_name".into(), call.tool.into());
     object.insert("tool_input".into(), shown_input(call));
     if event != Event::PermissionRequest {
-        object.insert("tool_use_id".into(), call.context.call_id().into());
+        object.insert("tool_use_id".into(), call.context.call().id().into());
     }
     if let (Origin::External(server), true) = (call.origin, call.tool.starts_with("mcp__")) {
         object.insert("mcp_server".into(), json!({"name": &**server}));

@@ -122,7 +122,7 @@ impl With {
         let (rules, asker) = (policy.clone(), user.clone());
         let caller = Caller::of(TOOLS.clone()).engine(|engine| {
             let engine = engine.workspace(workspace).permissions(rules);
-            if self.non_interactive { engine } else { engine.ask(asker) }
+            if self.non_interactive { engine } else { engine.asker(asker) }
         });
         Session { room, caller, policy, user }
     }

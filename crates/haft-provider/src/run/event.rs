@@ -88,7 +88,7 @@ impl<F: Fn(RunEvent) + Send + Sync + 'static> RunSink for F {
     }
 }
 
-/// Brings an engine's events into a run's: give it to [`Engine::events`](haft::Engine::events).
+/// Brings an engine's events into a run's: give it to [`EngineBuilder::events`](haft::EngineBuilder::events).
 #[derive(Clone)]
 pub struct ToolEvents(Arc<dyn RunSink>);
 

@@ -95,7 +95,7 @@ fn engine() -> Engine {
 fn engine_of(registry: Registry) -> Engine {
     let mut gates = Gates::default();
     gates.defer_above = 0;
-    Engine::new(registry).gates(gates)
+    Engine::builder(registry).gates(gates).build()
 }
 
 fn search(query: &str) -> Value {

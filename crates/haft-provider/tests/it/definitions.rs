@@ -129,7 +129,7 @@ fn what_a_provider_does_not_take_is_left_out_alone() {
 fn denied_tools_are_not_shown() {
     let hidden = tool("hidden", "Hides.", |_: NoInput, _| async { Ok("") });
     let rules = Permissions::new().deny("hidden").unwrap();
-    let engine = Engine::new(Registry::new().with(hidden).unwrap()).permissions(rules);
+    let engine = Engine::builder(Registry::new().with(hidden).unwrap()).permissions(rules).build();
     assert_eq!(Definitions::new(Form::Mcp).with_deferred(true).of(&engine.snapshot()).json(), "[]");
 }
 

@@ -152,7 +152,8 @@ async fn only_what_changes_nothing_runs_before_the_message_is_complete() {
             let (read, reads) = scripted("read").effects(|_| Effects::none()).build();
             let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
             let registry = Registry::new().with(read).unwrap().with(write).unwrap();
-            let engine = Engine::new(registry).permissions(Permissions::new().allow("write").unwrap());
+            let engine =
+                Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
             let (model, mut pens) = Held::new(wire, 2);
             let (second, first) = (pens.pop().unwrap(), pens.pop().unwrap());
             let mut conversation = Conversation::new(wire);
@@ -286,7 +287,7 @@ async fn interrupts_while_a_question_waits_and_while_it_is_summarised() {
     let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
     let asker = ScriptedAsker::waiting();
     let asked = asker.clone();
-    let engine_asking = Engine::new(Registry::new().with(write).unwrap()).ask(asker);
+    let engine_asking = Engine::builder(Registry::new().with(write).unwrap()).asker(asker).build();
     let handle = Handle::new();
     let script = json!({"turns": [{"tool_calls": [{"name": "write"}]}]});
     let agent = Loop::new(engine_asking, model(script, Wire::OpenAi)).handle(handle.clone());
@@ -346,7 +347,9 @@ async fn a_cleared_result_says_where_its_whole_is() {
         })
         .effects(|_| Effects::none())
         .result_limit(Chars(2_000));
-        let engine = Engine::new(Registry::new().with(give).unwrap()).results_in(OffloadStore::at(&folder));
+        let engine = Engine::builder(Registry::new().with(give).unwrap())
+            .result_store(OffloadStore::at(&folder))
+            .build();
         let script =
             json!({"turns": [{"tool_calls": [{"name": "give"}]}, {"text": "done"}, {"text": "again"}]});
         let mut conversation = Conversation::new(wire);
@@ -447,7 +450,7 @@ async fn tools_are_tried_again_only_where_it_can_t_hurt() {
         .then_fail(failing())
         .build();
     let registry = Registry::new().with(read).unwrap().with(write).unwrap();
-    let engine = Engine::new(registry).permissions(Permissions::new().allow("write").unwrap());
+    let engine = Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
     let script = json!({"turns": [
         {"tool_calls": [{"name": "read"}, {"name": "write"}]},
         {"expect": [{"result": 0, "equals": "here"}, {"result": 1, "is_error": true, "contains": "try later"}], "text": "done"},

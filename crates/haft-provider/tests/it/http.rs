@@ -183,7 +183,7 @@ fn searching() -> haft::Engine {
     let registry = haft::Registry::new().with(haft::search::ToolSearch).unwrap();
     let mut gates = haft::Gates::default();
     gates.defer_above = 0;
-    haft::Engine::new(registry.with_external("outside", echo).unwrap()).gates(gates)
+    haft::Engine::builder(registry.with_external("outside", echo).unwrap()).gates(gates).build()
 }
 
 #[tokio::test]

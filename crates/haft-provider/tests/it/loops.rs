@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::testing::scripted;
-use haft::{BoxFuture, Effects, Engine, Interrupt, Permissions, Registry, ToolResult, dynamic_tool};
+use haft::{
+    BoxFuture, Effects, Engine, EngineBuilder, Interrupt, Permissions, Registry, ToolResult, dynamic_tool,
+};
 use haft_provider::run::{
     Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink,
     Session, ToolEvents,
@@ -16,6 +18,10 @@ use serde_json::{Value, json};
 
 /// An engine with a tool that gives back what it is given, and one that writes.
 pub(crate) fn engine() -> Engine {
+    engine_builder().build()
+}
+
+fn engine_builder() -> EngineBuilder {
     let any = json!({"type": "object"});
     let echo = dynamic_tool("echo", "Gives back its input.", any.clone(), |input, _| async move {
         Ok(input.to_string())
@@ -25,7 +31,7 @@ pub(crate) fn engine() -> Engine {
         Err::<String, _>(haft::ToolError::new("it broke"))
     })
     .effects(|_| Effects::none());
-    Engine::new(Registry::new().with(echo).unwrap().with(fail).unwrap())
+    Engine::builder(Registry::new().with(echo).unwrap().with(fail).unwrap())
 }
 
 pub(crate) fn model(script: Value, wire: Wire) -> ScriptedModel {
@@ -133,7 +139,8 @@ async fn safe_calls_run_while_the_message_arrives() {
         let (read, reads) = scripted("read").effects(|_| Effects::none()).build();
         let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
         let registry = Registry::new().with(read).unwrap().with(write).unwrap();
-        let engine = Engine::new(registry).permissions(Permissions::new().allow("write").unwrap());
+        let engine =
+            Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
         // The stream stands still after the read: one piece each hundred seconds.
         let script = json!({"turns": [
             {"tool_calls": [{"name": "read"}, {"name": "write"}, {"name": "read", "input": {"path": "a long enough input to take many pieces"}}], "stream": {"chunk_chars": 4}},
@@ -195,7 +202,7 @@ async fn a_call_is_told_before_it_runs() {
             };
             seen.lock().unwrap().push(told);
         });
-        let engine = engine().events(ToolEvents::new(sink.clone()));
+        let engine = engine_builder().events(ToolEvents::new(sink.clone())).build();
         let mut conversation = Conversation::new(wire);
         let outcome =
             Loop::new(engine, model(script.clone(), wire)).events(sink).run(&mut conversation, "go").await;
@@ -261,7 +268,8 @@ async fn a_lost_connection_after_a_call_never_runs_it_twice() {
         let (read, reads) = scripted("read").effects(|_| Effects::none()).then("one").then("again").build();
         let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
         let registry = Registry::new().with(read).unwrap().with(write).unwrap();
-        let engine = Engine::new(registry).permissions(Permissions::new().allow("write").unwrap());
+        let engine =
+            Engine::builder(registry).permissions(Permissions::new().allow("write").unwrap()).build();
         let calls = json!([{"name": "read"}, {"name": "write"}, {"name": "read", "input": {"a": "b"}}]);
         // Where the second call has just become whole, by each wire.
         let after = match wire {
@@ -524,7 +532,7 @@ async fn a_host_steps_in() {
 async fn a_bare_no_ends_the_turn() {
     let (write, _) = scripted("write").effects(|_| Effects::writes("a")).build();
     let asker = haft::testing::ScriptedAsker::new().then(haft::ports::Answer::No);
-    let engine = Engine::new(Registry::new().with(write).unwrap()).ask(asker);
+    let engine = Engine::builder(Registry::new().with(write).unwrap()).asker(asker).build();
     let mut conversation = Conversation::new(Wire::Anthropic);
     let script = json!({"turns": [{"tool_calls": [{"name": "write"}, {"name": "write"}]}]});
     let outcome = Loop::new(engine, model(script, Wire::Anthropic)).run(&mut conversation, "go").await;
@@ -604,7 +612,7 @@ async fn events_are_json() {
             seen.lock().unwrap().push(shown["type"].as_str().unwrap().to_owned());
         }
     });
-    let engine = engine().events(haft_provider::run::ToolEvents::new(sink.clone()));
+    let engine = engine_builder().events(haft_provider::run::ToolEvents::new(sink.clone())).build();
     let script = json!({"turns": [{"tool_calls": [{"name": "echo", "input": {"a": 1}}]}, {"text": "done"}]});
     Loop::new(engine, model(script, Wire::OpenAi))
         .events(sink)

@@ -16,9 +16,10 @@ use crate::until;
 async fn a_tool_runs_in_the_sandbox_and_its_death_is_an_error() {
     let ground = Ground::new();
     let isolator = Arc::new(SandboxIsolator::new(Arc::new(ground.sandbox())).unwrap());
-    let engine = Engine::new(Registry::new().with(tools()).unwrap())
+    let engine = Engine::builder(Registry::new().with(tools()).unwrap())
         .workspace(Workspace::new(ground.workspace()).unwrap())
-        .ports(|ports| ports.isolator = Some(isolator));
+        .ports(|ports| ports.isolator = Some(isolator))
+        .build();
     let run = |name: &'static str| {
         let engine = engine.clone();
         async move {
@@ -63,9 +64,10 @@ async fn a_tool_that_wants_too_much_memory_is_an_error() {
         let read_only = looking().rlimit(ADDRESS_SPACE, bound);
         let sandbox = sandbox(HELPER, Stack::Full, ground.scene(), read_only).unwrap();
         let isolator = Arc::new(SandboxIsolator::new(Arc::new(sandbox)).unwrap());
-        let engine = Engine::new(Registry::new().with(tools()).unwrap())
+        let engine = Engine::builder(Registry::new().with(tools()).unwrap())
             .workspace(Workspace::new(ground.workspace()).unwrap())
-            .ports(|ports| ports.isolator = Some(isolator));
+            .ports(|ports| ports.isolator = Some(isolator))
+            .build();
         let results = engine.turn().run([ToolCall::new("1", "hog", "{}")]).await;
         let answer = serde_json::to_string(&results[0].to_json()).unwrap();
         assert!(answer.contains(expected), "{answer}");
@@ -77,9 +79,10 @@ async fn a_tool_that_wants_too_much_memory_is_an_error() {
 /// An engine with these tools, in a sandbox on this ground.
 fn engine_on(ground: &Ground) -> Engine {
     let isolator = Arc::new(SandboxIsolator::new(Arc::new(ground.sandbox())).unwrap());
-    Engine::new(Registry::new().with(tools()).unwrap())
+    Engine::builder(Registry::new().with(tools()).unwrap())
         .workspace(Workspace::new(ground.workspace()).unwrap())
         .ports(|ports| ports.isolator = Some(isolator))
+        .build()
 }
 
 async fn answer(engine: &Engine, name: &str) -> String {

@@ -74,9 +74,10 @@ async fn the_kernel_takes_the_command_and_nobody_else() {
     {
         let sandbox = Arc::new(sandbox(&helper, Stack::Full, ground.scene(), looking).unwrap());
         let isolator = Arc::new(SandboxIsolator::new(sandbox.clone()).unwrap());
-        let engine = Engine::new(Registry::new().with(tools()).unwrap())
+        let engine = Engine::builder(Registry::new().with(tools()).unwrap())
             .workspace(Workspace::new(ground.workspace()).unwrap())
-            .ports(|ports| ports.isolator = Some(isolator));
+            .ports(|ports| ports.isolator = Some(isolator))
+            .build();
         let call = async |name: &str| {
             let results = engine.turn().run([ToolCall::new("1", name, "{}")]).await;
             serde_json::to_string(&results[0].to_json()).unwrap()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
-use haft::{CallLog, Engine, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
+use haft::{CallLog, Engine, EngineBuilder, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
 use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
@@ -146,9 +146,10 @@ pub struct Joining<S> {
     pub results: Option<(OffloadStore, OffloadStore)>,
 }
 
-/// A session: an engine, and what goes with it.
+/// A session: the engine to build, and what goes with it.
 pub struct Member {
-    pub engine: Engine,
+    /// Whoever runs the session builds it, once.
+    pub engine: EngineBuilder,
     /// The engine that hooks look at: it has the tools and the rules, and no hooks.
     pub bare: Engine,
     pub hooks: Hooks,
@@ -230,7 +231,7 @@ impl Base {
         let Ground { common, given, workspace, registry, max_concurrency, .. } = &self.ground;
         let tasks = Arc::new(TaskTable::new());
         let calls = CallLog::new();
-        let mut engine = Engine::new(registry.clone())
+        let mut engine = Engine::builder(registry.clone())
             .workspace(workspace.clone())
             .permissions(policy.clone())
             .events(events)
@@ -252,9 +253,9 @@ impl Base {
         }
         let (own, of_hooks) = results.unzip();
         if let Some(results) = own {
-            engine = engine.results_in(results);
+            engine = engine.result_store(results);
         }
-        let bare = engine.clone();
+        let bare = engine.clone().build();
         let servers = ServerSlot::default();
         let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
         let engine = engine.hooks(hooks.add_to(haft::Hooks::new()).after(calls.clone()));

@@ -135,7 +135,7 @@ impl Links {
         host.asker = lent.asker;
         host.sampler = lent.sampler;
         host.browser = lent.browser;
-        host.observer = self.telemetry.as_ref().and_then(|telemetry| telemetry.observer(engine.session()));
+        host.observer = self.telemetry.as_ref().and_then(|telemetry| telemetry.observer(engine.session_id()));
         let configs = self.planned.usable().map(|(_, config)| {
             let mut config = config.clone();
             config.background_after = config.background_after.filter(|_| !lent.one_turn);

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
+use haft::{Chars, Effects, Engine, ErrorKind, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::workspace::real;
@@ -13,6 +13,7 @@ use super::*;
 /// A session in a folder of its own: `work` to work in, `real` for state and settings, `link` to get there.
 struct Session {
     dir: tempfile::TempDir,
+    builder: EngineBuilder,
     engine: Engine,
 }
 
@@ -46,11 +47,11 @@ impl Session {
             .result_limit(Chars(600));
         let registry =
             Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let engine =
+        let builder =
             assemble(|_, _| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
                 .unwrap()
                 .engine;
-        Session { dir, engine }
+        Session { dir, engine: builder.clone().build(), builder }
     }
 
     fn call(&self, tool: &str, input: Value) -> ToolResult {
@@ -93,7 +94,8 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
     // Without a rule that allows what lies outside: a session's own results are always readable.
-    let session = Session { engine: session.engine.clone().permissions(haft::Permissions::new()), ..session };
+    let engine = session.builder.clone().permissions(haft::Permissions::new()).build();
+    let session = Session { engine, ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));
     assert!(read.outcome().unwrap().to_text().starts_with("1\tword"));
     let found = session.call("Grep", json!({"pattern": "word", "path": kept, "output_mode": "count"}));

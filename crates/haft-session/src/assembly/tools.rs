@@ -1,11 +1,12 @@
 //! The tools of a session: those that are built in, and script tools.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::results::Readers;
-use haft::{Registry, Snapshot};
+use haft::{EngineBuilder, Registry};
 use haft_policy::gate::ShellAnalyzer;
 use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
 
@@ -133,7 +134,12 @@ fn add(
 }
 
 /// Says which tools are not called what they call themselves.
-pub(super) fn warn_of_clashes(snapshot: &Snapshot, notices: &NoticeSink) {
+pub(super) fn warn_of_clashes(engine: &EngineBuilder, notices: &NoticeSink) {
+    let mut names = HashSet::new();
+    if engine.registry().entries().all(|entry| names.insert(entry.tool().name())) {
+        return;
+    }
+    let snapshot = engine.snapshot();
     for offer in snapshot.offers().iter().filter(|offer| offer.name() != offer.tool().name()) {
         let (own, name) = (offer.tool().name(), offer.name());
         let holder = snapshot.find(own).map(|first| format!(", which {} has", first.origin()));

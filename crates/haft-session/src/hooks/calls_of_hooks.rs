@@ -69,7 +69,7 @@ async fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), S
 async fn call(server: &str, tool: AnyTool, input: serde_json::Value) -> Result<String, String> {
     let name = tool.name().to_owned();
     let registry = Registry::new().with_external(server, vec![tool]).map_err(|error| error.to_string())?;
-    let engine = Engine::new(registry).permissions(AlreadyChecked);
+    let engine = Engine::builder(registry).permissions(AlreadyChecked).build();
     let mut results = engine.turn().run([ToolCall::new("hook-1", name, input)]).await;
     let result = results.pop().ok_or_else(|| "the call has no result".to_owned())?;
     match result.outcome() {

@@ -69,7 +69,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
     let session = SessionParts::open(common, SessionPurpose::Once).map_err(|error| error.to_string())?;
     let allowed = Permissions::new().allow(NAME).map_err(|error| error.to_string())?;
-    let engine = session.engine.permissions(allowed);
+    let engine = session.engine.permissions(allowed).build();
     engine.refresh_with(registry);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft::{CallLog, EarlierCall, Engine};
+use haft::{CallLog, EarlierCall, Engine, Registry};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::run::CutOff;
 use haft_provider::{Conversation, Wire};
@@ -90,10 +90,10 @@ impl Resumed {
     }
 
     /// What earlier processes did, for tools that ask what was done.
-    pub fn recalls(&self, state: Option<&Path>, calls: &CallLog, engine: &Engine) {
+    pub fn recalls(&self, state: Option<&Path>, calls: &CallLog, tools: &Registry) {
         let Some(store) = state.map(Store::at) else { return };
         let (id, mark) = (self.id.clone(), self.mark);
-        calls.goes_on(engine.registry(), move || {
+        calls.goes_on(tools.clone(), move || {
             let (count, ran) = store.calls(&id, mark, haft::limits::PAST_CALLS_MAX).unwrap_or_default();
             let earlier = |ran: Ran| EarlierCall {
                 agent: ran.agent,

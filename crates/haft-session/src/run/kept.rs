@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft::Engine;
+use haft::{Engine, EngineBuilder};
 use haft_provider::run::{Ended, Handle, Loop, Outcome};
 use haft_provider::{Conversation, Model};
 use haft_tools::Seen;
@@ -47,10 +47,10 @@ impl Kept {
     /// What this process is told of and keeps beside what is said: background tasks, and what is known of files.
     pub fn notes(
         &self,
-        engine: Engine,
+        engine: EngineBuilder,
         tasks: &Arc<haft::TaskTable>,
         (session, seen): (&str, &Seen),
-    ) -> Engine {
+    ) -> EngineBuilder {
         if let Some((resumed, _)) = &self.resumed {
             seen.restore(session, &resumed.recovered.seen);
         }

@@ -99,7 +99,7 @@ impl RunPlan {
             session.engine = session.engine.clone().ports(|ports| ports.recorder = Some(recorder));
         }
         if let Some(resumed) = &resumed {
-            resumed.recalls(state, &session.calls, &session.engine);
+            resumed.recalls(state, &session.calls, session.engine.registry());
             if keeping.is_not() {
                 session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
             }

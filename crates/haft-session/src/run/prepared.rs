@@ -122,6 +122,7 @@ impl PreparedRun {
             ports.mode = Some(Arc::new(ReportedMode { policy: policy.clone(), front_end }));
             ports.sub_agents = Some(agents.clone());
         });
+        let engine = engine.build();
         agents.open(Setup {
             engine: engine.clone(),
             policy: policy.clone(),

@@ -25,7 +25,7 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     let caught: Arc<Mutex<Option<Approval>>> = Arc::default();
     let asks = haft::tool("Bash", "Asks.", |_: haft::NoInput, _| async { Ok(()) });
     let registry = haft::Registry::new().with(asks).unwrap();
-    let engine = haft::Engine::new(registry).ask(Catch(caught.clone()));
+    let engine = haft::Engine::builder(registry).asker(Catch(caught.clone())).build();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { engine.turn().run([haft::ToolCall::new("c", "Bash", json!({}))]).await });
     let mut approval = caught.lock().unwrap().take().expect("it asks");

@@ -73,7 +73,7 @@ impl Told {
 fn made(call: Option<CallRef>, what: What) -> Event {
     let caught: Arc<std::sync::Mutex<Option<Event>>> = Arc::default();
     let sink = caught.clone();
-    let engine = haft::Engine::new(haft::Registry::new()).events(Catch(sink));
+    let engine = haft::Engine::builder(haft::Registry::new()).events(Catch(sink)).build();
     // Any event will do; a warning of an unknown call is the cheapest.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { engine.turn().run([ToolCall::new("x", "nothing", json!({}))]).await });

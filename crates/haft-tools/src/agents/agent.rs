@@ -182,7 +182,7 @@ impl Tool for Agent {
         if let Some(name) = &input.name {
             name_fits(name)?;
         }
-        if input.run_in_background == Some(true) && cx.tasks().is_none() {
+        if input.run_in_background == Some(true) && cx.ports().tasks().is_none() {
             return wrong(
                 "`run_in_background` is not possible here: this host has no background tasks; run it without"
                     .to_owned(),
@@ -198,8 +198,8 @@ impl Tool for Agent {
     async fn call(&self, input: AgentInput, cx: &Context) -> Result<Output, ToolError> {
         let mut request = self.request(&input);
         let name = request.name.get_or_insert_with(|| self.next_name(&input)).clone();
-        let log = Arc::new(Log::new(cx.results().cloned()));
-        cx.prints_to(log.clone());
+        let log = Arc::new(Log::new(cx.ports().result_store().cloned()));
+        cx.background().set_log(log.clone());
         let (lines, told) = (log.clone(), cx.clone());
         request.on_line = Some(Arc::new(move |line: &str| {
             lines.add(format!("{line}\n").as_bytes());
@@ -222,7 +222,8 @@ impl Tool for Agent {
             }
         };
         let task = cx
-            .go_on_in_background(about, cancel, work)
+            .background()
+            .spawn(about, cancel, work)
             .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;
         let words = format!("runs in the background as {task}");
         let text = format!(
@@ -245,7 +246,7 @@ impl Tool for Agent {
 }
 
 fn agents(cx: &Context) -> Result<&dyn SubAgents, ToolError> {
-    cx.sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))
+    cx.ports().sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))
 }
 
 /// Names kinds as they are listed, so that rules see one name for each, whatever the model writes.

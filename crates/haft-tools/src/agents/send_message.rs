@@ -72,7 +72,7 @@ impl Tool for SendMessage {
     }
 
     async fn call(&self, input: SendMessageInput, cx: &Context) -> Result<Output, ToolError> {
-        let agents = cx.sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))?;
+        let agents = cx.ports().sub_agents().ok_or_else(|| ToolError::new("this host has no sub-agents"))?;
         let to = input.to.trim();
         agents.send(to, input.message, cx).await?;
         let view = View::titled(to).summary(input.summary.unwrap_or_else(|| "sent".to_owned()));

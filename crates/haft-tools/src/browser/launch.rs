@@ -94,7 +94,7 @@ const INSTALL: &str = "install it (Debian, Ubuntu: `apt install chromium`; Fedor
 /// # Errors
 /// Why it can't, in words.
 pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, ToolError> {
-    let confined = cx.processes().is_some_and(haft::ports::Processes::confines);
+    let confined = cx.ports().processes().is_some_and(haft::ports::Processes::confines);
     let grants = HostGrants::default();
     let (send, pipes) = oneshot::channel::<(OwnedFd, OwnedFd)>();
     let (send, words) = (Mutex::new(Some(send)), Arc::new(Mutex::new(Vec::new())));
@@ -120,7 +120,7 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
     let (ends, ended) = watch::channel(None);
     let host = cx.clone();
     tokio::spawn(async move {
-        let how = match host.processes() {
+        let how = match host.ports().processes() {
             None => "this host starts no processes".to_owned(),
             Some(processes) => match processes.run(request).await {
                 Ok(outcome) => exited(outcome.exit, &words),

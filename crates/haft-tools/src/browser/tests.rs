@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::{Engine, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::{Engine, EngineBuilder, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
@@ -102,6 +102,7 @@ fn serve(mut stream: TcpStream, pages: &Mutex<HashMap<String, Page>>, asked: &Mu
 /// A session with a browser in it.
 pub(super) struct Scene {
     pub(super) dir: tempfile::TempDir,
+    pub(super) builder: EngineBuilder,
     pub(super) engine: Engine,
     pub(super) browser: Browser,
 }
@@ -115,11 +116,11 @@ impl Scene {
     pub(super) fn of(browser: Browser) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
-        let engine = Engine::new(Registry::new().with(browser.tools()).unwrap())
+        let builder = Engine::builder(Registry::new().with(browser.tools()).unwrap())
             .workspace(Workspace::new(dir.path()).unwrap())
             .permissions(permissions)
             .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))));
-        Scene { dir, engine, browser }
+        Scene { dir, engine: builder.clone().build(), builder, browser }
     }
 
     pub(super) async fn call(&self, tool: &str, input: Value) -> ToolResult {

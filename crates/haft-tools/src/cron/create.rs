@@ -82,7 +82,7 @@ impl Tool for CronCreate {
     }
 
     async fn call(&self, input: CronCreateInput, cx: &Context) -> Result<Output, ToolError> {
-        let crons = cx.crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
+        let crons = cx.ports().crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
         let new = NewCron {
             cron: input.cron,
             prompt: input.prompt,

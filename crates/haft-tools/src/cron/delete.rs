@@ -59,7 +59,7 @@ impl Tool for CronDelete {
     }
 
     async fn call(&self, input: CronDeleteInput, cx: &Context) -> Result<Output, ToolError> {
-        let crons = cx.crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
+        let crons = cx.ports().crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
         match crons.delete(&input.id).map_err(ToolError::new)? {
             Some(state) => {
                 let view = View::titled(&state.id).summary(format!("deleted: {}", state.prompt));

@@ -41,7 +41,7 @@ impl Tool for CronList {
     }
 
     async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
-        let crons = cx.crons().ok_or_else(|| ToolError::new("this host plans nothing"))?.list();
+        let crons = cx.ports().crons().ok_or_else(|| ToolError::new("this host plans nothing"))?.list();
         let lines: Vec<String> = crons
             .iter()
             .map(|cron| {

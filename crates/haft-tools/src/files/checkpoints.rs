@@ -160,15 +160,15 @@ impl Checkpoints {
 
     /// A tool has changed a file.
     pub(crate) fn record(&self, cx: &Context, tool: &'static str, path: &Path, was: Text, is: Text) {
-        let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
+        let key = Key { session: cx.call().session_id().into(), path: paths::tidy(path, cx) };
         let mut kept = self.lock();
-        let file = self.shelf.file(cx.session_id(), log::FILE);
+        let file = self.shelf.file(cx.call().session_id(), log::FILE);
         if let Some(file) = file.filter(|_| !kept.unwritten.contains(&key.session)) {
             let change = log::Change {
                 number: kept.made + 1,
                 path: &key.path,
                 tool,
-                turn: cx.turn(),
+                turn: cx.call().turn(),
                 known: kept.tracks.get(&key).and_then(|track| track.tip.as_deref()),
                 was: was.as_deref(),
                 is: is.as_deref(),
@@ -177,12 +177,12 @@ impl Checkpoints {
                 kept.unwritten.insert(key.session.clone());
             }
         }
-        kept.record(key, tool, cx.turn(), was, is);
+        kept.record(key, tool, cx.call().turn(), was, is);
     }
 
     /// What the session's last change left of a file.
     pub(crate) fn tip(&self, cx: &Context, path: &Path) -> Text {
-        let key = Key { session: cx.session_id().into(), path: paths::tidy(path, cx) };
+        let key = Key { session: cx.call().session_id().into(), path: paths::tidy(path, cx) };
         self.lock().tracks.get(&key)?.tip.clone()
     }
 
@@ -198,7 +198,7 @@ impl Checkpoints {
 
     /// There is more to say of the last change of a file.
     fn more(&self, cx: &Context, path: &Path, more: log::More) {
-        let (session, path) = (cx.session_id(), paths::tidy(path, cx));
+        let (session, path) = (cx.call().session_id(), paths::tidy(path, cx));
         let mut kept = self.lock();
         let made =
             kept.changes.iter_mut().rev().find(|change| &*change.session == session && change.path == path);

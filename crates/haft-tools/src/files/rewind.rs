@@ -127,7 +127,7 @@ impl Tool for Rewind {
     }
 
     async fn call(&self, input: RewindInput, cx: &Context) -> Result<Output, ToolError> {
-        let (changes, forgotten) = self.seen.checkpoints().list(cx.session_id());
+        let (changes, forgotten) = self.seen.checkpoints().list(cx.call().session_id());
         let to = match (input.action, input.to) {
             (Action::List, _) | (_, None) => return list(&changes, forgotten, cx),
             (_, Some(to)) => to,
@@ -136,7 +136,7 @@ impl Tool for Rewind {
             return Err(unknown(to, &changes, forgotten));
         }
         let to = self.seen.checkpoints().begin(to);
-        let mut restores = self.seen.checkpoints().before(cx.session_id(), to);
+        let mut restores = self.seen.checkpoints().before(cx.call().session_id(), to);
         if let Some(named) = &input.paths {
             let named: Vec<PathBuf> = named.iter().map(|path| paths::tidy(path, cx)).collect();
             if let Some(other) =

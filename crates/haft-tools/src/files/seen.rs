@@ -241,7 +241,7 @@ impl Seen {
 
 impl Key {
     fn of(cx: &Context, path: &Path) -> Key {
-        Key { session: cx.session_id().into(), path: paths::tidy(path, cx) }
+        Key { session: cx.call().session_id().into(), path: paths::tidy(path, cx) }
     }
 }
 

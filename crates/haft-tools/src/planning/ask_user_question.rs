@@ -133,6 +133,7 @@ impl Tool for AskUserQuestion {
 
     async fn call(&self, input: AskUserQuestionInput, cx: &Context) -> Result<Output, ToolError> {
         let asker = cx
+            .ports()
             .asker()
             .ok_or_else(|| ToolError::new("this session has no user who could answer; go on without"))?;
         let mut answered: Vec<(&Question, String)> = Vec::new();
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     async fn asked(asker: ScriptedAsker, input: Value) -> Result<String, String> {
-        let caller = Caller::new().tool(AskUserQuestion).engine(|engine| engine.ask(asker));
+        let caller = Caller::new().tool(AskUserQuestion).engine(|engine| engine.asker(asker));
         let result = caller.call("AskUserQuestion", input).await;
         result.outcome().map(Output::to_text).map_err(|error| error.message().to_owned())
     }

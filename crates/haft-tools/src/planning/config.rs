@@ -50,7 +50,8 @@ impl Tool for Config {
     }
 
     async fn call(&self, input: ConfigInput, cx: &Context) -> Result<Output, ToolError> {
-        let settings = cx.settings().ok_or_else(|| ToolError::new("this host doesn't show its settings"))?;
+        let settings =
+            cx.ports().settings().ok_or_else(|| ToolError::new("this host doesn't show its settings"))?;
         let all = settings.in_force();
         let wanted = input.setting.as_deref().map(str::trim).unwrap_or_default();
         let fits = |key: &str| {

@@ -86,7 +86,7 @@ impl Tool for ExitPlanMode {
 
     async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
         let mode = mode(cx)?;
-        let after = cx.history().and_then(|history| history.calls().last().map(|call| call.number));
+        let after = cx.ports().history().and_then(|history| history.calls().last().map(|call| call.number));
         let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
         let before = self.plans.with(cx, |planned| {
             (planned.approved, planned.plans) = (Some(approved), false);

@@ -76,7 +76,7 @@ impl Plans {
 
 /// Only the session's own agent changes the mode: a sub-agent would take it from under its parent's hands.
 pub(crate) fn own_agent(cx: &Context, instead: &str) -> Result<(), ToolError> {
-    match cx.agent_id() {
+    match cx.call().agent_id() {
         MAIN => Ok(()),
         agent => Err(ToolError::senseless(format!(
             "`{agent}` is a sub-agent and can't change the mode of the session; {instead}"
@@ -85,5 +85,5 @@ pub(crate) fn own_agent(cx: &Context, instead: &str) -> Result<(), ToolError> {
 }
 
 pub(crate) fn mode(cx: &Context) -> Result<&dyn haft::ports::Mode, ToolError> {
-    cx.mode().ok_or_else(|| ToolError::new("this host has no permission modes; go on without"))
+    cx.ports().mode().ok_or_else(|| ToolError::new("this host has no permission modes; go on without"))
 }

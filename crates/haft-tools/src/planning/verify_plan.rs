@@ -71,6 +71,7 @@ impl Tool for VerifyPlan {
 
     async fn call(&self, input: VerifyPlanInput, cx: &Context) -> Result<Output, ToolError> {
         let history = cx
+            .ports()
             .history()
             .ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());

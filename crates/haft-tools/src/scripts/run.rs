@@ -83,7 +83,7 @@ impl Script {
 
 /// Runs the program once.
 pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> Result<Output, ToolError> {
-    let Some(processes) = cx.processes() else {
+    let Some(processes) = cx.ports().processes() else {
         return Err(ToolError::new(format!("{} can't run: this host starts no processes", script.name)));
     };
     let mut stdin = serde_json::to_vec(&arguments)?;
@@ -101,9 +101,9 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
         .with_on_line(move |line| tell_progress(&progress, line))
-        .with_background(cx.background().clone())
+        .with_background(cx.background().state().clone())
         .with_cancel(cx.cancel().clone());
-    if let (OutputForm::Text, Some(store)) = (script.output, cx.results()) {
+    if let (OutputForm::Text, Some(store)) = (script.output, cx.ports().result_store()) {
         request = request.with_spill(Spill::new(store.clone(), &script.name));
     }
     let outcome = processes
@@ -146,7 +146,7 @@ fn text(stdout: &Captured, cx: &Context) -> Result<Output, ToolError> {
         }
         return Ok(Content::text(head).into());
     }
-    if let (Some(kept), Some(store)) = (&stdout.kept, cx.results()) {
+    if let (Some(kept), Some(store)) = (&stdout.kept, cx.ports().result_store()) {
         return Ok(store.show(kept, &head, &tail));
     }
     let why = stdout.not_kept.as_deref().unwrap_or("there is no place for it");

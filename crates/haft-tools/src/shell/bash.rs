@@ -288,7 +288,7 @@ impl Tool for Bash {
             )));
         }
         let background = input.run_in_background == Some(true);
-        if background && cx.tasks().is_none() {
+        if background && cx.ports().tasks().is_none() {
             return Err(ToolError::senseless(
                 "`run_in_background` is not possible here: this host has no background tasks; run it without",
             ));
@@ -317,7 +317,7 @@ impl Tool for Bash {
         let analysis = self.analyse(&input.command);
         let background = input.run_in_background == Some(true);
         let limit = self.limit(input.timeout, background)?;
-        let moves = cx.tasks().is_some() && self.moves(&analysis);
+        let moves = cx.ports().tasks().is_some() && self.moves(&analysis);
         let confinement = match self.is_outside(&input, &analysis) {
             true => Confinement::Outside,
             false => self.confinement(&analysis, cx),
@@ -331,7 +331,7 @@ impl Tool for Bash {
         };
         if background {
             let running = run::start(launch, cx);
-            cx.prints_to(running.log.clone());
+            cx.background().set_log(running.log.clone());
             return to_background(&input, running, limit, cx);
         }
         let moves_after = moves.then_some(limit);
@@ -339,7 +339,7 @@ impl Tool for Bash {
             Ok(ended) => ended,
             Err(answer) => return *answer,
         };
-        let confined = cx.processes().is_some_and(|processes| processes.confines());
+        let confined = cx.ports().processes().is_some_and(|processes| processes.confines());
         let mut facts = Facts {
             command: &input.command,
             analysis: &analysis,
@@ -361,7 +361,7 @@ impl Tool for Bash {
                 if let More::Hosts(hosts) = more {
                     launch.hosts.extend(hosts);
                 }
-                cx.alone().await;
+                cx.become_exclusive().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
                     Ok(ended) => carried(ended, facts, cx),
                     Err(answer) => *answer,
@@ -424,7 +424,7 @@ async fn still_there(cx: &Context) -> Result<(), ToolError> {
     if cx.files().metadata(cx.cwd()).await.is_ok() {
         return Ok(());
     }
-    cx.move_back();
+    cx.location().move_back();
     let gone = cx.cwd().display();
     Err(ToolError::new(format!(
         "the working directory `{gone}` is gone; the next command runs in the workspace again, so call it once more"
@@ -448,14 +448,14 @@ async fn to_its_end(
     cx: &Context,
 ) -> Result<Ended, Box<Result<Output, ToolError>>> {
     let mut running = run::start(launch, cx);
-    cx.prints_to(running.log.clone());
+    cx.background().set_log(running.log.clone());
     let late = async {
         match moves_after {
             Some(limit) => tokio::time::sleep(limit).await,
             None => std::future::pending().await,
         }
         // Somebody moved it already.
-        if cx.task().is_some() {
+        if cx.background().task().is_some() {
             std::future::pending::<()>().await;
         }
     };
@@ -535,7 +535,7 @@ pub(crate) fn adopt(
     });
     let about: String =
         command.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT_CHARS).collect();
-    cx.go_on_in_background(about, cancel, work)
+    cx.background().spawn(about, cancel, work)
 }
 
 /// The answer of a command that goes on.

@@ -212,7 +212,7 @@ impl Tool for Monitor {
                 };
                 let running = run::start(launch, cx);
                 running.log.to_background();
-                cx.prints_to(running.log.clone());
+                cx.background().set_log(running.log.clone());
                 let cancel = running.cancel.clone();
                 let task = bash::adopt(command, running, BACKGROUND_TIMEOUT_MAX, cx)
                     .map_err(|(_, why)| ToolError::new(format!("it was not started: {why}")))?;

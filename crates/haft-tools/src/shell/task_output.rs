@@ -129,7 +129,7 @@ impl Tool for TaskOutput {
 
 /// The background tasks of the host.
 pub(crate) fn tasks(cx: &Context) -> Result<&dyn Tasks, ToolError> {
-    cx.tasks().ok_or_else(|| ToolError::new("this host has no background tasks"))
+    cx.ports().tasks().ok_or_else(|| ToolError::new("this host has no background tasks"))
 }
 
 /// The task of this name.

@@ -157,8 +157,8 @@ impl Tool for TaskUpdate {
                 Some(NewStatus::Completed) => Some(Status::Completed),
                 Some(NewStatus::Deleted) | None => None,
             };
-            if status == Some(Status::InProgress) && task.owner.is_none() && cx.agent_id() != MAIN {
-                task.owner = Some(cx.agent_id().to_owned());
+            if status == Some(Status::InProgress) && task.owner.is_none() && cx.call().agent_id() != MAIN {
+                task.owner = Some(cx.call().agent_id().to_owned());
             }
             if let Some(status) = status {
                 task.status = status;

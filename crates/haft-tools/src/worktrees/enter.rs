@@ -80,7 +80,7 @@ impl Tool for EnterWorktree {
         if let Some(name) = &input.name {
             name_fits(name)?;
         }
-        match cx.entered() {
+        match cx.location().entered() {
             None => Ok(()),
             Some(path) => Err(ToolError::senseless(format!(
                 "you are in the worktree `{}` already; leave it with ExitWorktree first",
@@ -108,7 +108,7 @@ impl Tool for EnterWorktree {
                 format!("made at commit {commit}; changes that were not committed are not in it{filters}")
             }
         };
-        cx.enter(&worktree.path).map_err(ToolError::new)?;
+        cx.location().enter(&worktree.path).map_err(ToolError::new)?;
         let (path, branch) = (worktree.path.display(), &worktree.branch);
         let text = format!("working directory: {path}\nbranch: {branch}\n{entered}");
         Ok(Output::from(Content::text(text))

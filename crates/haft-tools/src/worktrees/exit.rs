@@ -125,7 +125,7 @@ impl Tool for ExitWorktree {
             );
             (words, "kept")
         };
-        cx.leave();
+        cx.location().leave();
         let text = format!("{text}\nyou are in the checkout again from the next call on");
         Ok(Output::from(Content::text(text)).with_view(View::titled(name.as_str()).summary(summary)))
     }
@@ -138,7 +138,7 @@ impl Tool for ExitWorktree {
 /// The worktree that the agent is in.
 fn entered(cx: &Context) -> Result<Worktree, ToolError> {
     let outside = || ToolError::senseless("you are in no worktree; EnterWorktree makes one and enters it");
-    let path = cx.entered().ok_or_else(outside)?;
+    let path = cx.location().entered().ok_or_else(outside)?;
     let folder = path.parent().filter(|folder| folder.ends_with(FOLDER)).ok_or_else(outside)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
     Ok(Worktree::named(folder, name))

@@ -200,5 +200,5 @@ pub(crate) async fn hide(cx: &Context, folder: &Path) -> Result<(), ToolError> {
 }
 
 fn processes(cx: &Context) -> Result<&dyn Processes, ToolError> {
-    cx.processes().ok_or_else(|| ToolError::new("this host can't run git"))
+    cx.ports().processes().ok_or_else(|| ToolError::new("this host can't run git"))
 }

@@ -14,10 +14,12 @@ fn engine(agents: &ScriptedSubAgents) -> Engine {
     let tool = Agent::new(built_in_kinds().into_iter().chain(tools));
     let registry = Registry::new().with(haft::AnyTool::typed(tool).unwrap()).unwrap();
     let registry = registry.with(haft::AnyTool::typed(haft_tools::SendMessage).unwrap()).unwrap();
-    Engine::new(registry).ports(|ports| {
-        ports.sub_agents = Some(Arc::new(agents.clone()));
-        ports.tasks = Some(Arc::new(TaskTable::new()));
-    })
+    Engine::builder(registry)
+        .ports(|ports| {
+            ports.sub_agents = Some(Arc::new(agents.clone()));
+            ports.tasks = Some(Arc::new(TaskTable::new()));
+        })
+        .build()
 }
 
 async fn call(engine: &Engine, tool: &str, input: Value) -> ToolResult {

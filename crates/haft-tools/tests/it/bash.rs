@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use haft::ports::Processes;
 use haft::{
-    Engine, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, TaskTable, Tool as _, ToolCall,
-    ToolResult, Workspace,
+    Engine, EngineBuilder, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, TaskTable,
+    Tool as _, ToolCall, ToolResult, Workspace,
 };
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ use haft_tools::Bash;
 /// A folder with a session in it that may run everything.
 struct Scene {
     dir: tempfile::TempDir,
+    builder: EngineBuilder,
     engine: Engine,
     tasks: Arc<TaskTable>,
 }
@@ -37,22 +38,22 @@ impl Scene {
         fs::create_dir_all(dir.path().join("work/sub/deep")).unwrap();
         let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
         let tasks = Arc::new(TaskTable::new());
-        let engine = Engine::new(
+        let builder = Engine::builder(
             Registry::new().with(haft_tools::BuiltIns::new().bash(bash.clone()).tools()).unwrap(),
         )
         .workspace(Workspace::new(dir.path().join("work")).unwrap())
         .permissions(permissions)
-        .results_in(OffloadStore::at(dir.path().join("results")))
+        .result_store(OffloadStore::at(dir.path().join("results")))
         .ports(|ports| {
             ports.processes = Some(processes.clone());
             ports.tasks = Some(tasks.clone());
         });
-        Scene { dir, engine, tasks }
+        Scene { dir, engine: builder.clone().build(), builder, tasks }
     }
 
-    fn with(mut self, change: impl FnOnce(Engine) -> Engine) -> Scene {
-        self.engine = change(self.engine);
-        self
+    fn with(self, change: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Scene {
+        let builder = change(self.builder);
+        Scene { engine: builder.clone().build(), builder, ..self }
     }
 
     fn path(&self, path: &str) -> PathBuf {

@@ -32,10 +32,11 @@ fn check(rule: ConflictRule, edits: usize) {
     std::fs::write(&file, lines.join("\n")).unwrap();
     let permissions = Permissions::new().allow("Edit").unwrap().allow("MultiEdit").unwrap();
     let permissions = permissions.allow("ApplyPatch").unwrap().allow("Rewind").unwrap();
-    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+    let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(temp.path()).unwrap())
         .permissions(permissions)
-        .schedule(rule);
+        .schedule(rule)
+        .build();
     let calls = |part: usize| {
         (0..edits).filter(move |at| at % 4 == part).map(|at| {
                 let (old, new) = (format!("line {at};"), format!("done {at};"));

@@ -338,14 +338,15 @@ fn sessions_remember_for_themselves_and_agents_of_one_session_together() {
     let room = Room::with(&[("f", "one\n")]);
     read(&room, "f");
     room.put("f", "other\n");
-    let other = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+    let other = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(room.path("")).unwrap())
-        .permissions(Permissions::new().allow("Edit").unwrap());
+        .permissions(Permissions::new().allow("Edit").unwrap())
+        .build();
     let miss = edit("f", "one", "x");
     let words = |engine: &Engine| run(engine, "Edit", miss.clone()).error().unwrap().message().to_owned();
     assert!(words(room.engine()).contains(CHANGED));
     assert!(!words(&other).contains(CHANGED), "another session has not read it");
-    let same_tools = room.engine().clone().session_id("another");
+    let same_tools = room.builder().session_id("another").build();
     assert!(!words(&same_tools).contains(CHANGED), "also with the same tools");
 }
 

@@ -319,8 +319,9 @@ fn a_session_in_a_part_of_a_repository_uses_the_rules_that_it_can_see() {
         ("part/a.log", "hit"),
     ]);
     let workspace = haft::Workspace::new(outer.path("part")).unwrap();
-    let engine =
-        haft::Engine::new(haft::Registry::new().with(haft_tools::core()).unwrap()).workspace(workspace);
+    let engine = haft::Engine::builder(haft::Registry::new().with(haft_tools::core()).unwrap())
+        .workspace(workspace)
+        .build();
     let result = crate::room::run(&engine, "Grep", json!({"pattern": "hit"}));
     assert_eq!(result.outcome().unwrap().to_text(), "a.txt");
 }

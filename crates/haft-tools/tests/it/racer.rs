@@ -105,9 +105,10 @@ impl Arena {
 
     fn engine(&self) -> Engine {
         let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
-        Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+        Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
             .workspace(Workspace::new(&self.work).unwrap())
             .permissions(permissions)
+            .build()
     }
 }
 

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{Engine, ErrorKind, Permissions, Registry, ToolCall, ToolResult, View, Workspace};
+use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, View, Workspace};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A folder with one session in it.
 pub(crate) struct Room {
     temp: TempDir,
+    builder: EngineBuilder,
     engine: Engine,
 }
 
@@ -39,10 +40,10 @@ impl Room {
         let names = ["ApplyPatch", "Edit", "MultiEdit", "NotebookEdit", "Rewind", "Write"];
         let permissions =
             names.into_iter().fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
-        let engine = Engine::new(Registry::new().with(tools.tools()).unwrap())
+        let builder = Engine::builder(Registry::new().with(tools.tools()).unwrap())
             .workspace(Workspace::new(temp.path()).unwrap())
             .permissions(permissions);
-        Room { temp, engine }
+        Room { temp, engine: builder.clone().build(), builder }
     }
 
     /// A room with these files.
@@ -83,6 +84,11 @@ impl Room {
         file.set_modified(now - Duration::from_secs(seconds)).unwrap();
     }
 
+    /// A builder for other engines in this room.
+    pub(crate) fn builder(&self) -> EngineBuilder {
+        self.builder.clone()
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -112,7 +118,8 @@ impl Room {
     /// What a person is asked before this call.
     pub(crate) fn asked(&self, tool: &str, input: Value) -> Approval {
         let caught: Arc<Mutex<Option<Approval>>> = Arc::default();
-        let engine = self.engine.clone().permissions(Permissions::new()).ask(Catch(caught.clone()));
+        let engine =
+            self.builder.clone().permissions(Permissions::new()).asker(Catch(caught.clone())).build();
         run(&engine, tool, input);
         caught.lock().unwrap().take().expect("it asks")
     }

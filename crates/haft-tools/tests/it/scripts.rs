@@ -8,7 +8,8 @@ use std::sync::Arc;
 use haft::event::What;
 use haft::testing::EventLog;
 use haft::{
-    Engine, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
+    Engine, EngineBuilder, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, ToolCall,
+    ToolResult, Workspace,
 };
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
@@ -61,22 +62,22 @@ impl Place {
     }
 
     /// An engine that has the scripts, asks nobody and allows these.
-    fn engine(&self, allowed: &[&str]) -> Engine {
+    fn engine(&self, allowed: &[&str]) -> EngineBuilder {
         let loaded = self.load();
         assert_eq!(loaded.problems, []);
         let (registry, problems) = loaded.register(&Registry::new(), "script:test");
         assert_eq!(problems, []);
         let permissions = allowed.iter().try_fold(Permissions::new(), |all, name| all.allow(*name)).unwrap();
-        Engine::new(registry)
+        Engine::builder(registry)
             .workspace(Workspace::new(self.path("work")).unwrap())
             .permissions(permissions)
-            .results_in(OffloadStore::at(self.path("results")))
+            .result_store(OffloadStore::at(self.path("results")))
             .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))))
     }
 
     /// Calls one script that is allowed.
     async fn call(&self, name: &str, arguments: Value) -> ToolResult {
-        one(&self.engine(&[name]), name, arguments).await
+        one(&self.engine(&[name]).build(), name, arguments).await
     }
 
     /// The result of a script with this body: its text, or kind and words of its error.
@@ -253,7 +254,7 @@ async fn nothing_is_lost_by_a_limit() {
     assert!(text.contains(kept.file_name().unwrap().to_str().unwrap()), "{text}");
 
     place.script("t", "seq 1 20000", json!({"max_result_chars": "unlimited"}));
-    let result = one(&place.engine(&["t"]).turn_budget(5_000), "t", json!({})).await;
+    let result = one(&place.engine(&["t"]).turn_budget(5_000).build(), "t", json!({})).await;
     let (text, kept) = (outcome(&result).unwrap(), result.offloaded_to().unwrap().to_owned());
     assert!(text.contains(kept.to_str().unwrap()) && !text.contains("offset 5"), "{text}");
     assert!(fs::read_to_string(kept).unwrap().ends_with("20000"));
@@ -276,7 +277,7 @@ async fn progress_is_heard_and_nonsense_is_not() {
     let script = r#"printf '%s\n' '{"progress": 0.5, "message": "half"}' nonsense '{"other": 1}' '{"message": "on"}' '{"progress": 7}' >&3"#;
     place.script("t", script, json!({}));
     let events = EventLog::new();
-    let result = one(&place.engine(&["t"]).events(events.clone()), "t", json!({})).await;
+    let result = one(&place.engine(&["t"]).events(events.clone()).build(), "t", json!({})).await;
     assert_eq!(outcome(&result), Ok(String::new()));
     let progress: Vec<(Option<f64>, Option<String>)> = events
         .events()
@@ -294,14 +295,16 @@ async fn progress_is_heard_and_nonsense_is_not() {
 async fn a_script_runs_only_where_it_is_allowed() {
     let place = Place::new();
     place.script("t", "echo ran", json!({"effects": {}}));
-    let engine = place.engine(&[]);
+    let builder = place.engine(&[]);
+    let engine = builder.clone().build();
     let words = "t was denied: what it declares is only believed, as nothing confines the program that it runs, so it needs a yes, and nobody can be asked here\nto allow it: --allow t";
     assert_eq!(outcome(&one(&engine, "t", json!({})).await), Err((ErrorKind::Denied, words.into())));
     assert_eq!(outcome(&place.call("t", json!({})).await), Ok("ran".into()));
-    let bypass = engine.clone().permissions(Permissions::new().mode(PermissionMode::BypassPermissions));
+    let bypass =
+        builder.clone().permissions(Permissions::new().mode(PermissionMode::BypassPermissions)).build();
     assert_eq!(outcome(&one(&bypass, "t", json!({})).await), Ok("ran".into()));
     let asker = haft::testing::ScriptedAsker::new().then(haft::ports::Answer::Once);
-    assert_eq!(outcome(&one(&engine.ask(asker.clone()), "t", json!({})).await), Ok("ran".into()));
+    assert_eq!(outcome(&one(&builder.asker(asker.clone()).build(), "t", json!({})).await), Ok("ran".into()));
     let asked = &asker.approvals()[0];
     assert!(asked.unconfined && !asked.effects.unknown);
 }
@@ -340,6 +343,7 @@ async fn variables_are_passed_by_name() {
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
         ports.processes = Some(Arc::new(LocalProcesses::new(variables)));
     });
+    let engine = engine.build();
     assert_eq!(outcome(&one(&engine, "t", json!({})).await), Ok("secret--/usr/bin:/bin".into()));
 }
 
@@ -350,7 +354,7 @@ async fn scripts_that_only_read_run_side_by_side() {
     let meet =
         "read -r line; own=${line//[^0-9]/}; touch $own; until [ -e $((1 - own)) ]; do sleep 0.01; done";
     place.script("t", meet, json!({"read_only": true, "timeout_ms": 20_000}));
-    let engine = place.engine(&["t"]);
+    let engine = place.engine(&["t"]).build();
     let calls = ["0", "1"].map(|path| ToolCall::new(path, "t", json!({"path": path})));
     for result in engine.turn().run(calls).await {
         assert_eq!((outcome(&result), result.was_concurrent()), (Ok(String::new()), true));
@@ -361,7 +365,7 @@ async fn scripts_that_only_read_run_side_by_side() {
 async fn a_program_that_can_not_be_started_is_an_error() {
     let place = Place::new();
     place.script("t", "", json!({}));
-    let engine = place.engine(&["t"]);
+    let engine = place.engine(&["t"]).build();
     fs::remove_file(place.path("tools/t/run.sh")).unwrap();
     let found = outcome(&one(&engine, "t", json!({})).await).unwrap_err().1;
     assert_eq!(found, format!("t can't run: `{}` does not exist", place.path("tools/t/run.sh").display()));

@@ -93,9 +93,10 @@ fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
     fs::hard_link(room.path("keep/settings"), room.path("alias")).unwrap();
     let permissions = Permissions::new().allow("Write").unwrap().allow("Edit").unwrap();
     let workspace = Workspace::new(room.path("")).unwrap().with_protected(room.path("keep"));
-    let engine = Engine::new(Registry::new().with(haft_tools::core()).unwrap())
+    let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(workspace)
-        .permissions(permissions);
+        .permissions(permissions)
+        .build();
     let refused = run(&engine, "Write", write("keep/settings", "mine"));
     assert_eq!(refused.error_kind(), Some(ErrorKind::Denied));
     let edit = json!({"file_path": "alias", "old_string": "protected", "new_string": "mine"});

@@ -154,7 +154,7 @@ impl Ends {
         if let Some(tasks) = host.ports.tasks.as_deref() {
             tasks.finish(self.task, result.clone());
         }
-        host.tell(self.cx.turn(), Some(call), || What::BackgroundFinished(result));
+        host.tell(self.cx.call().turn(), Some(call), || What::BackgroundFinished(result));
     }
 }
 

@@ -167,8 +167,9 @@ impl TurnHandle {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
         turn.stop(cause, false);
         // What moved to the background still runs and is no longer waited for.
-        let goes_on =
-            |call: &Live| !call.cx.cancel().is_cancelled() && !call.turn.board.is_done(call.cx.call_index());
+        let goes_on = |call: &Live| {
+            !call.cx.cancel().is_cancelled() && !call.turn.board.is_done(call.cx.call().index())
+        };
         turn.running().filter(goes_on).map(|call| call.cx.call_ref().tool.to_string()).collect()
     }
 
@@ -187,7 +188,8 @@ impl TurnHandle {
     pub fn detach(&self, call: usize) -> Result<Detached, String> {
         let not_there = || format!("call {call} of this turn doesn't run");
         let turn = self.turn.upgrade().ok_or_else(not_there)?;
-        let running = turn.running().find(|running| running.cx.call_index() == call).ok_or_else(not_there)?;
+        let running =
+            turn.running().find(|running| running.cx.call().index() == call).ok_or_else(not_there)?;
         running.detach().map(|task| Detached { task })
     }
 }
@@ -361,13 +363,13 @@ impl TurnShared {
     ) -> Result<(), ToolResult> {
         while let Some(now) = self.changed(start) {
             (start.safe, start.keys) = (now.safe, now.keys.clone());
-            let goes_on = self.board.reconsider(cx.call_index(), now);
+            let goes_on = self.board.reconsider(cx.call().index(), now);
             // Also if it goes on: it may touch less than before, and no longer be in the way of others.
             self.go();
             if goes_on {
                 break;
             }
-            self.board.wait(cx.call_index()).await;
+            self.board.wait(cx.call().index()).await;
             pipeline::prepare_again(&self.engine, &mut start.opened, cx, asking).await?;
         }
         Ok(())
@@ -400,7 +402,7 @@ impl TurnShared {
 /// The way of one call, in a task of its own: prepare, wait for conflicts and for a slot, run, say so.
 async fn drive(mut owed: Owed, mut start: Box<Start>) {
     let (turn, cx) = (&owed.turn, &owed.cx);
-    let call = cx.call_index();
+    let call = cx.call().index();
     let asking = || {
         turn.board.begin_asking(call);
         turn.go();
@@ -587,7 +589,7 @@ impl Owed {
     /// Gives the call its result, or gives it back if somebody else did. Says whether others may go now.
     fn pay(&mut self, result: ToolResult) -> Result<bool, ToolResult> {
         self.paid = true;
-        self.turn.end(self.cx.call_index(), result)
+        self.turn.end(self.cx.call().index(), result)
     }
 
     fn cancelled(&self, opened: &Opened, cause: Cause) -> ToolResult {

@@ -90,17 +90,17 @@ fn call_frame(tool: &str, input: &Value, cx: &Context) -> Result<Vec<u8>, TooLar
     }
     // In the order of the tail.
     let call = Call {
-        session: cx.session_id().to_owned(),
-        agent: cx.agent_id().to_owned(),
-        turn: cx.turn(),
-        index: cx.call_index(),
-        id: cx.call_id().to_owned(),
+        session: cx.call().session_id().to_owned(),
+        agent: cx.call().agent_id().to_owned(),
+        turn: cx.call().turn(),
+        index: cx.call().index(),
+        id: cx.call().id().to_owned(),
         called: cx.call_ref().tool.to_string(),
         tool: tool.to_owned(),
-        asker: cx.asker().is_some(),
+        asker: cx.ports().asker().is_some(),
         watched: host.events.is_some(),
         cwd: packer.path(cx.cwd()),
-        dirs: cx.workspace().dirs().map(|dir| packer.path(dir)).collect(),
+        dirs: cx.location().workspace().dirs().map(|dir| packer.path(dir)).collect(),
         readable: packer.places(&host.base_access.read),
         read: packer.places(&cx.access().read),
         write: packer.places(&cx.access().write),
@@ -338,7 +338,7 @@ impl<'a> Server<'a> {
                 let choices = choices.into_iter().map(choice).collect();
                 let question = UserQuestion { text, choices, several };
                 Box::pin(async move {
-                    let chosen = match cx.asker() {
+                    let chosen = match cx.ports().asker() {
                         Some(asker) => asker.question(&question).await,
                         None => None,
                     };

@@ -140,11 +140,11 @@ impl Tool for Worker {
             "ask" => {
                 let choices = vec![Choice { label: "a".into(), description: Some("A".into()) }];
                 let question = UserQuestion { text: "which?".into(), choices, several: true };
-                let asker = cx.asker().ok_or_else(|| ToolError::new("nobody to ask"))?;
+                let asker = cx.ports().asker().ok_or_else(|| ToolError::new("nobody to ask"))?;
                 format!("{:?}", asker.question(&question).await)
             }
             "withdraw" => {
-                let asker = cx.asker().ok_or_else(|| ToolError::new("nobody to ask"))?;
+                let asker = cx.ports().asker().ok_or_else(|| ToolError::new("nobody to ask"))?;
                 let question = UserQuestion { text: "which?".into(), choices: Vec::new(), several: true };
                 let asked = poll_once(vec![((), asker.question(&question))]).await;
                 files.metadata(Path::new("in")).await?;
@@ -152,7 +152,7 @@ impl Tool for Worker {
                 std::future::pending().await
             }
             "crowd" => {
-                let asker = cx.asker().ok_or_else(|| ToolError::new("nobody to ask"))?;
+                let asker = cx.ports().asker().ok_or_else(|| ToolError::new("nobody to ask"))?;
                 let question = UserQuestion { text: "which?".into(), choices: Vec::new(), several: true };
                 let asked = (0..40).map(|_| ((), asker.question(&question))).collect();
                 let asked = poll_once(asked).await;
@@ -162,7 +162,7 @@ impl Tool for Worker {
             }
             "wait" => {
                 let cause = cx.cancelled().await;
-                lock(&CAUSES).push((cx.call_id().to_owned(), cause));
+                lock(&CAUSES).push((cx.call().id().to_owned(), cause));
                 std::future::pending().await
             }
             "panic" => panic!("told to"),
@@ -175,12 +175,12 @@ impl Tool for Worker {
             "huge" => return Ok(Output::new(vec![Content::text("x".repeat(81 << 20))])),
             "who" => format!(
                 "{} {} {} {} {} {:?} {:?}",
-                cx.session_id(),
-                cx.agent_id(),
-                cx.turn(),
-                cx.call_id(),
-                cx.call_index(),
-                cx.cwd() == cx.workspace().cwd(),
+                cx.call().session_id(),
+                cx.call().agent_id(),
+                cx.call().turn(),
+                cx.call().id(),
+                cx.call().index(),
+                cx.cwd() == cx.location().workspace().cwd(),
                 cx.access().read.len(),
             ),
             // A bit of everything that crosses the pipe.
@@ -191,7 +191,7 @@ impl Tool for Worker {
                 let listed = files.list(&path).await?.len();
                 let refused = files.read(Path::new("/etc/passwd")).await.is_err();
                 let question = UserQuestion { text: "on?".into(), choices: Vec::new(), several: false };
-                let answer = match cx.asker() {
+                let answer = match cx.ports().asker() {
                     Some(asker) => asker.question(&question).await,
                     None => None,
                 };

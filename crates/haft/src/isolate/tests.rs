@@ -247,7 +247,7 @@ impl Isolator for SameProcess {
 }
 
 async fn through_engine(ports: impl FnOnce(&mut Ports), act: &str) -> crate::ToolResult {
-    let engine = Engine::new(Registry::new().with(tools()).unwrap()).ports(ports);
+    let engine = Engine::builder(Registry::new().with(tools()).unwrap()).ports(ports).build();
     let call = ToolCall::new("engine", "worker", input(act, Path::new("")).to_string());
     within_engine(engine.turn().run([call])).await.remove(0)
 }

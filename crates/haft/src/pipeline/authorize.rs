@@ -124,7 +124,7 @@ impl<'a> Subject<'a> {
     fn effects(&self) -> CallEffects {
         let resolved = Resolved::resolve(self.attempt.effects.clone(), self.cx.cwd());
         let surroundings = self.shared.surroundings;
-        let class = resolved.judge(self.cx.workspace(), surroundings);
+        let class = resolved.judge(self.cx.location().workspace(), surroundings);
         let unconfined_child = self.tool.spec().runs_in_child() && !surroundings.confined;
         CallEffects { resolved, class, unconfined_child }
     }
@@ -138,10 +138,10 @@ impl<'a> Subject<'a> {
             input: &self.attempt.input,
             effects: &effects.resolved,
             effect_class: &effects.class,
-            workspace: self.cx.workspace(),
+            workspace: self.cx.location().workspace(),
             unconfined_child: effects.unconfined_child,
-            agent: self.cx.agent_id(),
-            turn: self.cx.turn(),
+            agent: self.cx.call().agent_id(),
+            turn: self.cx.call().turn(),
         }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Subject<'a> {
         let (authorizer, effects) = (&self.shared.authorizer, self.effects());
         let rules = guarded(|| authorizer.reasons(&self.request(&effects)));
         let context = DecisionContext {
-            workspace: self.cx.workspace(),
+            workspace: self.cx.location().workspace(),
             runs_in_child: self.tool.spec().runs_in_child(),
             has_user: self.has_user,
             may_ask: guarded(|| authorizer.may_ask()).unwrap_or(false),

@@ -71,7 +71,7 @@ pub(crate) async fn execute<Watching>(
         }
     }
     let mut recorded = false;
-    if let Some(recorder) = cx.recorder() {
+    if let Some(recorder) = cx.ports().recorder() {
         match Box::pin(until_cancelled(cx.cancel(), record(recorder, opened, cx))).await {
             Ok(Ok(taken)) => recorded = taken,
             Ok(Err(error)) => return opened.refused(error),
@@ -128,13 +128,13 @@ pub(crate) async fn execute<Watching>(
 
 /// The context of a call with what was granted to it; none for a call that only reads inside.
 pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
-    let beyond = |path: &ResolvedPath| !cx.workspace().is_readable(&path.at);
+    let beyond = |path: &ResolvedPath| !cx.location().workspace().is_readable(&path.at);
     let declared = &resolved.declared;
     let changes = declared.unknown || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
     if !changes && !resolved.reads.iter().any(beyond) {
         return None;
     }
-    let mut access: Access = resolved.access(cx.workspace());
+    let mut access: Access = resolved.access(cx.location().workspace());
     let all = resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
     access.held = Held::hold(all.filter(|path| beyond(path)).map(|path| &path.at));
     Some(cx.granted(Arc::new(access)))
@@ -144,9 +144,9 @@ pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
 fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context, moved: &'a Moved) -> Intent<'a> {
     let effects = &prepared.decision.effects;
     Intent {
-        agent: cx.agent_id(),
-        turn: cx.turn(),
-        call_id: cx.call_id(),
+        agent: cx.call().agent_id(),
+        turn: cx.call().turn(),
+        call_id: cx.call().id(),
         tool: opened.entry.name(),
         input: &opened.attempt.input,
         effects: &effects.resolved,
@@ -164,7 +164,7 @@ async fn recorded_after(
     cx: &Context,
     result: &ToolResult,
 ) -> Option<Result<Result<(), RecordError>, String>> {
-    let moved = cx.moved();
+    let moved = cx.location().moved();
     let intent = intent(opened, opened.prepared.as_ref()?, cx, &moved);
     let unclaimed = Unclaimed(Some(result));
     let noted = within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.after(&intent, result))).await;
@@ -193,7 +193,7 @@ impl Drop for Unclaimed<'_> {
 /// Tells the recorder; whether it took the intent. Without that nothing is changed.
 async fn record(recorder: &dyn Recorder, opened: &Opened, cx: &Context) -> Result<bool, ToolError> {
     let Some(prepared) = &opened.prepared else { return Ok(false) };
-    let moved = cx.moved();
+    let moved = cx.location().moved();
     let intent = intent(opened, prepared, cx, &moved);
     let failure = match within(limits::RECORD_TIMEOUT, Guarded::new(|| recorder.before(&intent))).await {
         Some(Ok(Ok(()))) => return Ok(true),

@@ -152,15 +152,15 @@ pub(super) async fn before(
 
 /// Tells the recorder, if there is one, what a hook did. One that did nothing isn't told of.
 pub(super) fn note(cx: &Context, when: &'static str, hook: &str, outcome: &str) {
-    if let Some(recorder) = cx.recorder() {
-        let (agent, turn, call_id) = (cx.agent_id(), cx.turn(), Some(cx.call_id()));
+    if let Some(recorder) = cx.ports().recorder() {
+        let (agent, turn, call_id) = (cx.call().agent_id(), cx.call().turn(), Some(cx.call().id()));
         let _ = guarded(|| recorder.hooked(&HookOutcome { agent, turn, call_id, when, hook, outcome }));
     }
 }
 
 /// The same of one that may decide.
 pub(super) fn note_before(cx: &Context, when: &'static str, hook: &str, done: &Before, input: &Value) {
-    if cx.recorder().is_none() {
+    if cx.ports().recorder().is_none() {
         return;
     }
     let mut words: Vec<String> = Vec::new();

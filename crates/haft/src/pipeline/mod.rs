@@ -371,5 +371,5 @@ pub(crate) fn panicked(tool: &str) -> ToolError {
 
 /// Tells the watchers, if there are any.
 pub(crate) fn tell(cx: &Context, what: impl FnOnce() -> What) {
-    cx.host().tell(cx.turn(), Some(cx.call_ref()), what);
+    cx.host().tell(cx.call().turn(), Some(cx.call_ref()), what);
 }

@@ -23,7 +23,7 @@ use crate::ports::{Answer, Approval, Asker, UserQuestion};
 ///
 /// let asker = ScriptedAsker::waiting();
 /// let (unknown, handle) = scripted("unknown").build();
-/// let caller = Caller::new().tool(unknown).engine(|engine| engine.ask(asker.clone()));
+/// let caller = Caller::new().tool(unknown).engine(|engine| engine.asker(asker.clone()));
 ///
 /// let turn = caller.start([("1", "unknown", json!({}))]);
 /// let asked = asker.asked().await;                       // the call waits for an answer now

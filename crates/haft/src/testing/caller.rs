@@ -15,7 +15,7 @@ use crate::call::{CallInput, ToolCall};
 use crate::context::{Context, Host};
 use crate::dispatch::{Turn, TurnHandle};
 use crate::effects::resolved::Workspace;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineBuilder};
 use crate::event::CallRef;
 use crate::files::{Access, Root};
 use crate::ports::Ports;
@@ -41,6 +41,7 @@ use crate::tool::IntoTools;
 /// ```
 pub struct Caller {
     registry: Registry,
+    builder: EngineBuilder,
     engine: Engine,
     changed: bool,
 }
@@ -59,7 +60,8 @@ impl Caller {
 
     /// A caller of these tools.
     pub fn of(registry: Registry) -> Caller {
-        Caller { engine: Engine::new(registry.clone()), registry, changed: false }
+        let builder = Engine::builder(registry.clone());
+        Caller { engine: builder.clone().build(), builder, registry, changed: false }
     }
 
     /// Adds a tool. Before [`engine`](Caller::engine).
@@ -91,10 +93,11 @@ impl Caller {
         }
     }
 
-    /// Changes the engine: rules, ports, hooks, limits.
+    /// Configures the engine: rules, ports, hooks, limits.
     #[must_use]
-    pub fn engine(self, change: impl FnOnce(Engine) -> Engine) -> Caller {
-        Caller { engine: change(self.engine), changed: true, ..self }
+    pub fn engine(self, change: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Caller {
+        let builder = change(self.builder);
+        Caller { engine: builder.clone().build(), builder, changed: true, ..self }
     }
 
     /// The engine itself.
@@ -290,7 +293,7 @@ fn line(result: &ToolResult) -> String {
 ///
 /// let files = MemoryFiles::new();
 /// let cx = context(".", |ports| ports.files = Arc::new(files.clone()));
-/// assert_eq!(cx.call_id(), "test");
+/// assert_eq!(cx.call().id(), "test");
 /// ```
 ///
 /// # Panics

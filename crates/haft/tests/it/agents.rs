@@ -9,8 +9,8 @@ use haft::testing::{
     Caller, EventLog, RunningTurn, ScriptedAsker, StartedCall, ToolHandle, let_tasks_run, scripted,
 };
 use haft::{
-    AnyTool, Cause, ConflictRule, Context, Effects, Engine, ErrorKind, Interrupt, Json, PermissionMode,
-    Permissions, Registry, ToolCall, ToolError, ToolResult, dynamic_tool,
+    AnyTool, Cause, ConflictRule, Context, Effects, Engine, EngineBuilder, ErrorKind, Interrupt, Json,
+    PermissionMode, Permissions, Registry, ToolCall, ToolError, ToolResult, dynamic_tool,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ struct Parent {
 }
 
 impl Parent {
-    async fn new(tools: Vec<AnyTool>, change: impl FnOnce(Engine) -> Engine) -> Parent {
+    async fn new(tools: Vec<AnyTool>, change: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Parent {
         let delegate = scripted("delegate").effects(|_| Effects::delegates());
         let (delegate, handle) = delegate.with(|tool| tool.interrupt(Interrupt::Cancel)).build();
         let caller = tools.into_iter().fold(Caller::new().tool(delegate), Caller::tool).engine(change);
@@ -34,6 +34,10 @@ impl Parent {
     }
 
     fn child(&self, agent: &str, tools: &[&str]) -> Engine {
+        self.child_builder(agent, tools).build()
+    }
+
+    fn child_builder(&self, agent: &str, tools: &[&str]) -> EngineBuilder {
         let given = self.caller.registry().only(|entry| tools.contains(&entry.tool().name()));
         self.caller.as_engine().child(agent, given, self.call.context())
     }
@@ -78,11 +82,12 @@ async fn the_stricter_of_both_rules_holds() {
     async fn check(parents: Permissions, own: Option<Permissions>, expected: Option<ErrorKind>) {
         let write = any(plain("write", Effects::changes("x.io")));
         let parent = Parent::new(vec![write], |engine| engine.permissions(parents)).await;
-        let child = parent.child("worker", &["write"]);
-        let child = own.into_iter().fold(child, |child, own| child.permissions(own));
+        let child = parent.child_builder("worker", &["write"]);
+        let child = own.into_iter().fold(child, |child, own| child.permissions(own)).build();
         assert_eq!(kind(&child, "write").await, expected);
         // And so for a worker of the worker, which says nothing itself.
-        let grandchild = child.child("worker-2", parent.caller.registry().clone(), parent.call.context());
+        let grandchild =
+            child.child("worker-2", parent.caller.registry().clone(), parent.call.context()).build();
         assert_eq!(kind(&grandchild, "write").await, expected);
     }
     let rules = Permissions::new;
@@ -102,8 +107,8 @@ async fn the_stricter_of_both_rules_holds() {
     for (parents, own) in [(deny(), None), (deny(), Some(bypass())), (bypass(), Some(deny()))] {
         let write = any(plain("write", Effects::changes("x.io")));
         let parent = Parent::new(vec![write], |engine| engine.permissions(parents)).await;
-        let child = parent.child("worker", &["write"]);
-        let child = own.into_iter().fold(child, |child, own| child.permissions(own));
+        let child = parent.child_builder("worker", &["write"]);
+        let child = own.into_iter().fold(child, |child, own| child.permissions(own)).build();
         assert_eq!(child.turn().definitions().count(), 0);
         let kind = kind(&child, "write").await;
         assert!(kind == no_tool || kind == denied, "{kind:?}");
@@ -114,11 +119,11 @@ async fn the_stricter_of_both_rules_holds() {
 async fn a_grant_for_the_session_counts_in_every_agent() {
     let asker = ScriptedAsker::new().then(Answer::Session);
     let write = any(plain("write", Effects::changes("x.io")));
-    let parent = Parent::new(vec![write], |engine| engine.ask(asker.clone())).await;
+    let parent = Parent::new(vec![write], |engine| engine.asker(asker.clone())).await;
     assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
-    let child = parent.child("worker", &["write"]);
-    assert_eq!(kind(&child, "write").await, None);
-    assert_eq!(kind(&child.clone().permissions(Permissions::new()), "write").await, None);
+    let child = parent.child_builder("worker", &["write"]);
+    assert_eq!(kind(&child.clone().build(), "write").await, None);
+    assert_eq!(kind(&child.permissions(Permissions::new()).build(), "write").await, None);
     assert_eq!(asker.approvals().len(), 1, "asked once, in the parent");
 }
 
@@ -126,7 +131,7 @@ async fn a_grant_for_the_session_counts_in_every_agent() {
 async fn a_grant_that_a_worker_asked_for_is_the_sessions() {
     let asker = ScriptedAsker::new().then(Answer::Session);
     let write = any(plain("write", Effects::changes("x.io")));
-    let parent = Parent::new(vec![write], |engine| engine.ask(asker.clone())).await;
+    let parent = Parent::new(vec![write], |engine| engine.asker(asker.clone())).await;
     assert_eq!(kind(&parent.child("worker", &["write"]), "write").await, None);
     assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
     assert_eq!(asker.approvals().len(), 1);
@@ -137,9 +142,9 @@ async fn a_mode_that_changes_in_the_parent_counts_at_once() {
     let rules = Permissions::new();
     let write = any(plain("write", Effects::changes("x.io")));
     let asker = ScriptedAsker::new();
-    let change = |engine: Engine| engine.permissions(rules.clone()).ask(asker.clone());
+    let change = |engine: EngineBuilder| engine.permissions(rules.clone()).asker(asker.clone());
     let parent = Parent::new(vec![write], change).await;
-    let child = parent.child("worker", &["write"]).permissions(bypass());
+    let child = parent.child_builder("worker", &["write"]).permissions(bypass()).build();
     assert_eq!(kind(&child, "write").await, Some(ErrorKind::Rejected), "the asker's list is empty");
     rules.set(PermissionMode::BypassPermissions);
     assert_eq!(kind(&child, "write").await, None);
@@ -158,7 +163,7 @@ async fn an_interrupt_reaches_the_calls_of_a_worker() {
     let child = parent.child("worker", &["slow", "write"]);
     let work = tokio::spawn(child.turn().run(["slow", "write"].map(|tool| call(tool, json!({})))));
     let inner = slows.started().await;
-    assert_eq!(inner.context().agent_id(), "worker");
+    assert_eq!(inner.context().call().agent_id(), "worker");
     assert_eq!(parent.turn.handle().interrupt(), [""; 0]);
     inner.dropped().await;
     assert_eq!(inner.context().cancel().cause(), Some(Cause::User));
@@ -200,7 +205,7 @@ async fn writers_of_one_file_wait_for_each_other_over_agents() {
         let workspace = dir.workspace();
         let (edit, edits) = file("edit", |path| Effects::writes(path));
         let (look, looks) = file("look", |path| Effects::reads(path));
-        let change = |engine: Engine| engine.workspace(workspace).permissions(bypass()).schedule(rule);
+        let change = |engine: EngineBuilder| engine.workspace(workspace).permissions(bypass()).schedule(rule);
         let parent = Parent::new(vec![edit, look], change).await;
         let engines = ["a", "b", "c"].map(|agent| parent.child(agent, &["edit", "look"]));
         let begin = |at: usize, tool: &str, name: &str| {
@@ -222,7 +227,7 @@ async fn writers_of_one_file_wait_for_each_other_over_agents() {
         elsewhere.succeed("z");
         first.succeed("one");
         let second = edits.started().await;
-        assert_eq!(second.context().agent_id(), "b", "first come, first served");
+        assert_eq!(second.context().call().agent_id(), "b", "first come, first served");
         second.fail(ToolError::new("failing gives the file free too"));
         edits.started().await.succeed("three");
         for work in work {
@@ -237,7 +242,7 @@ async fn a_writer_that_is_cancelled_while_it_waits_blocks_nobody() {
     let dir = Dir::new();
     let workspace = dir.workspace();
     let (edit, edits) = file("edit", |path| Effects::writes(path));
-    let change = |engine: Engine| engine.workspace(workspace).permissions(bypass());
+    let change = |engine: EngineBuilder| engine.workspace(workspace).permissions(bypass());
     let parent = Parent::new(vec![edit], change).await;
     let start = |agent: &str| {
         let turn = parent.child(agent, &["edit"]).turn();
@@ -284,8 +289,9 @@ async fn two_agents(files: [&[&str]; 2]) -> [Vec<String>; 2] {
     let dir = Dir::new();
     let workspace = dir.workspace();
     let paths = ["w/x", "w/y"].map(|name| dir.file(name, ""));
-    let change =
-        |engine: Engine| engine.workspace(workspace).permissions(bypass()).schedule(ConflictRule::Effects);
+    let change = |engine: EngineBuilder| {
+        engine.workspace(workspace).permissions(bypass()).schedule(ConflictRule::Effects)
+    };
     let parent = Parent::new(vec![append()], change).await;
     let work = [0, 1].map(|agent| {
         let turn = parent.child(&agent.to_string(), &["append"]).turn();
@@ -329,7 +335,7 @@ fn delegate(engine: &Arc<OnceLock<Engine>>, given: Registry) -> AnyTool {
     let engine = engine.clone();
     let schema = json!({"type": "object"});
     let tool = dynamic_tool("delegate", "Delegates.", schema, move |input: Value, cx: Context| {
-        let child = engine.get().unwrap().child("worker", given.clone(), &cx);
+        let child = engine.get().unwrap().child("worker", given.clone(), &cx).build();
         async move {
             let work = input["tool"].as_str().unwrap();
             let result = one(&child, work).await;
@@ -357,7 +363,7 @@ async fn a_call_that_delegates_holds_its_slot_and_not_its_workers() {
         ("3", "delegate", json!({"tool": "beside"})),
     ]);
     let inner = turn.meanwhile(slows.started()).await;
-    assert_eq!(inner.context().agent_id(), "worker");
+    assert_eq!(inner.context().call().agent_id(), "worker");
     let_tasks_run().await;
     assert_eq!(besides.calls(), 0, "the one slot of the parent is taken");
     inner.succeed("deep");
@@ -387,7 +393,7 @@ async fn a_worker_has_what_its_ancestor_holds() {
     // Another agent wants the file too: it waits for the ancestor, and so it is in nobody's way.
     let other = caller.start([("o", "edit", r#"{"path": "x"}"#)]);
     let_tasks_run().await;
-    let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context());
+    let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context()).build();
     let work = tokio::spawn(child.turn().run([call("edit", json!({"path": "x"}))]));
     edits.started().await.succeed("edited");
     assert!(!work.await.unwrap()[0].is_error());
@@ -410,24 +416,27 @@ async fn a_scope_that_moved_is_the_childs_too() {
     dir.file("w/b", "");
     let (look, looks) = file("look", |path| Effects::reads(path));
     let (enter, enters) = scripted("enter").effects(|_| Effects::none()).build();
-    let change = |engine: Engine| engine.workspace(workspace);
+    let change = |engine: EngineBuilder| engine.workspace(workspace);
     let parent = Parent::new(vec![look, enter], change).await;
     let engine = parent.caller.as_engine().clone();
     let begin =
         |engine: &Engine, tool: &str, input: Value| tokio::spawn(engine.turn().run([call(tool, input)]));
     let entering = begin(&engine, "enter", json!({}));
     let inside = enters.started().await;
-    inside.context().enter(std::path::Path::new("inner")).unwrap();
-    assert!(inside.context().enter(std::path::Path::new("/")).unwrap_err().contains("outside"));
-    assert_eq!(inside.context().entered().unwrap().file_name().unwrap(), "inner");
+    inside.context().location().enter(std::path::Path::new("inner")).unwrap();
+    assert!(inside.context().location().enter(std::path::Path::new("/")).unwrap_err().contains("outside"));
+    assert_eq!(inside.context().location().entered().unwrap().file_name().unwrap(), "inner");
     inside.succeed("there");
     entering.await.unwrap();
 
     let reading = begin(&engine, "look", json!({"path": "a"}));
     let call = looks.started().await;
     assert!(call.context().cwd().ends_with("w/inner"), "{:?}", call.context().cwd());
-    assert!(call.context().move_to(std::path::Path::new("..")).is_err(), "nobody moves out by that");
-    let child = engine.child("worker", parent.caller.registry().clone(), call.context());
+    assert!(
+        call.context().location().move_to(std::path::Path::new("..")).is_err(),
+        "nobody moves out by that"
+    );
+    let child = engine.child("worker", parent.caller.registry().clone(), call.context()).build();
     let of_child = begin(&child, "look", json!({"path": "a"}));
     let inner = looks.started().await;
     assert!(inner.context().cwd().ends_with("w/inner"));
@@ -441,7 +450,7 @@ async fn a_scope_that_moved_is_the_childs_too() {
     assert!(!reading.await.unwrap()[0].is_error());
     let leaving = begin(&engine, "enter", json!({}));
     let inside = enters.started().await;
-    inside.context().leave();
+    inside.context().location().leave();
     inside.succeed("back");
     leaving.await.unwrap();
     let reading = begin(&engine, "look", json!({"path": "b"}));
@@ -454,7 +463,7 @@ async fn a_scope_that_moved_is_the_childs_too() {
 async fn a_question_names_the_agent() {
     let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
     let write = any(plain("write", Effects::changes("x.io")));
-    let parent = Parent::new(vec![write], |engine| engine.ask(asker.clone())).await;
+    let parent = Parent::new(vec![write], |engine| engine.asker(asker.clone())).await;
     assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
     assert_eq!(kind(&parent.child("worker", &["write"]), "write").await, None);
     let asked: Vec<Option<String>> =

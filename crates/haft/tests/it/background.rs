@@ -34,7 +34,7 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
     let task = turn.handle().detach(0).unwrap().task;
     assert!(turn.handle().detach(0).is_err(), "only once");
     let in_the_other = other.meanwhile(edits.started()).await;
-    assert_eq!(in_the_other.context().call_id(), "o");
+    assert_eq!(in_the_other.context().call().id(), "o");
     in_the_other.succeed("other");
     started(&mut turn, &reads).await.succeed("two");
     started(&mut turn, &edits).await.succeed("three");
@@ -133,7 +133,7 @@ fn leaver() -> haft::AnyTool {
             told.cancelled().await;
             haft::IntoOutput::into_output("ended well")
         };
-        match cx.go_on_in_background("the rest", cancel, rest) {
+        match cx.background().spawn("the rest", cancel, rest) {
             Ok(task) => Ok(format!("goes on as {task}")),
             Err((_, why)) => Err(haft::ToolError::new(why)),
         }
@@ -183,8 +183,8 @@ async fn a_call_moves_the_working_directory_for_those_after_it() {
     let go = |to: To, cx: haft::Context| async move {
         let before = cx.cwd().to_owned();
         let said = match &to.to {
-            Some(to) => cx.move_to(to.as_ref()).err().unwrap_or_else(|| "moved".to_owned()),
-            None => cx.workspace().cwd().display().to_string(),
+            Some(to) => cx.location().move_to(to.as_ref()).err().unwrap_or_else(|| "moved".to_owned()),
+            None => cx.location().workspace().cwd().display().to_string(),
         };
         assert_eq!(cx.cwd(), before, "nothing changes for the call itself");
         Ok(said)

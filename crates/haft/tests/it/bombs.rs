@@ -86,8 +86,10 @@ async fn one_yes_is_one_execution() {
         .then(Answer::NoBecause("once is enough".to_owned()))
         .then(Answer::NoBecause("still".to_owned()))
         .then(Answer::Once);
-    let engine =
-        Engine::new(registry).ask(asker.clone()).permissions(Permissions::new().ask("same").unwrap());
+    let engine = Engine::builder(registry)
+        .asker(asker.clone())
+        .permissions(Permissions::new().ask("same").unwrap())
+        .build();
     let calls = (0..4).map(|at| ToolCall::new(at.to_string(), "same", "{}"));
     let results = engine.turn().run(calls).await;
     assert_eq!(ran.load(Ordering::SeqCst), 2, "as often as somebody said yes");

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
-use haft::*;
+use haft::{
+    Context, Effects, Engine, EngineBuilder, ErrorKind, Interrupt, NoInput, PermissionMode, Permissions,
+    Registry, SiblingPolicy, TaskTable, ToolCall, ToolError, ToolResult, dynamic_tool, tool,
+};
 
-fn engine(registry: Registry) -> Engine {
-    Engine::new(registry).permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
+fn engine(registry: Registry) -> EngineBuilder {
+    Engine::builder(registry).permissions(Permissions::new().mode(PermissionMode::BypassPermissions))
 }
 
 fn call(id: usize, tool: &str) -> ToolCall {
@@ -36,7 +39,7 @@ async fn interrupt_of_a_call_that_never_yields() {
     })
     .effects(|_| Effects::none())
     .interrupt(Interrupt::Cancel);
-    let engine = engine(Registry::new().with(stuck).unwrap());
+    let engine = engine(Registry::new().with(stuck).unwrap()).build();
     let mut turn = engine.turn();
     let handle = turn.handle();
     turn.push(call(0, "stuck"));
@@ -64,7 +67,7 @@ async fn late_failure_stops_a_later_batch() {
         Ok("done")
     })
     .effects(|_| Effects::writes_state("s"));
-    let engine = engine(Registry::new().with(late).unwrap().with(next).unwrap());
+    let engine = engine(Registry::new().with(late).unwrap().with(next).unwrap()).build();
     let results = engine.turn().run([call(0, "late"), call(1, "next")]).await;
     println!(
         "{:?} {:?}",
@@ -90,7 +93,7 @@ async fn an_abandoned_call_stops_its_siblings() {
         Ok("done")
     })
     .effects(|_| Effects::none());
-    let engine = engine(Registry::new().with(stuck).unwrap().with(beside).unwrap());
+    let engine = engine(Registry::new().with(stuck).unwrap().with(beside).unwrap()).build();
     let results = engine.turn().run([call(0, "stuck"), call(1, "beside")]).await;
     assert_eq!(results[0].error_kind(), Some(ErrorKind::TimedOut));
     assert_eq!(
@@ -112,7 +115,8 @@ async fn detach_from_another_thread() {
     let quick =
         tool("quick", "d", |_: NoInput, _| async { Ok("done") }).effects(|_| Effects::writes_state("s"));
     let engine = engine(Registry::new().with(slow).unwrap().with(quick).unwrap())
-        .ports(|ports| ports.tasks = Some(Arc::new(TaskTable::new())));
+        .ports(|ports| ports.tasks = Some(Arc::new(TaskTable::new())))
+        .build();
     let mut turn = engine.turn();
     let handle = turn.handle();
     turn.push(call(0, "slow"));
@@ -147,7 +151,7 @@ async fn a_call_that_turns_out_safe_lets_others_in() {
         input["write"] = false.into();
         Ok(input)
     });
-    let engine = engine(Registry::new().with(meet).unwrap());
+    let engine = engine(Registry::new().with(meet).unwrap()).build();
     let results = engine
         .turn()
         .run([
@@ -197,7 +201,7 @@ async fn two_detach_one_call() {
     .effects(|_| Effects::none());
     let tasks = Arc::new(Slow(TaskTable::new()));
     let port = tasks.clone();
-    let engine = engine(Registry::new().with(slow).unwrap()).ports(|ports| ports.tasks = Some(port));
+    let engine = engine(Registry::new().with(slow).unwrap()).ports(|ports| ports.tasks = Some(port)).build();
     let mut turn = engine.turn();
     let handle = turn.handle();
     turn.push(call(0, "slow"));

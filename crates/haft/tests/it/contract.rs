@@ -144,7 +144,7 @@ async fn a_closure_owns_its_context() {
     let spawns = tool("spawns", "Answers from another task.", |_: NoInput, cx: Context| async move {
         let task = tokio::spawn(async move {
             cx.progress(None, "from elsewhere");
-            format!("{} {} {} {}", cx.call_id(), cx.call_index(), cx.turn(), cx.agent_id())
+            format!("{} {} {} {}", cx.call().id(), cx.call().index(), cx.call().turn(), cx.call().agent_id())
         });
         Ok(task.await?)
     });
@@ -270,7 +270,7 @@ async fn a_person_is_told_in_the_words_of_the_tool() {
             _ => None,
         });
     let tool = any(remove);
-    let caller = Caller::new().tool(tool.clone()).engine(|engine| engine.ask(asker.clone()));
+    let caller = Caller::new().tool(tool.clone()).engine(|engine| engine.asker(asker.clone()));
     let result = caller.call("remove", json!({"name": "a.txt"})).await;
     assert_eq!(result.view(), View::titled("gone").summary("1 file"));
 

@@ -10,7 +10,7 @@ use haft::testing::{
     scripted,
 };
 use haft::{
-    AnyTool, BoxFuture, Cause, ConflictRule, Effects, Engine, ErrorKind, Interrupt, PermissionMode,
+    AnyTool, BoxFuture, Cause, ConflictRule, Effects, EngineBuilder, ErrorKind, Interrupt, PermissionMode,
     Permissions, SiblingPolicy, TaskTable, ToolCall, ToolError, ToolResult, limits,
 };
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ async fn a_write_splits_a_message_into_batches() {
     assert_eq!((reads.calls(), reads.running()), (2, 0));
     c.succeed("c");
     let (d, e) = (started(&mut turn, &reads).await, started(&mut turn, &reads).await);
-    assert_eq!((d.context().call_id(), e.context().call_id()), ("D", "E"));
+    assert_eq!((d.context().call().id(), e.context().call().id()), ("D", "E"));
     e.succeed("e");
     d.succeed("d");
     let results = turn.results().await;
@@ -217,9 +217,9 @@ async fn by_effects_only_what_overlaps_waits() {
         ("5", "look", path("c")),
     ]);
     let (first, second) = (started(&mut turn, &edits).await, started(&mut turn, &edits).await);
-    assert_eq!((first.context().call_id(), second.context().call_id()), ("1", "2"));
+    assert_eq!((first.context().call().id(), second.context().call().id()), ("1", "2"));
     let fifth = started(&mut turn, &looks).await;
-    assert_eq!(fifth.context().call_id(), "5");
+    assert_eq!(fifth.context().call().id(), "5");
     fifth.succeed("five");
     second.succeed("two");
     let_tasks_run().await;
@@ -254,7 +254,7 @@ async fn no_more_run_at_once_than_may() {
                 oldest.succeed("text");
             }
             let call = reads.started().await;
-            order.push(call.context().call_index());
+            order.push(call.context().call().index());
             running.push_back(call);
         }
         running.into_iter().for_each(|call| call.succeed("text"));
@@ -320,7 +320,7 @@ async fn a_question_that_nobody_answers_starves_nobody() {
         let caller = Caller::new()
             .tool(plain("look", Effects::observes("x.io")))
             .tool(read)
-            .engine(|engine| engine.ask(asker.clone()).schedule(rule).max_concurrency(2));
+            .engine(|engine| engine.asker(asker.clone()).schedule(rule).max_concurrency(2));
         let looks = (0..questions).map(|id| call(&format!("q{id}"), "look"));
         let mut turn = caller.start(looks.chain((0..10).map(|id| call(&format!("r{id}"), "read"))));
         for _ in 0..10 {
@@ -350,7 +350,7 @@ async fn a_question_holds_back_what_conflicts_with_it() {
         let (asker, workspace) = (ScriptedAsker::waiting(), dir.workspace());
         let ((edit, edits), (look, looks)) = (edit("edit").build(), look("look").build());
         let caller = caller(vec![edit, look])
-            .engine(|engine| engine.ask(asker.clone()).workspace(workspace).schedule(rule));
+            .engine(|engine| engine.asker(asker.clone()).workspace(workspace).schedule(rule));
         let mut turn = caller.start([
             ("1", "look", path("a")),
             ("2", "edit", path("b")),
@@ -601,7 +601,7 @@ async fn who_fails_stops_its_siblings_only_where_the_policy_says_so() {
             .with(|bad| tool.into_iter().fold(bad.timeout_ms(1_000), |bad, tool| bad.on_error(tool)));
         let ((bad, bads), (read, reads)) = (bad.build(), read("read").build());
         let (write, writes) = write("write").build();
-        let caller = caller(vec![bad, read, write]).engine(|engine| engine.on_error(session));
+        let caller = caller(vec![bad, read, write]).engine(|engine| engine.sibling_policy(session));
         let calls = [("1", "read"), ("2", "bad"), ("3", "read"), ("4", "write"), ("5", "read")];
         let mut turn = caller.start(calls.map(|(id, tool)| call(id, tool)));
         let failing = started(&mut turn, &bads).await;
@@ -651,7 +651,7 @@ async fn who_never_ran_stops_no_siblings() {
         .tool(panics)
         .tool(senseless)
         .tool(plain("asks", Effects::observes("x.io")))
-        .engine(|engine| engine.on_error(SiblingPolicy::OnError));
+        .engine(|engine| engine.sibling_policy(SiblingPolicy::OnError));
     let calls = [("1", "read"), ("2", "panics"), ("3", "senseless"), ("4", "asks"), ("5", "none")];
     let mut turn = caller.start(calls.map(|(id, tool)| call(id, tool)));
     let running = started(&mut turn, &reads).await;
@@ -669,7 +669,7 @@ async fn who_never_ran_stops_no_siblings() {
 async fn who_is_stopped_stops_no_siblings() {
     let (stops, stopping) = stoppable(read("stops")).build();
     let (lasts, lasting) = read("lasts").build();
-    let caller = caller(vec![stops, lasts]).engine(|engine| engine.on_error(SiblingPolicy::OnError));
+    let caller = caller(vec![stops, lasts]).engine(|engine| engine.sibling_policy(SiblingPolicy::OnError));
     let mut turn = caller.start([call("1", "stops"), call("2", "lasts")]);
     let stopped = started(&mut turn, &stopping).await;
     let running = started(&mut turn, &lasting).await;
@@ -691,7 +691,7 @@ async fn a_bare_no_ends_the_turn() {
         let (lasts, lasting) = read("lasts").build();
         let (write, writes) = write("write").build();
         let caller = caller(vec![stops, lasts, write, crate::any(plain("look", Effects::observes("x.io")))])
-            .engine(|engine| engine.ask(asker.clone()).schedule(rule).max_concurrency(2));
+            .engine(|engine| engine.asker(asker.clone()).schedule(rule).max_concurrency(2));
         let calls = [
             ("1", "look"),
             ("2", "look"),
@@ -780,7 +780,7 @@ async fn events_of_a_call_come_in_order() {
     let asker = ScriptedAsker::waiting();
     let (look, looks) = scripted("look").effects(|_| Effects::observes("x.io")).build();
     let (write, _) = write("write").then("text").build();
-    let change = |engine: Engine| engine.events(log.clone()).ask(asker.clone());
+    let change = |engine: EngineBuilder| engine.events(log.clone()).asker(asker.clone());
     let caller = caller(vec![look, write]).engine(change);
     let mut turn = caller.start([("1", "look", "{}"), ("2", "none", "{}"), ("3", "write", "{}")]);
     turn.meanwhile(asker.asked()).await.answer(Answer::Once);

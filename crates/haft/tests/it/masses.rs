@@ -80,12 +80,13 @@ async fn ten_thousand_mixed_calls_keep_their_order_and_the_cap() {
         ];
         let registry = tools.into_iter().fold(Registry::new(), |registry, tool| registry.with(tool).unwrap());
         let rules = Permissions::new().allow("anything").unwrap();
-        let engine = Engine::new(registry)
+        let engine = Engine::builder(registry)
             .schedule(rule)
             .max_concurrency(7)
             .permissions(rules)
-            .on_error(SiblingPolicy::Never)
-            .turn_budget(usize::MAX);
+            .sibling_policy(SiblingPolicy::Never)
+            .turn_budget(usize::MAX)
+            .build();
         let name = |at: usize| match at % 100 {
             50 => "anything",
             at if at % 20 == 1 => "mark",
@@ -111,10 +112,11 @@ async fn ten_thousand_calls_that_stop_each_other_all_end() {
     for rule in RULES {
         let crowd = Arc::new(Crowd::default());
         let look = crowded("look", &crowd, |_| Effects::none(), false);
-        let engine = Engine::new(Registry::new().with(look).unwrap())
+        let engine = Engine::builder(Registry::new().with(look).unwrap())
             .schedule(rule)
-            .on_error(SiblingPolicy::OnError)
-            .turn_budget(usize::MAX);
+            .sibling_policy(SiblingPolicy::OnError)
+            .turn_budget(usize::MAX)
+            .build();
         let calls = (0..10_000)
             .map(|at| ToolCall::new(at.to_string(), "look", json!({"at": at, "fail": at % 97 == 0})));
         let results = engine.turn().run(calls).await;
@@ -161,7 +163,7 @@ async fn interrupted_after(steps: usize, force: bool) -> bool {
     ]
     .into_iter()
     .fold(Registry::new(), |registry, tool| registry.with(tool).unwrap());
-    let engine = Engine::new(registry).max_concurrency(2);
+    let engine = Engine::builder(registry).max_concurrency(2).build();
     let mut turn = engine.turn();
     let names = ["stops", "lasts", "writes", "stops", "nobody", "writes", "lasts"];
     for (at, name) in names.iter().enumerate() {
@@ -218,7 +220,7 @@ fn tree(depth: usize, crowd: &Arc<Crowd>) -> (Engine, Arc<std::sync::OnceLock<En
                 std::future::pending::<()>().await;
             }
             let engine = known.get().expect("it is set before the first call");
-            let child = engine.child(format!("worker-{level}"), engine.registry(), &cx);
+            let child = engine.child(format!("worker-{level}"), engine.registry(), &cx).build();
             let calls = [
                 ToolCall::new("deeper", "delegate", json!({"level": level + 1})),
                 ToolCall::new("never", "forbidden", json!({})),
@@ -233,7 +235,7 @@ fn tree(depth: usize, crowd: &Arc<Crowd>) -> (Engine, Arc<std::sync::OnceLock<En
     let forbidden = dynamic_tool("forbidden", "Must not run.", json!({"type": "object"}), forbidden);
     let registry = Registry::new().with(delegate).unwrap().with(any(forbidden)).unwrap();
     let rules = Permissions::new().allow("delegate").unwrap().deny("forbidden").unwrap();
-    let engine = Engine::new(registry).permissions(rules);
+    let engine = Engine::builder(registry).permissions(rules).build();
     let _ = engines.set(engine.clone());
     (engine, engines)
 }

@@ -245,7 +245,7 @@ async fn a_rule_that_came_during_the_question_holds() {
     let asker = ScriptedAsker::waiting();
     let caller = Caller::new()
         .tool(plain("t", Effects::unknown()))
-        .engine(|engine| engine.permissions(Switch(denies.clone())).ask(asker.clone()));
+        .engine(|engine| engine.permissions(Switch(denies.clone())).asker(asker.clone()));
     for (deny, expected) in [(false, None), (true, Some(ErrorKind::Denied))] {
         let turn = caller.start([("1", "t", "{}")]);
         let asked = asker.asked().await;
@@ -257,7 +257,7 @@ async fn a_rule_that_came_during_the_question_holds() {
     let rules = Permissions::new();
     let caller = Caller::new()
         .tool(plain("t", Effects::unknown()))
-        .engine(|engine| engine.permissions(rules.clone()).ask(asker.clone()));
+        .engine(|engine| engine.permissions(rules.clone()).asker(asker.clone()));
     let turn = caller.start([("1", "t", "{}")]);
     let asked = asker.asked().await;
     haft::ports::Mode::set(&rules, PermissionMode::DontAsk);
@@ -287,8 +287,9 @@ async fn a_worker_does_not_reach_further_than_its_parent() {
     let turn = caller.start([("1", "delegate", "{}")]);
     let outer = handle.started().await;
     let child = caller.as_engine().child("worker", caller.registry().clone(), outer.context());
-    let child =
-        child.workspace(Workspace::new(dir.path("")).unwrap().with_dir(dir.path("w/inside")).unwrap());
+    let child = child
+        .workspace(Workspace::new(dir.path("")).unwrap().with_dir(dir.path("w/inside")).unwrap())
+        .build();
     let look = |path: PathBuf| [ToolCall::new("1", "look", json!({"path": path}))];
     assert_eq!(child.turn().run(look(dir.path("w/inside/a"))).await[0].error_kind(), None);
     assert_eq!(child.turn().run(look(dir.path("beside"))).await[0].error_kind(), Some(ErrorKind::Denied));

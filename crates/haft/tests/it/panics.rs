@@ -173,7 +173,7 @@ async fn check(place: Place, expected: Option<ErrorKind>) {
         .tool(Bad(place))
         .tool(slow)
         .tool(reader("read"))
-        .engine(|engine| engine.ask(asker.clone()).events(log.clone()));
+        .engine(|engine| engine.asker(asker.clone()).events(log.clone()));
     let input = json!({"decode_panics": place == Place::Decode});
     let turn = caller.start([
         ("1", "slow", json!({})),
@@ -183,7 +183,7 @@ async fn check(place: Place, expected: Option<ErrorKind>) {
     ]);
     // Each says its id, whichever starts first.
     let end = |call: haft::testing::StartedCall| {
-        let id = call.context().call_id().to_owned();
+        let id = call.context().call().id().to_owned();
         call.succeed(id);
     };
     let first = handle.started().await;

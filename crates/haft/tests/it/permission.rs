@@ -101,7 +101,7 @@ async fn a_child_that_nothing_confines_always_asks() {
             plain("t", effects).permission(move |_| opinion.clone()).spec(|spec| spec.in_child().group("x"));
         let workspace = dir.workspace();
         let caller = Caller::new().tool(tool).engine(|engine| {
-            engine.workspace(workspace).permissions(rules).ask(asker.clone()).ports(|ports| {
+            engine.workspace(workspace).permissions(rules).asker(asker.clone()).ports(|ports| {
                 ports.recorder = Some(Arc::new(recorder.clone()));
                 ports.processes = Some(Arc::new(processes));
             })
@@ -441,7 +441,7 @@ async fn a_yes_grants_what_was_declared_and_no_more() {
         .effects(|args| Effects::reads(args["declare"].as_str().unwrap()));
     let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
     let workspace = dir.workspace();
-    let caller = Caller::new().tool(read).engine(|engine| engine.workspace(workspace).ask(asker.clone()));
+    let caller = Caller::new().tool(read).engine(|engine| engine.workspace(workspace).asker(asker.clone()));
     let call = |declare: &str, open: &str| ("1", "read", json!({"declare": declare, "open": open}));
     caller.turn([call("../one", "../one")]).await.check(["1 ok: 1"]);
     let other = caller.turn([call("../one", "../two")]).await;
@@ -477,7 +477,7 @@ async fn what_a_yes_was_about_is_held() {
     .effects(|_| Effects::reads("../one").and(Effects::writes("../new/x")).and(Effects::writes("x")));
     let asker = ScriptedAsker::new().then(Answer::Once);
     let workspace = dir.workspace();
-    let caller = Caller::new().tool(run).engine(|engine| engine.workspace(workspace).ask(asker));
+    let caller = Caller::new().tool(run).engine(|engine| engine.workspace(workspace).asker(asker));
     let held = "1 ok: one Some(\"1\"), new/x None, Unknown";
     caller.turn([("1", "run", "{}")]).await.check([held]);
 }
@@ -505,7 +505,7 @@ impl Swap {
             .effects(|_| Effects::writes("link/x"));
         let asker = ScriptedAsker::waiting();
         let (workspace, port) = (dir.workspace(), asker.clone());
-        let caller = Caller::new().tool(write).engine(|engine| engine.workspace(workspace).ask(port));
+        let caller = Caller::new().tool(write).engine(|engine| engine.workspace(workspace).asker(port));
         Swap { dir, asker, caller }
     }
 
@@ -586,7 +586,7 @@ async fn once_is_once_and_the_session_is_remembered() {
         let dir = Dir::new();
         let asker = ScriptedAsker::new().then(answer).then(Answer::Once).then(Answer::Once);
         let caller = caller_in(&dir, any(plain("t", Effects::writes("a"))), Permissions::new());
-        let caller = caller.engine(|engine| engine.ask(asker.clone()));
+        let caller = caller.engine(|engine| engine.asker(asker.clone()));
         for _ in 0..3 {
             assert_eq!(caller.call("t", "{}").await.error_kind(), None);
         }
@@ -604,7 +604,7 @@ async fn a_remembered_yes_does_not_reach_outside_or_past_rules() {
     let tool = plain("t", Effects::none()).effects(|args| Effects::writes(args["path"].as_str().unwrap()));
     let asker = ScriptedAsker::new().then(Answer::Session).then(Answer::NoBecause("outside".into()));
     let rules = Permissions::new();
-    let caller = caller_in(&dir, any(tool), rules.clone()).engine(|engine| engine.ask(asker.clone()));
+    let caller = caller_in(&dir, any(tool), rules.clone()).engine(|engine| engine.asker(asker.clone()));
     let call = async |path: &str| caller.call("t", json!({"path": path})).await.error_kind();
     assert_eq!(call("a").await, None);
     assert_eq!(call("b").await, None);
@@ -623,7 +623,7 @@ async fn a_bare_no_ends_the_turn_and_a_reason_lets_it_go_on() {
         let caller = Caller::new()
             .tool(plain("t", Effects::writes("a")))
             .tool(reader("read"))
-            .engine(|engine| engine.workspace(workspace).ask(asker.clone()));
+            .engine(|engine| engine.workspace(workspace).asker(asker.clone()));
         let calls = [("1", "t", "{}"), ("2", "t", "{}"), ("3", "read", "{}")];
         let results = caller.turn(calls).await;
         results.check(expected);
@@ -665,8 +665,9 @@ async fn an_edit_is_judged_like_any_other_input() {
             asker = asker.then(second);
         }
         let workspace = dir.workspace().with_protected(dir.path("w/.haft"));
-        let caller =
-            Caller::new().tool(tool.clone()).engine(|engine| engine.workspace(workspace).ask(asker.clone()));
+        let caller = Caller::new()
+            .tool(tool.clone())
+            .engine(|engine| engine.workspace(workspace).asker(asker.clone()));
         let results = caller.turn([("1", "write", json!({"path": "a"}))]).await;
         assert!(results.lines()[0].starts_with(expected), "{results:?}");
         asker.approvals()
@@ -683,7 +684,7 @@ async fn an_asker_that_panics_says_no_and_the_turn_goes_on() {
     let dir = Dir::new();
     let asker = ScriptedAsker::new().then_panic().then(Answer::Once);
     let caller = caller_in(&dir, any(plain("t", Effects::writes("a"))), Permissions::new());
-    let caller = caller.engine(|engine| engine.ask(asker));
+    let caller = caller.engine(|engine| engine.asker(asker));
     caller.turn([("1", "t", "{}"), ("2", "t", "{}")]).await.check([
         "1 Rejected: the user said no to t: the question could not be asked: the screen failed",
         "2 ok: done",
@@ -724,7 +725,7 @@ impl Authorizer for Shaky {
 async fn rules_that_panic_deny() {
     let check = async |rules: Shaky, expected: &str| {
         let asker = ScriptedAsker::new().then(Answer::Session);
-        let caller = Caller::new().tool(reader("t")).engine(|engine| engine.permissions(rules).ask(asker));
+        let caller = Caller::new().tool(reader("t")).engine(|engine| engine.permissions(rules).asker(asker));
         caller.turn([("1", "t", "{}")]).await.check([expected]);
     };
     let by_rule = |verdict| DecisionReason::new(DecisionSource::Rule, verdict, "a test");
@@ -769,7 +770,7 @@ async fn effects_that_panic_or_contradict_themselves_are_unknown() {
         let tool = reader("t").effects(effects);
         let caller = Caller::new()
             .tool(tool)
-            .engine(|engine| engine.ask(asker.clone()).ports(|ports| ports.recorder = Some(port)));
+            .engine(|engine| engine.asker(asker.clone()).ports(|ports| ports.recorder = Some(port)));
         assert_eq!(caller.call("t", "{}").await.error_kind(), None);
         let asked: Vec<_> = asker.approvals().into_iter().map(|approval| approval.reason).collect();
         let Note::Before { side_effects, rerunnable, .. } = &recorder.notes()[0] else { panic!("an intent") };
@@ -822,7 +823,10 @@ async fn a_child_is_held_to_the_rules_of_its_parent() {
     let only_write = caller.registry().only(|entry| entry.tool().name() == "write");
     let child = |own: Option<Permissions>| {
         let child = caller.as_engine().child("worker", only_write.clone(), call.context());
-        own.map_or(child.clone(), |own| child.permissions(own))
+        match own {
+            Some(own) => child.permissions(own).build(),
+            None => child.build(),
+        }
     };
     let kind = async |own: Option<Permissions>| {
         let child = child(own);
@@ -848,11 +852,11 @@ async fn a_child_ends_with_the_call_it_belongs_to() {
     let caller = Caller::new().tool(delegate).tool(slow);
     let turn = caller.start([("1", "delegate", "{}")]);
     let call = handle.started().await;
-    let child = caller.as_engine().child("worker", caller.registry().clone(), call.context());
+    let child = caller.as_engine().child("worker", caller.registry().clone(), call.context()).build();
     let work = tokio::spawn(child.turn().run([haft::ToolCall::new("c", "slow", "{}")]));
     let inner = slow_handle.started().await;
-    assert_eq!(inner.context().agent_id(), "worker");
-    assert_eq!(inner.context().session_id(), call.context().session_id());
+    assert_eq!(inner.context().call().agent_id(), "worker");
+    assert_eq!(inner.context().call().session_id(), call.context().call().session_id());
     turn.handle().cancel(haft::Cause::User);
     inner.dropped().await;
     assert_eq!(work.await.unwrap()[0].error().unwrap().cause(), Some(haft::Cause::User));
@@ -865,7 +869,7 @@ async fn watchers_see_that_a_call_asks() {
     let asker = ScriptedAsker::new().then(Answer::Once);
     let caller = Caller::new()
         .tool(plain("t", Effects::unknown()))
-        .engine(|engine| engine.ask(asker).events(log.clone()));
+        .engine(|engine| engine.asker(asker).events(log.clone()));
     caller.turn([("1", "t", "{}")]).await;
     assert_eq!(log.lines(), ["1 asking", "1 started", "1 finished"]);
 }

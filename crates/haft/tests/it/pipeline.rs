@@ -11,14 +11,14 @@ use haft::testing::{
     Caller, EventLog, MemoryRecorder, Saw, ScriptedAsker, TestHook, context, let_tasks_run, scripted,
 };
 use haft::{
-    AnyTool, Cause, Content, Context, DecisionReason, Effects, Engine, ErrorKind, GuardDenied, Hooks,
+    AnyTool, Cause, Content, Context, DecisionReason, Effects, EngineBuilder, ErrorKind, GuardDenied, Hooks,
     NoInput, Output, Permissions, Tool, ToolError, ToolSpec, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
 use crate::{Log, any, changer, plain, reader};
 
-fn recording(recorder: &MemoryRecorder) -> impl FnOnce(Engine) -> Engine {
+fn recording(recorder: &MemoryRecorder) -> impl FnOnce(EngineBuilder) -> EngineBuilder {
     let port = Arc::new(recorder.clone());
     |engine| engine.ports(|ports| ports.recorder = Some(port))
 }
@@ -142,7 +142,7 @@ fn witnessed(least: i64, asker: ScriptedAsker) -> (Caller, Log) {
     let (rules, asker) = (LoudRules(log.clone()), LoudAsker(log.clone(), asker));
     let recorder = Arc::new(LoudRecorder(log.clone()));
     let caller = Caller::new().tool(Witness(log.clone())).engine(|engine| {
-        engine.permissions(rules).ask(asker).hooks(hooks).ports(|ports| ports.recorder = Some(recorder))
+        engine.permissions(rules).asker(asker).hooks(hooks).ports(|ports| ports.recorder = Some(recorder))
     });
     (caller, log)
 }
@@ -353,7 +353,7 @@ async fn every_kind_of_error_says_what_to_do() {
     .await;
     let asked = |answer: Answer| {
         let asker = ScriptedAsker::new().then(answer);
-        with(any(plain("t", Effects::unknown()))).engine(|engine| engine.ask(asker))
+        with(any(plain("t", Effects::unknown()))).engine(|engine| engine.asker(asker))
     };
     check(
         asked(Answer::No),
@@ -487,7 +487,7 @@ async fn the_strictest_decision_of_the_hooks_counts() {
         let caller = Caller::new()
             .tool(reader("read"))
             .tool(plain("write", Effects::changes("x.io")))
-            .engine(|engine| engine.hooks(hooks).ask(asker.clone()));
+            .engine(|engine| engine.hooks(hooks).asker(asker.clone()));
         let result = caller.call(tool, "{}").await;
         let asked = if asker.approvals().is_empty() { "" } else { "asks, " };
         let came = result.error_kind().map_or("runs".to_owned(), |kind| format!("{kind:?}"));
@@ -516,7 +516,7 @@ async fn a_hook_that_allows_lifts_no_rule() {
         let write = plain("write", Effects::changes("x.io")).permission(move |_| opinion.clone());
         let caller = Caller::new()
             .tool(write)
-            .engine(|engine| engine.permissions(rules).ask(asker).hooks(Hooks::new().before(hook)));
+            .engine(|engine| engine.permissions(rules).asker(asker).hooks(Hooks::new().before(hook)));
         caller.turn([("1", "write", "{}")]).await.check(expected.iter().copied());
     }
     check(Permissions::new(), None, &["1 ok: done"]).await;
@@ -565,7 +565,7 @@ async fn permission_hooks_answer_for_the_user_and_fail_closed() {
         let caller = Caller::new()
             .tool(plain("write", Effects::changes("x.io")))
             .tool(reader("read"))
-            .engine(|engine| engine.ask(asker.clone()).hooks(Hooks::new().permission(hook.clone())));
+            .engine(|engine| engine.asker(asker.clone()).hooks(Hooks::new().permission(hook.clone())));
         let results = caller.turn([("1", "read", "{}"), ("2", "write", "{}")]).await;
         results.check(["1 ok: done", expected]);
         assert_eq!(hook.lines(), ["permission write"], "it is asked only where the user would be");
@@ -757,7 +757,9 @@ async fn a_tool_reaches_its_ports_through_its_context() {
     assert_eq!(files.text(here.join("c.txt")), None);
 
     let cx = context(".", |_| {});
-    assert!(cx.processes().is_none() && cx.asker().is_none() && cx.recorder().is_none());
+    assert!(
+        cx.ports().processes().is_none() && cx.ports().asker().is_none() && cx.ports().recorder().is_none()
+    );
 }
 
 /// A question waits as long as it takes and holds nothing; taking the call away takes the question away.
@@ -768,7 +770,7 @@ async fn a_question_holds_nobody_up_and_goes_with_its_call() {
     let caller = Caller::new()
         .tool(plain("look", Effects::observes("x.io")))
         .tool(read)
-        .engine(|engine| engine.ask(asker.clone()).max_concurrency(1));
+        .engine(|engine| engine.asker(asker.clone()).max_concurrency(1));
     let turn = caller.start([("1", "look", "{}"), ("2", "read", "{}")]);
     let asked = asker.asked().await;
     handle.started().await.succeed("text");
@@ -816,7 +818,7 @@ async fn hooks_see_denials() {
     let with = |asker: Option<ScriptedAsker>| {
         let hooks = Hooks::new().denied(hook.clone());
         Caller::new().tool(write.clone()).engine(|engine| match asker {
-            Some(asker) => engine.hooks(hooks).ask(asker),
+            Some(asker) => engine.hooks(hooks).asker(asker),
             None => engine.hooks(hooks),
         })
     };

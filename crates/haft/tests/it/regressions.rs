@@ -79,12 +79,17 @@ async fn a_slow_hook_after_a_call_does_not_make_it_late() {
     assert_eq!(result.error_kind(), None, "the tool was in time");
 }
 
-/// `Engine::set` drops what was shared, and dropping that cancels the session for ever.
+/// A builder can be inspected and cloned before it is built, and the end of one engine doesn't cancel another one that was
+/// built from the same builder.
 #[tokio::test]
-async fn an_engine_may_be_looked_at_before_it_is_complete() {
-    let engine = haft::Engine::new(Registry::new().with(reader("read")).unwrap());
-    assert_eq!(engine.snapshot().offers().len(), 1);
-    let engine = engine.max_concurrency(2);
+async fn engines_of_one_builder_end_separately() {
+    let builder = haft::Engine::builder(Registry::new().with(reader("read")).unwrap());
+    assert_eq!(builder.snapshot().offers().len(), 1);
+    let other = builder.clone().build();
+    let engine = builder.max_concurrency(2).build();
+    assert_eq!(engine.session_id(), other.session_id());
+    other.shutdown(haft::Cause::Shutdown);
+    drop(other);
     let results = engine.turn().run([haft::ToolCall::new("1", "read", "{}")]).await;
     assert_eq!(results[0].error_kind(), None, "{:?}", results[0]);
 }
@@ -129,7 +134,7 @@ async fn a_mode_that_does_not_ask_asks_nobody() {
         let rules = rules.mode(PermissionMode::DontAsk);
         let caller = Caller::new()
             .tool(tool)
-            .engine(|engine| engine.permissions(rules).ask(asker.clone()).hooks(Hooks::new().before(hook)));
+            .engine(|engine| engine.permissions(rules).asker(asker.clone()).hooks(Hooks::new().before(hook)));
         let result = caller.call("t", "{}").await;
         assert!(asker.approvals().is_empty(), "nobody is asked");
         assert_eq!(result.error_kind(), Some(ErrorKind::Denied));
@@ -149,7 +154,7 @@ async fn a_path_that_leads_nowhere_is_refused_whatever_the_rules_say() {
     let asker = ScriptedAsker::new().then(Answer::Once);
     let rules = Permissions::new().allow("t").unwrap();
     let caller = caller_in(&dir, any(plain("t", Effects::writes("loop/x"))), rules);
-    let caller = caller.engine(|engine| engine.ask(asker.clone()));
+    let caller = caller.engine(|engine| engine.asker(asker.clone()));
     let result = caller.call("t", "{}").await;
     assert_eq!(result.error_kind(), Some(ErrorKind::Failed));
     assert!(asker.approvals().is_empty(), "no answer would make it possible");
@@ -362,7 +367,7 @@ async fn a_yes_for_the_session_is_for_what_was_asked() {
     let dir = Dir::new();
     let tool = plain("t", Effects::none()).effects(|args| Effects::writes(args["path"].as_str().unwrap()));
     let asker = ScriptedAsker::new().then(Answer::Session).then(Answer::Once).then(Answer::Once);
-    let caller = caller_in(&dir, any(tool), Permissions::new()).engine(|engine| engine.ask(asker.clone()));
+    let caller = caller_in(&dir, any(tool), Permissions::new()).engine(|engine| engine.asker(asker.clone()));
     for _ in 0..2 {
         assert_eq!(caller.call("t", json!({"path": "../outside"})).await.error_kind(), None);
     }
@@ -394,7 +399,7 @@ async fn what_a_hook_decided_holds_when_a_call_is_judged_again() {
         engine
             .workspace(workspace)
             .permissions(rules)
-            .ask(asker.clone())
+            .asker(asker.clone())
             .hooks(Hooks::new().before(hook))
             .schedule(ConflictRule::Effects)
     });
@@ -551,7 +556,7 @@ async fn nothing_begins_after_a_bare_no() {
         .tool(write.effects(|_| Effects::writes_state("s")))
         .engine(|engine| {
             let sink = Holds(Mutex::new(reached), Mutex::new(wait));
-            engine.ask(asker.clone()).permissions(rules).events(sink)
+            engine.asker(asker.clone()).permissions(rules).events(sink)
         });
     let mut turn = caller.start([("1", "look", "{}"), ("2", "read", "{}"), ("3", "write", "{}")]);
     let asked = turn.meanwhile(asker.asked()).await;

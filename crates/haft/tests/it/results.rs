@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haft::testing::{Caller, scripted};
 use haft::{
-    Chars, Content, Effects, Engine, ErrorKind, OffloadStore, ResultJson, ToolError, Unlimited, limits,
+    Chars, Content, Effects, EngineBuilder, ErrorKind, OffloadStore, ResultJson, ToolError, Unlimited, limits,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn chars(result: &haft::ToolResult) -> usize {
 async fn a_long_result_goes_to_a_file_and_the_model_gets_both_ends() {
     let dir = Dir::new();
     let store = OffloadStore::at(dir.path("results"));
-    let caller = Caller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.results_in(store));
+    let caller = Caller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.result_store(store));
 
     let short = caller.call("give", json!({"lines": 100})).await;
     assert_eq!((chars(&short), short.offloaded_to()), (1_000, None), "exactly at the limit");
@@ -103,7 +103,7 @@ async fn a_tool_that_pages_by_itself_is_not_cut() {
 async fn a_store_that_fails_costs_the_middle_and_says_so() {
     let dir = Dir::new();
     let store = OffloadStore::at(dir.file("no_folder", "").join("results"));
-    let caller = Caller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.results_in(store));
+    let caller = Caller::new().tool(giver("give", Chars(1_000))).engine(|engine| engine.result_store(store));
     let long = caller.call("give", json!({"lines": 200})).await;
     assert!(!long.is_error(), "the call itself went well");
     assert_eq!(long.offloaded_to(), None);
@@ -132,7 +132,7 @@ async fn sizes(budget: usize, calls: &str) -> Vec<usize> {
     let caller = Caller::new()
         .tool(giver("l", Chars(100_000)))
         .tool(giver("u", Unlimited))
-        .engine(|engine: Engine| engine.turn_budget(budget));
+        .engine(|engine: EngineBuilder| engine.turn_budget(budget));
     let calls: Vec<(String, &str, Value)> = calls
         .split_whitespace()
         .map(|word| {
@@ -194,7 +194,7 @@ async fn a_result_that_is_cut_twice_keeps_its_one_file() {
     let store = OffloadStore::at(dir.path("results"));
     let caller = Caller::new()
         .tool(giver("l", Chars(5_000)))
-        .engine(|engine| engine.results_in(store).turn_budget(3_000));
+        .engine(|engine| engine.result_store(store).turn_budget(3_000));
     let results = caller.turn([("1", "l", json!({"lines": 2_000})), ("2", "l", json!({"lines": 50}))]).await;
     let kept = results[0].offloaded_to().unwrap();
     assert_eq!(std::fs::read_to_string(kept).unwrap(), lines(2_000));

@@ -121,7 +121,8 @@ fn engine() -> (Engine, Arc<ToolFinder>) {
     let port = finder.clone();
     let mut gates = Gates::default();
     gates.defer_above = 10;
-    let engine = Engine::new(registry()).gates(gates).ports(|ports| ports.tool_index = Some(port));
+    let engine =
+        Engine::builder(registry()).gates(gates).ports(|ports| ports.tool_index = Some(port)).build();
     finder.update(&engine.snapshot());
     (engine, finder)
 }
@@ -163,7 +164,7 @@ async fn an_engine_searches_by_itself() {
     let registry = registry();
     let mut gates = Gates::default();
     gates.defer_above = 10;
-    let engine = Engine::new(registry.clone()).gates(gates);
+    let engine = Engine::builder(registry.clone()).gates(gates).build();
     assert_eq!(engine.snapshot().deferred().count(), with_port.snapshot().deferred().count());
     assert_eq!(search(&engine, json!({"query": "tool_7"})).await.unwrap()[0], "tool_7");
     assert!(engine.snapshot().find("tool_7").unwrap().is_deferred(), "until the next turn");

@@ -26,13 +26,13 @@ impl Server {
         let patience = Patience { idle: config.idle(), total: config.call_timeout };
         let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
         let mut params = json!({"name": name, "arguments": input});
-        if let Some(trace) = cx.trace() {
+        if let Some(trace) = cx.tracing().context() {
             params["_meta"] = json!({"traceparent": trace.traceparent});
             if let Some(state) = trace.tracestate {
                 params["_meta"]["tracestate"] = json!(state);
             }
         }
-        let caller = cx.session_id();
+        let caller = cx.call().session_id();
         let mut session = self.session(caller).await?;
         self.note(&session, cx);
         let mut answer = session.request_in_rounds("tools/call", params.clone(), patience, &far).await;
@@ -61,17 +61,17 @@ impl Server {
     /// Tells whoever traces the call where it goes.
     fn note(&self, session: &Session, cx: &Context) {
         let carrier = self.0.config.transport.carrier();
-        cx.note("mcp.method.name", || json!("tools/call"));
-        cx.note("mcp.protocol.version", || json!(session.facts().revision));
-        cx.note("network.transport", || json!(carrier.transport));
+        cx.tracing().note("mcp.method.name", || json!("tools/call"));
+        cx.tracing().note("mcp.protocol.version", || json!(session.facts().revision));
+        cx.tracing().note("network.transport", || json!(carrier.transport));
         if let Some(protocol) = carrier.protocol {
-            cx.note("network.protocol.name", || json!(protocol));
+            cx.tracing().note("network.protocol.name", || json!(protocol));
         }
         if let Some(address) = &carrier.address {
-            cx.note("server.address", || json!(address));
+            cx.tracing().note("server.address", || json!(address));
         }
         if let Some(port) = carrier.port {
-            cx.note("server.port", || json!(port));
+            cx.tracing().note("server.port", || json!(port));
         }
     }
 

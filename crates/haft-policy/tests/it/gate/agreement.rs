@@ -186,7 +186,7 @@ impl Agreement {
             .on_before(move |_| Ok(Before { decision: says.lock().unwrap().clone(), ..Before::default() }));
         let caller = Caller::of(TOOLS.clone()).engine(|engine| {
             let engine = engine.workspace(workspace).permissions(rules).hooks(Hooks::new().before(hook));
-            if interactive { engine.ask(asker) } else { engine }
+            if interactive { engine.asker(asker) } else { engine }
         });
         Agreement { policy, caller, user, said, _room: room }
     }
@@ -282,7 +282,7 @@ async fn a_command_is_analysed_once() {
     let user = User::saying(haft::ports::Answer::Session);
     let (rules, asker) = (policy.clone(), user.clone());
     let caller = Caller::of(Registry::new().with(bash).unwrap())
-        .engine(|engine| engine.workspace(workspace).permissions(rules).ask(asker));
+        .engine(|engine| engine.workspace(workspace).permissions(rules).asker(asker));
     for (command, asks) in [("ls a.txt", 0), ("make all > out.txt", 1), ("rm a.txt && npm test", 1)] {
         let (before, asked) = (analyzer.count(), user.asked().len());
         caller.call("Bash", json!({ "command": command })).await;

@@ -313,7 +313,7 @@ async fn a_permission_hook_answers_for_the_user() {
     let check = async |commands: &[&str], asker: ScriptedAsker, expected: &str| {
         let scene = Scene::new();
         let hooks = scene.hooks(json!({"PermissionRequest": run_all(commands.iter().copied())}));
-        let caller = scene.caller(&hooks).engine(|engine| engine.ask(asker));
+        let caller = scene.caller(&hooks).engine(|engine| engine.asker(asker));
         let results = caller.turn([("1", "Write", json!({"n": 1}))]).await;
         let line = results.lines().remove(0);
         assert!(line.starts_with(expected), "{line}\nexpected {expected}");

@@ -27,7 +27,7 @@ async fn which_event_fires_on_which_outcome() {
         let scene = Scene::new();
         let hooks = scene.hooks(witnesses());
         let caller = scene.caller(&hooks).engine(|engine| match asker {
-            Some(asker) => engine.ask(asker),
+            Some(asker) => engine.asker(asker),
             None => engine,
         });
         let lines = caller.turn([("1", tool, input)]).await.lines();

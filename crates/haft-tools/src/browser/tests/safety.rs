@@ -231,7 +231,7 @@ async fn the_user_is_asked_about_the_element_itself() {
     let Some(mut scene) = Scene::new(&site) else { return };
     let asked: Arc<Mutex<Vec<Approval>>> = Arc::default();
     let permissions = Permissions::new().mode(PermissionMode::Default);
-    scene.engine = scene.engine.clone().permissions(permissions).ask(Yes(asked.clone()));
+    scene.engine = scene.builder.clone().permissions(permissions).asker(Yes(asked.clone())).build();
     scene.open(&site, "/").await;
     let button = named(&scene.sees().await, "button");
     scene.says("Click", json!({"ref": button})).await;

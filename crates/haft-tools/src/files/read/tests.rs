@@ -10,7 +10,8 @@ use haft::files::{
     Access, Bytes, DirFiles, Entry, FileError, Files, Metadata, OpenDir, OpenFile, WriteMode, Written,
 };
 use haft::{
-    BoxFuture, Engine, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace,
+    BoxFuture, Engine, EngineBuilder, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult,
+    Workspace,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,13 +33,13 @@ impl Room {
         room
     }
 
-    fn engine(&self) -> Engine {
+    fn engine(&self) -> EngineBuilder {
         let workspace = Workspace::new(self.0.path()).unwrap();
-        Engine::new(Registry::new().with(Read::default()).unwrap()).workspace(workspace)
+        Engine::builder(Registry::new().with(Read::default()).unwrap()).workspace(workspace)
     }
 
     fn read(&self, input: Value) -> ToolResult {
-        run(self.engine(), input)
+        run(self.engine().build(), input)
     }
 
     #[track_caller]
@@ -245,7 +246,7 @@ fn what_lies_outside_needs_a_yes() {
     assert_eq!(kind, ErrorKind::Denied);
     assert!(!words.contains("secret"));
     let bypass = Permissions::new().mode(PermissionMode::BypassPermissions);
-    let result = run(room.engine().permissions(bypass), json!({"file_path": path}));
+    let result = run(room.engine().permissions(bypass).build(), json!({"file_path": path}));
     assert_eq!(result.outcome().unwrap().to_text(), "1\tsecret");
 }
 
@@ -429,7 +430,7 @@ impl OpenFile for CountingFile {
 fn counted(room: &Room, input: Value) -> (String, usize) {
     let count = Arc::new(AtomicUsize::new(0));
     let counting = Arc::new(Counting(DirFiles::new(), count.clone()));
-    let result = run(room.engine().ports(|ports| ports.files = counting), input);
+    let result = run(room.engine().ports(|ports| ports.files = counting).build(), input);
     (result.outcome().unwrap().to_text(), count.load(Ordering::Relaxed))
 }
 
@@ -565,7 +566,7 @@ fn naughty_strings_come_back_as_they_are() {
     let expected: Vec<String> = strings.iter().enumerate().map(numbered).collect();
     check(strings.join("\n"), &expected.join("\n"));
     let room = Room::with("f", "x");
-    let engine = room.engine();
+    let engine = room.engine().build();
     for name in &strings {
         // As a path: an answer, whatever it is, and never a panic.
         let result = run(engine.clone(), json!({"file_path": name}));
@@ -641,7 +642,7 @@ fn check_pages(seeds: std::ops::Range<u64>) -> usize {
         b"nothing of it is odd here\r\n",
     ];
     let room = Room::new();
-    let engine = room.engine();
+    let engine = room.engine().build();
     let mut pages = 0;
     for seed in seeds {
         let mut state = seed;
@@ -714,8 +715,9 @@ fn a_file_whose_last_line_was_not_shown_is_not_known_as_a_whole() {
         let room = Room::with("f", format!("{}{last}", line.repeat(lines)));
         let seen = Seen::default();
         let workspace = Workspace::new(room.0.path()).unwrap();
-        let engine = Engine::new(Registry::new().with(Read::new(&seen)).unwrap()).workspace(workspace);
-        let session = engine.session().to_owned();
+        let engine =
+            Engine::builder(Registry::new().with(Read::new(&seen)).unwrap()).workspace(workspace).build();
+        let session = engine.session_id().to_owned();
         let text = run(engine, json!({"file_path": "f"})).outcome().unwrap().to_text();
         assert_eq!(text.contains("this page is full"), !is_whole);
         let known = seen.news(&session);

@@ -42,10 +42,12 @@ fn session(asker: &ScriptedAsker, mode: &LiveMode) -> Caller {
     let log = CallLog::new();
     let allowed = haft::Permissions::new().allow("Write").unwrap().allow("Bash").unwrap();
     Caller::of(registry.unwrap()).engine(|engine| {
-        engine.permissions(allowed).ask(asker.clone()).hooks(Hooks::new().after(log.clone())).ports(|ports| {
-            ports.mode = Some(Arc::new(mode.clone()));
-            ports.history = Some(Arc::new(log));
-        })
+        engine.permissions(allowed).asker(asker.clone()).hooks(Hooks::new().after(log.clone())).ports(
+            |ports| {
+                ports.mode = Some(Arc::new(mode.clone()));
+                ports.history = Some(Arc::new(log));
+            },
+        )
     })
 }
 

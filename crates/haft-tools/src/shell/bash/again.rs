@@ -65,7 +65,8 @@ impl More {
                 PermissionMode::DontAsk | PermissionMode::Plan | PermissionMode::BypassPermissions
             )
         };
-        let asker = cx.asker().filter(|_| cx.mode().is_none_or(|mode| asks(mode.current())))?;
+        let asker =
+            cx.ports().asker().filter(|_| cx.ports().mode().is_none_or(|mode| asks(mode.current())))?;
         let command = command.trim();
         let text = match self {
             More::Writes(files) => format!(

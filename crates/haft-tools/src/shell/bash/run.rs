@@ -106,7 +106,7 @@ fn argv(command: &str) -> Vec<OsString> {
 
 /// Starts a command when the work is first awaited.
 pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
-    let log = Arc::new(Log::new(cx.results().cloned()));
+    let log = Arc::new(Log::new(cx.ports().result_store().cloned()));
     let cancel = cx.cancel().child();
     let told: Arc<Mutex<Farewell>> = Arc::default();
     let mut request = ProcessRequest::new(argv(&launch.command), cx.cwd())
@@ -123,14 +123,14 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
             let told = told.clone();
             move |line| lock(&told).hear(line)
         })
-        .with_background(cx.background().clone())
+        .with_background(cx.background().state().clone())
         .with_cancel(cancel.clone());
     if launch.git_config {
         request = request.with_git_config();
     }
     let (printing, cx) = (log.clone(), cx.clone());
     let work = Box::pin(async move {
-        let Some(processes) = cx.processes() else {
+        let Some(processes) = cx.ports().processes() else {
             return Err(ToolError::new("Bash can't run: this host starts no processes"));
         };
         let outcome = processes.run(request).await;
@@ -172,7 +172,7 @@ pub(crate) fn carry(cx: &Context, left: Option<&Path>) -> Option<String> {
     if left == cx.cwd() {
         return None;
     }
-    let why = cx.move_to(left).err()?;
-    cx.move_back();
+    let why = cx.location().move_to(left).err()?;
+    cx.location().move_back();
     Some(format!("the next command runs in the workspace again: {why}"))
 }

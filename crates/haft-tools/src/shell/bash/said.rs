@@ -78,10 +78,13 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
             Exit::Cancelled => ErrorKind::Cancelled,
             Exit::Code(_) | Exit::Signal(_) => ErrorKind::Failed,
         };
-        return Err(ToolError::of(kind, failure(&printed, &notes, cx.results().map(|store| &**store))));
+        return Err(ToolError::of(
+            kind,
+            failure(&printed, &notes, cx.ports().result_store().map(|store| &**store)),
+        ));
     }
     let response = response(&printed, false);
-    let output = match (&printed.kept, cx.results()) {
+    let output = match (&printed.kept, cx.ports().result_store()) {
         (Some(kept), Some(store)) => {
             let tail = with_notes(&printed.tail, &notes);
             store.show(kept, &printed.head, &tail)
@@ -98,7 +101,7 @@ pub(crate) fn stopped(running: Running, cause: Cause, cx: &Context) -> ToolError
     drop(work);
     let printed = log.finish();
     let notes = [left_out(&printed), vec![format!("Bash was {}", cause.words())]].concat();
-    ToolError::cancelled(cause, &failure(&printed, &notes, cx.results().map(|store| &**store)))
+    ToolError::cancelled(cause, &failure(&printed, &notes, cx.ports().result_store().map(|store| &**store)))
 }
 
 /// All of the text, or what there is of it. What could not be kept is cut here to what a result may have: cut later, the

@@ -48,9 +48,10 @@ fn open(at: SocketAddr) -> WebFetch {
 
 pub(crate) async fn call(tool: AnyTool, input: Value) -> ToolResult {
     let name = tool.name().to_owned();
-    let engine = Engine::new(Registry::new().with(tool).unwrap())
+    let engine = Engine::builder(Registry::new().with(tool).unwrap())
         .workspace(Workspace::new(std::env::temp_dir()).unwrap())
-        .permissions(Permissions::new().allow(&name).unwrap());
+        .permissions(Permissions::new().allow(&name).unwrap())
+        .build();
     let mut results = engine.turn().run([ToolCall::new("1", &*name, input)]).await;
     results.remove(0)
 }
@@ -231,8 +232,9 @@ fn a_call_reaches_its_host_and_says_so() {
 #[tokio::test]
 async fn known_hosts_need_no_question_and_others_do() {
     let tool = WebFetch::new();
-    let engine = Engine::new(Registry::new().with(AnyTool::typed(tool.clone()).unwrap()).unwrap())
-        .workspace(Workspace::new(std::env::temp_dir()).unwrap());
+    let engine = Engine::builder(Registry::new().with(AnyTool::typed(tool.clone()).unwrap()).unwrap())
+        .workspace(Workspace::new(std::env::temp_dir()).unwrap())
+        .build();
     for url in
         ["https://example.com/", "https://docs.python.org.evil.example/", "https://docs.python.org:8443/"]
     {
@@ -244,8 +246,9 @@ async fn known_hosts_need_no_question_and_others_do() {
     // One that goes nowhere: it gets as far as the network.
     let nowhere = Fetcher::new().with_denied(["docs.python.org".parse().unwrap()]);
     let tool = tool.fetcher(nowhere);
-    let engine = Engine::new(Registry::new().with(AnyTool::typed(tool).unwrap()).unwrap())
-        .workspace(Workspace::new(std::env::temp_dir()).unwrap());
+    let engine = Engine::builder(Registry::new().with(AnyTool::typed(tool).unwrap()).unwrap())
+        .workspace(Workspace::new(std::env::temp_dir()).unwrap())
+        .build();
     let call = ToolCall::new("1", "WebFetch", json!({"url": "https://docs.python.org/3/"}));
     let results = engine.turn().run([call]).await;
     assert_eq!(results[0].outcome().unwrap_err().kind(), haft::ErrorKind::Failed);

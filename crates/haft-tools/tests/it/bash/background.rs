@@ -160,7 +160,7 @@ async fn a_task_ends_with_the_session() {
     until(|| scene.path("pid").exists()).await;
     let pid = fs::read_to_string(scene.path("pid")).unwrap();
     assert!(lives(&pid), "it runs after its call was answered");
-    let Scene { engine, tasks, dir } = scene;
+    let Scene { engine, tasks, dir, .. } = scene;
     drop(engine);
     until(|| !lives(&pid)).await;
     tasks.ended(TaskId(1)).await;
@@ -226,7 +226,7 @@ async fn what_a_task_printed_is_kept() {
     assert!(look.contains("[bytes 0 to 24576 of ") && look.contains("[all of it is in "), "{look}");
     let next = scene.says("TaskOutput", json!({"task_id": "task-1"})).await;
     assert!(next.contains("[bytes 24576 to 49152 of "), "{next}");
-    let Scene { engine, tasks, dir } = scene;
+    let Scene { engine, tasks, dir, .. } = scene;
     drop(engine);
     tasks.ended(TaskId(1)).await;
     let file = tasks.log(TaskId(1)).unwrap().keep().unwrap().unwrap();

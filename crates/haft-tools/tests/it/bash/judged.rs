@@ -146,7 +146,7 @@ async fn without_the_sandbox_only_where_the_host_allows_it_and_the_user_says_yes
     assert_eq!(told.asked(), []);
 
     let asker = ScriptedAsker::new().then(Answer::Once);
-    let scene = scene.with(|engine| engine.ask(asker.clone()));
+    let scene = scene.with(|engine| engine.asker(asker.clone()));
     assert_eq!(scene.says("Bash", input).await, "(no output)");
     assert_eq!(told.asked(), [Confinement::Outside]);
     assert!(asker.approvals()[0].reason.contains("without the sandbox"));
@@ -190,7 +190,7 @@ async fn with_a_user_it_is_offered_again_with_more_but_never_for_words_alone() {
         let told = Arc::new(Told::default());
         told.outcomes.lock().unwrap().push(ended(Exit::Code(1), vec![written("x")]));
         let asker = choose(answer);
-        let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.ask(asker.clone()));
+        let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.asker(asker.clone()));
         let said = scene.bash("git status").await;
         assert_eq!(told.asked(), confinements, "{said}");
         assert!(
@@ -202,7 +202,7 @@ async fn with_a_user_it_is_offered_again_with_more_but_never_for_words_alone() {
     let told = Arc::new(Told::default());
     told.outcomes.lock().unwrap().push(printed(Exit::Code(1), "Read-only file system"));
     let asker = choose("yes");
-    let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.ask(asker.clone()));
+    let scene = Scene::of(Bash::new(), told.clone()).with(|engine| engine.asker(asker.clone()));
     scene.bash("cat x").await;
     assert_eq!((told.asked().len(), asker.questions().len()), (1, 0));
 }
@@ -230,7 +230,7 @@ async fn refused_hosts(
     told.outcomes.lock().unwrap().push(outcome);
     let mut scene = Scene::of(Bash::new(), told.clone());
     if let Some(asker) = asker {
-        scene = scene.with(|engine| engine.ask(asker.clone()));
+        scene = scene.with(|engine| engine.asker(asker.clone()));
     }
     let said = scene.bash(command).await;
     let hosts = told.asked.lock().unwrap().iter().map(|(_, hosts)| hosts.clone()).collect();
@@ -403,7 +403,7 @@ async fn the_second_run_is_alone() {
                 beside_the_second_run: AtomicUsize::new(0),
             });
             let scene = Scene::of(Bash::new(), crowd.clone())
-                .with(|engine| engine.ask(asker.clone()).schedule(rule).max_concurrency(cap));
+                .with(|engine| engine.asker(asker.clone()).schedule(rule).max_concurrency(cap));
             let commands = ["cat sub/a", "git status", "cat sub/b", "cat sub/c", "cat sub/d"];
             let calls = commands
                 .iter()
