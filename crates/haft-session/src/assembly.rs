@@ -46,7 +46,7 @@ pub struct SessionParts {
     /// No other session of this machine has it.
     pub id: String,
     pub workspace: Workspace,
-    /// Whoever runs the session builds it, once.
+    /// The command or front end that runs the session builds it, once.
     pub engine: EngineBuilder,
     pub policy: Policy,
     pub given: LoadedSettings,

@@ -10,8 +10,8 @@ use haft_scheduler::sync::lock;
 use haft_scheduler::{Cancel, Cause};
 use tokio::runtime::Handle;
 
-use self::builder::Config;
 pub use self::builder::EngineBuilder;
+use self::builder::EngineConfig;
 use crate::call::CallInput;
 use crate::context::{Context, Host, Moved};
 use crate::decision::{Decision, DecisionReason};
@@ -68,12 +68,12 @@ pub const MAIN_AGENT: &str = "main";
 
 /// What keeps a session alive: engines and turns hold it, the calls themselves don't.
 pub(crate) struct Session {
-    config: Config,
+    config: EngineConfig,
     shared: OnceLock<Arc<Shared>>,
 }
 
 impl Session {
-    fn new(config: Config) -> Session {
+    fn new(config: EngineConfig) -> Session {
         Session { config, shared: OnceLock::new() }
     }
 }
@@ -119,7 +119,7 @@ struct Tools {
 }
 
 impl Engine {
-    /// An engine with these tools and the defaults of [`EngineBuilder`]: it works in the current directory and asks nobody.
+    /// An engine with these tools and the defaults of [`EngineBuilder`]: it works in the current directory, without a user to ask.
     pub fn new(registry: Registry) -> Engine {
         Engine::builder(registry).build()
     }
@@ -215,7 +215,7 @@ impl Engine {
         let config = &self.session.config;
         let nearest = cx.entry().map(|entry| cx.running().ancestor(entry));
         let workspace = cx.location().workspace().clone();
-        EngineBuilder::from_config(Config {
+        EngineBuilder::from_config(EngineConfig {
             store: Some(self.shared().store.clone()),
             ancestors: config.ancestors.iter().copied().chain(nearest).collect(),
             agent: agent.into(),
@@ -265,7 +265,7 @@ impl Engine {
 }
 
 impl Shared {
-    fn new(config: &Config) -> Shared {
+    fn new(config: &EngineConfig) -> Shared {
         let loaded = Loaded::new();
         let (ports, finder) = searchable(&config.ports);
         let snapshot = assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &ports);

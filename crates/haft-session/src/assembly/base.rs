@@ -148,7 +148,7 @@ pub struct Joining<S> {
 
 /// A session: the engine to build, and what goes with it.
 pub struct Member {
-    /// Whoever runs the session builds it, once.
+    /// The command or front end that runs the session builds it, once.
     pub engine: EngineBuilder,
     /// The engine that hooks look at: it has the tools and the rules, and no hooks.
     pub bare: Engine,

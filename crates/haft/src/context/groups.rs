@@ -107,7 +107,7 @@ impl<'a> AgentLocation<'a> {
 pub struct ContextPorts<'a>(pub(super) &'a Context);
 
 impl<'a> ContextPorts<'a> {
-    /// Child processes. Where the call is traced, each is told its place in the trace.
+    /// Child processes. Where the call is traced, each gets its place in the trace.
     pub fn processes(self) -> Option<&'a dyn Processes> {
         let call: &'a Call = &self.0.call;
         let processes = call.host.ports.processes.as_ref()?;
@@ -185,8 +185,9 @@ pub struct BackgroundControl<'a>(pub(super) &'a Context);
 
 impl<'a> BackgroundControl<'a> {
     /// Continues work in the background after this call has its result, as a task of the session: `cancel`, which should
-    /// be a [child](Cancel::child) of this call's, is cancelled with the session and stops the task. Calls that overlap
-    /// with the task are told. Slot and locks are free as soon as the call returns, so return at once, with the task's id.
+    /// be a [child](Cancel::child) of this call's, is cancelled with the session and stops the task. Results of calls that
+    /// overlap with the task carry a note. Slot and locks are free as soon as the call returns, so return at once, with the
+    /// task's id.
     ///
     /// # Errors
     /// The work itself, unchanged, and the reason: the host has no background tasks, or too many run already.

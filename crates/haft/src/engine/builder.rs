@@ -48,12 +48,12 @@ use crate::tool::{AnyTool, SiblingPolicy};
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct EngineBuilder {
-    config: Config,
+    config: EngineConfig,
 }
 
 /// Everything that an engine is made of.
 #[derive(Clone)]
-pub(super) struct Config {
+pub(super) struct EngineConfig {
     pub(super) registry: Registry,
     pub(super) session: Arc<str>,
     pub(super) agent: Arc<str>,
@@ -73,7 +73,7 @@ pub(super) struct Config {
     /// Cancels the engine. A builder holds the parent of the node that the engine gets.
     pub(super) cancel: Cancel,
     /// What the agents of a session have in common.
-    pub(super) common: Common,
+    pub(super) common: SessionState,
     pub(super) parent: Option<Arc<dyn Authorizer>>,
     pub(super) parent_workspace: Option<Workspace>,
     /// The calls that this agent works for, the outermost first.
@@ -81,7 +81,7 @@ pub(super) struct Config {
 }
 
 #[derive(Clone)]
-pub(super) struct Common {
+pub(super) struct SessionState {
     pub(super) locks: Arc<Locks>,
     pub(super) background: Arc<Background>,
     pub(super) supervisor: Arc<Supervisor<Live>>,
@@ -90,7 +90,7 @@ pub(super) struct Common {
 
 impl EngineBuilder {
     pub(super) fn new(registry: Registry) -> EngineBuilder {
-        let config = Config {
+        let config = EngineConfig {
             registry,
             session: fresh_id().into(),
             agent: MAIN_AGENT.into(),
@@ -107,7 +107,7 @@ impl EngineBuilder {
             budget_chars: limits::TURN_CHARS,
             store: None,
             cancel: Cancel::new(),
-            common: Common {
+            common: SessionState {
                 locks: Arc::default(),
                 background: Arc::default(),
                 supervisor: Supervisor::new(),
@@ -120,7 +120,7 @@ impl EngineBuilder {
         EngineBuilder { config }
     }
 
-    pub(super) fn from_config(config: Config) -> EngineBuilder {
+    pub(super) fn from_config(config: EngineConfig) -> EngineBuilder {
         EngineBuilder { config }
     }
 
@@ -149,13 +149,13 @@ impl EngineBuilder {
         self.set(|config| {
             let own: Arc<dyn Authorizer> = Arc::new(authorizer);
             config.authorizer = match &config.parent {
-                Some(parent) => Arc::new(Stricter { parent: parent.clone(), own }),
+                Some(parent) => Arc::new(StricterRules { parent: parent.clone(), own }),
                 None => own,
             };
         })
     }
 
-    /// Who answers questions. Default: nobody, and calls that would ask are denied.
+    /// The user, who answers questions. Default: none, and calls that would ask are denied.
     pub fn asker(self, asker: impl Asker) -> EngineBuilder {
         self.set(|config| config.ports.asker = Some(Arc::new(asker)))
     }
@@ -229,24 +229,24 @@ impl EngineBuilder {
 
     /// The tools that the first turn would have.
     pub fn snapshot(&self) -> Snapshot {
-        let Config { registry, gates, ports, authorizer, .. } = &self.config;
+        let EngineConfig { registry, gates, ports, authorizer, .. } = &self.config;
         let (ports, _) = searchable(ports);
         assembled(registry, &Loaded::new(), gates, &**authorizer, &ports)
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Config)) -> EngineBuilder {
+    fn set(mut self, change: impl FnOnce(&mut EngineConfig)) -> EngineBuilder {
         change(&mut self.config);
         self
     }
 }
 
 /// The rules of a child: its parent's, and its own where they are stricter. What the parent was granted, it has.
-struct Stricter {
+struct StricterRules {
     parent: Arc<dyn Authorizer>,
     own: Arc<dyn Authorizer>,
 }
 
-impl Authorizer for Stricter {
+impl Authorizer for StricterRules {
     fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         let mut reasons = self.parent.reasons(request);
         reasons
