@@ -6,18 +6,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft_provider::run::RunEvent;
-use haft_session::agents::kinds::Kinds;
-use haft_session::agents::{Agents, Setup};
-use haft_session::run::prompt::system;
+use haft_session::agents::Agents;
+use haft_session::assembly::SessionParts;
 
 use super::args::{Choice, RunArgs, RunForm};
 use super::provider;
 use crate::Usage;
 use crate::args::Common;
 use crate::output;
-use crate::session::SessionParts;
-use haft_session::run::plan::limits;
 
 /// What is said where there is none.
 const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
@@ -30,11 +26,7 @@ pub(crate) fn agents(
     script: Option<PathBuf>,
     common: &Common,
 ) -> Result<Option<Arc<Agents>>, Usage> {
-    let is_meant = session.engine.registry().entries().any(|entry| {
-        let found = entry.tool();
-        found.name() == "Agent" && (tool == "Agent" || found.aliases().iter().any(|alias| alias == tool))
-    });
-    if !is_meant {
+    if !session.is_agent_tool(tool) {
         return match script {
             Some(_) => {
                 Err(Usage(format!("--script is for Agent, and `{}` asks no model", output::one_line(tool))))
@@ -48,38 +40,7 @@ pub(crate) fn agents(
     if !provider::is_configured(&args.model_options(), &options, &lookup)? {
         return Err(Usage(NO_MODEL.to_owned()));
     }
-    let settings = &session.given.loaded.settings.run;
-    let chosen = provider::choose(
-        &args.model_options(),
-        settings,
-        provider::ModelRequirements::default(),
-        &session.id,
-        &lookup,
-        &session.notices,
-    )?;
-    let mut run_options = limits(None, settings);
-    run_options.system = system(&session.workspace, None, &[]);
-    run_options.window_tokens = chosen.window_tokens;
-    run_options.prices = chosen.prices;
-    let kinds = Kinds::load(&session.given, &options);
-    kinds.problems.iter().for_each(|words| output::warning(words));
-    let agents = Agents::new(kinds);
-    session.engine = session.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
-    agents.open(Setup {
-        engine: session.engine.clone(),
-        policy: session.policy.clone(),
-        model: chosen.model,
-        others: chosen.others,
-        options: run_options,
-        // The result is all that a call shows.
-        sink: Arc::new(|_: RunEvent| {}),
-        hooks: session.hooks.clone(),
-        asker: session.links.asker.clone(),
-        cwd: session.workspace.cwd().to_owned(),
-        // Nothing is kept of a single call.
-        keeping: None,
-        notices: session.notices.clone(),
-    });
+    let agents = session.add_agents(&options, &args.model_options())?;
     Ok(Some(agents))
 }
 

@@ -15,11 +15,11 @@ use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
+use haft_session::assembly::ServerPool;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::results::Results;
-use crate::session::Pool;
 
 /// The tool by which a resource is read.
 pub(super) const READ: &str = "ReadMcpResource";
@@ -31,7 +31,7 @@ const LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// What connected servers have beside tools.
 pub(super) struct Passed {
-    pool: Arc<Pool>,
+    pool: Arc<ServerPool>,
     /// Which prompt of which server a name is.
     prompts: Mutex<HashMap<String, (String, String)>>,
     /// Which server has an address.
@@ -39,7 +39,7 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    pub(super) fn new(pool: Arc<Pool>) -> Passed {
+    pub(super) fn new(pool: Arc<ServerPool>) -> Passed {
         Passed { pool, prompts: Mutex::default(), resources: Mutex::default() }
     }
 
@@ -194,7 +194,7 @@ impl Passed {
     }
 }
 
-fn found(pool: &Pool, input: &Value) -> Result<Server, ToolError> {
+fn found(pool: &ServerPool, input: &Value) -> Result<Server, ToolError> {
     let name = input["server"].as_str().unwrap_or_default();
     pool.servers().get(name).cloned().ok_or_else(|| ToolError::new("this server is no longer there"))
 }

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
+use haft::{Chars, Effects, ErrorKind, IntoTools as _, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::workspace::real;
 use super::*;
+use crate::Environment;
 
 /// A session in a folder of its own: `work` to work in, `real` for state and settings, `link` to get there.
 struct Session {
@@ -24,19 +25,15 @@ impl Session {
             fs::create_dir(path(name)).unwrap();
         }
         symlink(path("real"), path("link")).unwrap();
-        let common = SessionOptions {
-            cwd: Some(path("work")),
-            permission_mode: Some(haft::PermissionMode::BypassPermissions),
-            // Whoever runs the tests at a terminal is not part of them.
-            non_interactive: true,
-            ..SessionOptions::default()
-        };
-        let lookup = |name: &str| match name {
-            haft::env::HAFT_STATE_DIR => Some(path("link/state").into_os_string()),
-            haft::env::HAFT_CONFIG_DIR => Some(path("link/config").into_os_string()),
-            "HOME" => Some(path("home").into_os_string()),
-            _ => None,
-        };
+        let environment = Environment::new({
+            let (state, config, home) = (path("link/state"), path("link/config"), path("home"));
+            move |name| match name {
+                haft::env::HAFT_STATE_DIR => Some(state.clone().into_os_string()),
+                haft::env::HAFT_CONFIG_DIR => Some(config.clone().into_os_string()),
+                "HOME" => Some(home.clone().into_os_string()),
+                _ => None,
+            }
+        });
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
         let path_of = |input: &Value| input["path"].as_str().unwrap_or_default().to_owned();
         let touch = dynamic_tool("touch", "Pretends to write.", schema.clone(), |_, _| async { Ok("done") })
@@ -44,12 +41,17 @@ impl Session {
         let long = dynamic_tool("long", "Says much.", schema, |_, _| async { Ok("word\n".repeat(1_000)) })
             .effects(|_| Effects::none())
             .result_limit(Chars(600));
-        let registry =
-            Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let engine =
-            assemble(|_, _| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
-                .unwrap()
-                .engine;
+        let options = SessionOptions {
+            cwd: Some(path("work")),
+            permission_mode: Some(haft::PermissionMode::BypassPermissions),
+            // Whoever runs the tests at a terminal is not part of them.
+            non_interactive: true,
+            tools: [touch.into_tools().unwrap(), long.into_tools().unwrap()].concat(),
+            environment,
+            ..SessionOptions::default()
+        };
+        let factory = SessionFactory::load(&options, SessionPurpose::Inspect).unwrap();
+        let engine = factory.open().unwrap().engine;
         Session { dir, engine }
     }
 
