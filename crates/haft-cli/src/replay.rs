@@ -15,7 +15,7 @@ use haft_session::Environment;
 use haft_session::assembly::ProcessGuard;
 use haft_session::loaded_settings::SessionFolders;
 use haft_session::replay::{
-    Recording, ReplayedCall, RerunError, RerunWatcher, check_calls, compare_results, rerun_calls,
+    CallRecording, ReplayedCall, RerunError, RerunWatcher, check_calls, compare_results, rerun_calls,
 };
 
 use self::args::{ReplayArgs, Results};
@@ -51,22 +51,22 @@ pub(crate) fn run(args: &ReplayArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// Finds what a command line names: standard input, a file, or a session.
-fn open(name: &str, common: &Common) -> Result<Recording, Usage> {
+fn open(name: &str, common: &Common) -> Result<CallRecording, Usage> {
     if name == "-" {
-        return Ok(Recording::read(io::stdin().lock(), "standard input")?);
+        return Ok(CallRecording::read(io::stdin().lock(), "standard input")?);
     }
     let path = common.cwd.as_deref().unwrap_or(Path::new("")).join(name);
     let path = if path.exists() { path } else { PathBuf::from(name) };
     let path = if path.is_dir() { path.join("journal.log") } else { path };
     let shown = one_line(&path.display().to_string());
     match File::open(&path) {
-        Ok(file) => Ok(Recording::read(file, &shown)?),
+        Ok(file) => Ok(CallRecording::read(file, &shown)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => open_session(name, common),
         Err(error) => Err(Usage(format!("`{shown}` can't be read: {error}"))),
     }
 }
 
-fn open_session(name: &str, common: &Common) -> Result<Recording, Usage> {
+fn open_session(name: &str, common: &Common) -> Result<CallRecording, Usage> {
     let neither = |reason: String| {
         let name = one_line(name);
         Usage(format!("`{name}` is neither a file nor a session: {reason}"))
@@ -76,11 +76,11 @@ fn open_session(name: &str, common: &Common) -> Result<Recording, Usage> {
     let state = folders.state.ok_or_else(|| neither("there is no state folder".to_owned()))?;
     let store = Store::at(&state);
     let found = store.find(name).map_err(|error| neither(error.to_string()))?;
-    Recording::read_session(&store, &found.id).map_err(|error| Usage(error.to_string()))
+    CallRecording::read_session(&store, &found.id).map_err(|error| Usage(error.to_string()))
 }
 
 /// `--results recorded`.
-fn compare(recording: &Recording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
+fn compare(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
     let runtime = threads::runtime_for_calls(1)?;
     let compared = runtime.block_on(compare_results(recording, &common.options()));
     runtime.shutdown_background();
@@ -88,7 +88,7 @@ fn compare(recording: &Recording, common: &Common) -> Result<Vec<ReplayedCall>, 
 }
 
 /// `--run`.
-fn rerun(recording: &Recording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
+fn rerun(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     if common.no_sandbox {

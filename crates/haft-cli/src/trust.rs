@@ -35,7 +35,7 @@ pub(crate) fn run(args: &TrustArgs, common: &Common) -> Result<Exit, Usage> {
         output::say("trusted, until one of these changes");
     }
     if args.output == Form::Json {
-        let line = serde_json::to_string(&Shown::of(&trust)).expect("it has text keys");
+        let line = serde_json::to_string(&Shown::new(&trust)).expect("it has text keys");
         output::result(&line, Reader::Whole).or_else(stop)?;
     }
     Ok(if trust.is_trusted() { Exit::Done } else { Exit::Failed })
@@ -206,7 +206,7 @@ struct ShownItem {
 }
 
 impl Shown {
-    fn of(trust: &WorkspaceTrust) -> Shown {
+    fn new(trust: &WorkspaceTrust) -> Shown {
         let items = trust.items().into_iter().map(|item| ShownItem {
             kind: item.kind,
             text: item.text,

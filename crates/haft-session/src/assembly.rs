@@ -112,7 +112,7 @@ impl SessionParts {
         self.policy.set(mode);
     }
 
-    /// Decides on a call as it would be decided on if it were made. Runs nothing, asks nobody.
+    /// Decides on a call as it would be decided on if it were made. Runs nothing and asks no user.
     ///
     /// # Errors
     /// An unknown tool, or an input that doesn't fit it.

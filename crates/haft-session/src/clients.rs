@@ -1,4 +1,4 @@
-//! Clients of a server: which tools each is offered, under which rules and mode, and who may connect.
+//! Clients of a server: which tools each is offered, under which rules and mode, and how it authenticates.
 //!
 //! Settings name clients (`serve.clients`), each with a view of its own. The default view is for connections without a token of
 //! a client. A view has a sandbox of its own: what its rules deny, the kernel denies.
@@ -187,7 +187,7 @@ impl SessionFactory {
         self.with_settings(|settings| apply_client(settings, client), describe)
     }
 
-    /// Who may connect to a server, by the settings.
+    /// The clients, hosts and origins that settings let connect to a server.
     pub fn client_access(&self) -> ClientAccess {
         let serve = &self.settings().serve;
         let token = |At { value, source }: &At<ServeClient>| ClientToken {
@@ -215,7 +215,7 @@ impl SessionFactory {
     }
 }
 
-/// Who may connect to a server, by the settings.
+/// The clients, hosts and origins that settings let connect to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAccess {
     /// The tokens of clients.

@@ -1,7 +1,7 @@
 //! Recorded calls again, by today's tools and rules, and what differs from then.
 //!
 //! Three ways, each in a file: [`check_calls`] only decides on them, [`compare_results`] brings recorded results through the
-//! pipeline, [`rerun_calls`] makes the calls in a copy of the workspace. All take a [`Recording`], whatever kind of file it came
+//! pipeline, [`rerun_calls`] makes the calls in a copy of the workspace. All take a [`CallRecording`], whatever kind of file it came
 //! from. Hooks of settings are not run in any of them: they are programs with effects of their own, and inputs are recorded
 //! as hooks left them.
 
@@ -20,8 +20,8 @@ use serde::Serialize;
 
 pub use self::check_only::check_calls;
 pub use self::recorded_results::compare_results;
+pub use self::recording::CallRecording;
 use self::recording::RecordedCall;
-pub use self::recording::Recording;
 pub use self::rerun::{RerunError, RerunWatcher, rerun_calls};
 
 /// The most of an input that is shown, in characters.

@@ -7,7 +7,7 @@ use haft_sandbox::{Finding, Maker, Stack, maker_of, probe, stack_of};
 pub struct SandboxReport {
     /// How much of the sandbox can be made.
     pub level: SandboxLevel,
-    /// Who makes the namespaces; `None` if they can't all be made.
+    /// The maker of the namespaces; `None` if they can't all be made.
     pub namespace_maker: Option<NamespaceMaker>,
     /// The parts that were tried.
     pub parts: Vec<SandboxPart>,
@@ -24,7 +24,7 @@ pub enum SandboxLevel {
     Unavailable,
 }
 
-/// Who makes the namespaces of the sandbox. The guarantees are the same.
+/// The maker of the namespaces of the sandbox. The guarantees are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamespaceMaker {
     /// This process.

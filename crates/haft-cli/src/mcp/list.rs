@@ -27,7 +27,7 @@ pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
     let session = session::open(&common.options(), SessionPurpose::Inspect)?;
     let planned = &session.server_starter.planned;
     let shown = tried(&session, |pool| {
-        let mut rows: Vec<Row> = planned.servers.iter().map(|planned| Row::of(planned, pool)).collect();
+        let mut rows: Vec<Row> = planned.servers.iter().map(|planned| Row::new(planned, pool)).collect();
         rows.sort_by(|a, b| (&a.name, a.state == State::NotUsed).cmp(&(&b.name, b.state == State::NotUsed)));
         rows
     })?;
@@ -48,7 +48,8 @@ pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
     planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     session.server_starter.planned = planned.only(&args.server);
     let planned = &session.server_starter.planned;
-    let shown = tried(&session, |pool| planned.find(&args.server).map(|planned| Details::of(planned, pool)))?;
+    let shown =
+        tried(&session, |pool| planned.find(&args.server).map(|planned| Details::new(planned, pool)))?;
     let Some(shown) = shown else { return Ok(Exit::Failed) };
     let (text, reader) = match args.output {
         Form::Json => (serde_json::to_string(&shown).expect("it has text keys"), Reader::Whole),
@@ -129,7 +130,7 @@ enum State {
 }
 
 impl Row {
-    fn of(planned: &PlannedServer, pool: Option<&ServerPool>) -> Row {
+    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> Row {
         let mut row = Row {
             name: planned.name().to_owned(),
             state: State::NotUsed,
@@ -319,13 +320,13 @@ struct LeftOutTool {
 }
 
 impl Details {
-    fn of(planned: &PlannedServer, pool: Option<&ServerPool>) -> Details {
+    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> Details {
         let sandboxed = planned.plan.as_ref().is_ok_and(|config| match &config.transport {
             Transport::Stdio(stdio) => stdio.confinement != Confinement::Outside,
             _ => false,
         });
         let mut details = Details {
-            row: Row::of(planned, pool),
+            row: Row::new(planned, pool),
             names: planned.variable_names(),
             sandboxed,
             instructions: None,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use haft::text::truncate_with_ellipsis as shortened;
-use haft_session::replay::{Recording, ReplayedCall};
+use haft_session::replay::{CallRecording, ReplayedCall};
 use serde::Serialize;
 
 use crate::output::one_line;
@@ -51,7 +51,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(mode: Mode, recording: &Recording, rows: Vec<ReplayedCall>, all: bool) -> Report {
+    pub(super) fn new(mode: Mode, recording: &CallRecording, rows: Vec<ReplayedCall>, all: bool) -> Report {
         let mut today = std::collections::BTreeMap::new();
         for row in &rows {
             *today.entry(row.today.clone()).or_insert(0) += 1;

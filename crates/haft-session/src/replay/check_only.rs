@@ -1,4 +1,4 @@
-//! Decides on each call: it is found, its input read, and decided on. Runs nothing, asks nobody, starts no server.
+//! Decides on each call: it is found, its input read, and decided on. Runs nothing, asks no user, starts no server.
 //!
 //! Tools of servers are decided on by their names, as a check does it; what they take is known to the servers alone.
 
@@ -7,7 +7,7 @@ use haft_policy::gate::{CheckedCall, Policy};
 
 use super::ReplayedCall;
 use super::current_decision::CurrentDecision;
-use super::recording::{RecordedCall, Recording};
+use super::recording::{CallRecording, RecordedCall};
 use crate::assembly::{PlannedServer, SessionFactory, SessionParts};
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
@@ -21,7 +21,7 @@ const THREADS_MAX: usize = 8;
 /// # Errors
 /// A session that can't be opened.
 pub fn check_calls(
-    recording: &Recording,
+    recording: &CallRecording,
     options: &SessionOptions,
 ) -> Result<Vec<ReplayedCall>, SessionError> {
     let session = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;

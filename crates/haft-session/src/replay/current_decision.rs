@@ -8,7 +8,7 @@ use haft_policy::gate::{BadCall, Policy};
 
 use super::recording::{RecordedCall, RecordedOutcome};
 
-/// Who may have said yes in a question's place.
+/// Sources that may have allowed a call in place of the user.
 const ASKED: [&str; 4] = ["the user", "a hook", "a permission hook", "the tool itself"];
 
 /// What today says of a call.

@@ -9,7 +9,7 @@ use haft::Engine;
 use haft::schema::InputSchema;
 use serde_json::Value;
 
-use super::recording::{RecordedCall, RecordedOutcome, Recording};
+use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 
 /// How many faults of a result are told.
 const FAULTS_MAX: usize = 3;
@@ -20,7 +20,7 @@ const CUT: &str = "the whole result is in ";
 pub(super) struct OutputSchemas(BTreeMap<String, InputSchema>);
 
 impl OutputSchemas {
-    pub(super) fn new(engine: &Engine, recording: &Recording) -> OutputSchemas {
+    pub(super) fn new(engine: &Engine, recording: &CallRecording) -> OutputSchemas {
         let snapshot = engine.snapshot();
         let mut schemas = BTreeMap::new();
         for recorded in &recording.calls {

@@ -17,7 +17,7 @@ use haft_policy::conventions;
 use super::ReplayedCall;
 use super::check_only::CallChecker;
 use super::output_schemas::OutputSchemas;
-use super::recording::{RecordedCall, RecordedOutcome, Recording};
+use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 use crate::assembly::SessionFactory;
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
@@ -26,7 +26,7 @@ use crate::{SessionError, SessionOptions, SessionPurpose};
 /// # Errors
 /// A session that can't be opened.
 pub async fn compare_results(
-    recording: &Recording,
+    recording: &CallRecording,
     options: &SessionOptions,
 ) -> Result<Vec<ReplayedCall>, SessionError> {
     let session = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;
@@ -115,7 +115,7 @@ impl RecordedResult {
 /// CurrentDecision's tools, each with recorded answers, and those that only the conventions know.
 fn tools_with_recorded_results(
     engine: &Engine,
-    recording: &Recording,
+    recording: &CallRecording,
     results: &Arc<Vec<RecordedResult>>,
 ) -> Result<Registry, haft::RegistryError> {
     let answered = |tool: &AnyTool| {

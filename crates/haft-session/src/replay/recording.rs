@@ -13,7 +13,7 @@ use crate::SessionError;
 use crate::text::one_line;
 
 /// Calls that were made.
-pub struct Recording {
+pub struct CallRecording {
     /// Where it was read from.
     pub source: String,
     /// What kind of file it is.
@@ -95,12 +95,12 @@ const SAID: [(&str, &str); 11] = [
 /// Such words stand at the beginning of a result.
 const SAID_CHARS_MAX: usize = 200;
 
-impl Recording {
+impl CallRecording {
     /// Reads a journal or a transcript, and detects which it is. `source` names it in messages.
     ///
     /// # Errors
     /// What can't be read, is too long or has no known form.
-    pub fn read(from: impl io::Read, source: &str) -> Result<Recording, SessionError> {
+    pub fn read(from: impl io::Read, source: &str) -> Result<CallRecording, SessionError> {
         let mut bytes = Vec::new();
         let read = from.take(TRANSCRIPT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| SessionError::new(format!("{source} can't be read: {error}")))?;
@@ -130,7 +130,7 @@ impl Recording {
     ///
     /// # Errors
     /// No such session, or a journal that can't be read.
-    pub fn read_session(store: &Store, id: &str) -> Result<Recording, StoreError> {
+    pub fn read_session(store: &Store, id: &str) -> Result<CallRecording, StoreError> {
         Ok(of_journal(&store.read(id)?, format!("session {id}")))
     }
 
@@ -145,7 +145,7 @@ fn is_journal(bytes: &[u8]) -> bool {
     bytes.len() > 9 && bytes[..8].iter().all(u8::is_ascii_hexdigit) && bytes[8..].starts_with(b" {")
 }
 
-fn of_transcript(transcript: Transcript, source: String) -> Recording {
+fn of_transcript(transcript: Transcript, source: String) -> CallRecording {
     let Transcript { form, cwd, calls, passed_over, stray_results, .. } = transcript;
     let mut warnings = Vec::new();
     if !passed_over.is_empty() {
@@ -170,7 +170,7 @@ fn of_transcript(transcript: Transcript, source: String) -> Recording {
         }
     });
     let form = form.map_or_else(|| "transcript without calls".to_owned(), |form| form.to_string());
-    Recording { source, form, cwd, calls: calls.collect(), warnings }
+    CallRecording { source, form, cwd, calls: calls.collect(), warnings }
 }
 
 fn outcome(result: &PastResult) -> RecordedOutcome {
@@ -187,7 +187,7 @@ fn outcome(result: &PastResult) -> RecordedOutcome {
 }
 
 /// A journal has what ran as it ran. Results of calls that only look are not in its outcomes, but in the conversation.
-fn of_journal(kept: &Kept, source: String) -> Recording {
+fn of_journal(kept: &Kept, source: String) -> CallRecording {
     let mut outcomes: HashMap<(&str, u64, &str), &OutcomeRecord> = HashMap::new();
     let mut cwd = None;
     for stamped in &kept.records {
@@ -261,7 +261,7 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
         0 => Vec::new(),
         count => vec![format!("{count} lines of this journal are damaged and left out")],
     };
-    Recording { source, form: "journal".to_owned(), cwd, calls, warnings }
+    CallRecording { source, form: "journal".to_owned(), cwd, calls, warnings }
 }
 
 fn text(blocks: &[Block]) -> String {

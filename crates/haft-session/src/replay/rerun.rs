@@ -21,7 +21,7 @@ use super::check_only::CallChecker;
 use super::compare::{first_difference, moved, normal};
 use super::current_decision::CurrentDecision;
 use super::recorded_results::{NoEvents, call, shown, turns};
-use super::recording::{RecordedCall, RecordedOutcome, Recording};
+use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 use super::workspace_copy::WorkspaceCopy;
 use crate::assembly::{ProcessGuard, SessionFactory, SessionParts};
 use crate::text::one_line;
@@ -87,7 +87,7 @@ impl From<SessionError> for RerunError {
 /// # Errors
 /// No sandbox, settings that open more than a copy of one directory, a workspace that can't be copied, an interrupt.
 pub async fn rerun_calls(
-    recording: &Recording,
+    recording: &CallRecording,
     options: &SessionOptions,
     watcher: &dyn RerunWatcher,
 ) -> Result<Vec<ReplayedCall>, RerunError> {
