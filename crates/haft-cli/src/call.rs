@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 
 use haft::schema::not_json;
-use haft::{Class, Engine, ListedClass, ToolCall, ToolResult};
+use haft::{Class, ListedClass, ToolCall, ToolResult};
 use haft_session::SessionPurpose;
 use haft_session::assembly::SessionParts;
 use serde::de::IgnoredAny;
@@ -38,7 +38,7 @@ pub(crate) fn carry_out(
     let mut results = session::run_calls(session, vec![call], interrupts)?;
     let result = results.pop().expect("one call has one result");
     session.report_tasks();
-    if !result.is_error() && is_of_session(&session.engine, tool) {
+    if !result.is_error() && is_of_session(session, tool) {
         output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
     }
     session.report_hooks();
@@ -58,8 +58,8 @@ pub(crate) fn carry_out(
 }
 
 /// Whether a tool only changes what a session remembers.
-fn is_of_session(engine: &Engine, tool: &str) -> bool {
-    let snapshot = engine.snapshot();
+fn is_of_session(session: &SessionParts, tool: &str) -> bool {
+    let snapshot = session.snapshot();
     let changes = ListedClass::Always(Class::WriteExclusive);
     snapshot.find(tool).is_ok_and(|offer| {
         let tool = offer.tool();

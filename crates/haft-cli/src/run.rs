@@ -18,14 +18,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::ports::PermissionMode;
-use haft_provider::run::RunOptions;
-
-use haft_session::agents::kinds::Kinds;
 use haft_session::loaded_settings::SessionFolders;
-use haft_session::run::kept::Kept;
 use haft_session::run::plan::{ModelSource, RunRequest};
 use haft_session::run::prepared::{BackgroundAgents, RunPlan};
-use haft_session::run::prompt::system;
 pub(crate) use haft_session::run::provider;
 use haft_session::{Environment, SessionOptions, SessionPurpose};
 
@@ -125,19 +120,8 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
         session.server_starter.asker =
             Some(Arc::new(tour::Answers { cwd: session.workspace.cwd().to_owned() }));
     }
-    let mut run_options = RunOptions::new();
-    run_options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
-    run_options.system = system(&session.workspace, None, &[]);
-    let model = tour::model();
-    let plan = RunPlan {
-        others: provider::only(&model),
-        provider: "scripted",
-        kinds: Kinds::load(&session.given, &session_options),
-        model,
-        options: run_options,
-        kept: Kept::default(),
-        background: BackgroundAgents::Awaited,
-    };
+    let max_turns = args.max_turns.map(|turns| turns.get() as u64);
+    let plan = RunPlan::without_journal(&session, &session_options, "scripted", tour::model(), max_turns);
     let play = Play {
         session,
         plan,

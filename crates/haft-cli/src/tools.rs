@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
     let session = session::open(&common.options(), SessionPurpose::Inspect)?;
     session.server_starter.warn();
     if session.server_starter.is_fixed() {
-        return Ok(print(args, &session.engine.snapshot(), session.confined, &BTreeMap::new()));
+        return Ok(print(args, &session.snapshot(), session.confined, &BTreeMap::new()));
     }
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
         let pool = session.start_servers(ServerPorts::default())?;
         pool.settled(|_| false).await;
         pool.say(ReportLevel::Everything);
-        let printed = print(args, &session.engine.snapshot(), session.confined, &facts(&pool));
+        let printed = print(args, &session.snapshot(), session.confined, &facts(&pool));
         pool.close().await;
         Ok(printed)
     });

@@ -63,7 +63,7 @@ pub struct SessionParts {
     /// The directories to work in.
     pub workspace: Workspace,
     /// Runs the calls.
-    pub engine: Engine,
+    pub(crate) engine: Engine,
     pub(crate) policy: Policy,
     /// The settings.
     pub given: LoadedSettings,
@@ -100,6 +100,11 @@ impl SessionParts {
     pub fn was_planning(&self, options: &SessionOptions) -> bool {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
         Plans::kept_in(&kit::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
+    }
+
+    /// The tools as the next turn would have them.
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
     }
 
     /// The permission mode.

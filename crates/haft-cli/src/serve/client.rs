@@ -252,7 +252,7 @@ impl Client {
     fn passing(&self, tool: &str) -> Option<(&Engine, &Passed)> {
         let may = || self.view.has_tool(tool) && !self.session.denies_tool(tool);
         let passed = self.common.passed.as_deref().filter(|_| may())?;
-        let make = || passed.engine(self.session.engine(), self.session.id()).ok();
+        let make = || passed.engine(&self.session).ok();
         Some((self.passing.get_or_init(make).as_ref()?, passed))
     }
 

@@ -15,7 +15,7 @@ use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
-use haft_session::assembly::ServerPool;
+use haft_session::assembly::{ClientSession, ServerPool};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
@@ -43,11 +43,11 @@ impl Passed {
         Passed { pool, prompts: Mutex::default(), resources: Mutex::default() }
     }
 
-    /// An engine like this one whose only tools are the two that pass on.
+    /// The engine of a client whose only tools are the two that pass on.
     ///
     /// # Errors
     /// They can't be registered, in words.
-    pub(super) fn engine(&self, like: &Engine, id: &str) -> Result<Engine, String> {
+    pub(super) fn engine(&self, session: &ClientSession) -> Result<Engine, String> {
         let text = json!({"type": "string"});
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
@@ -77,10 +77,7 @@ impl Passed {
         let read = read.effects(reads).result_limit(Unlimited);
         let get = get.effects(gets).result_limit(Unlimited);
         let registry = Registry::new().with(read).and_then(|registry| registry.with(get));
-        let registry = registry.map_err(|error| error.to_string())?;
-        let engine = like.clone().session_id(id).turn_budget(usize::MAX);
-        engine.refresh_with(registry);
-        Ok(engine)
+        Ok(session.engine_with_tools(registry.map_err(|error| error.to_string())?))
     }
 
     /// What each server lists, asked side by side: one that fails or takes too long has nothing, and nobody waits for it.

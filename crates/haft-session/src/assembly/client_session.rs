@@ -41,14 +41,16 @@ impl ClientSession {
         ClientSession { engine, bare, id, policy, hooks, servers, notices, _journal: journal }
     }
 
-    /// The id, which no other session of this machine has.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
     /// The engine that runs the client's calls.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// An engine with the rules, hooks and journal of this session, only these tools, and no limit on the results of a turn.
+    pub fn engine_with_tools(&self, registry: Registry) -> Engine {
+        let engine = self.engine.clone().session_id(self.id.as_str()).turn_budget(usize::MAX);
+        engine.refresh_with(registry);
+        engine
     }
 
     /// Lets hooks call tools of these servers.
