@@ -14,6 +14,7 @@ const RULES: &[Rule] = &[
     ordinary_registry,
     unfinished_code,
     started_processes,
+    program_imports,
     forgotten_test_modules,
     readme_commands,
     named_tests,
@@ -97,6 +98,42 @@ fn started_processes(files: &[File]) -> Vec<String> {
         let found = ["Command::new", "process::Command"].into_iter().find(|name| has_word(&line, name))?;
         Some(format!("`{found}` starts a process; only crates/haft-sandbox does"))
     })
+}
+
+/// The folder of the program.
+const PROGRAM: &str = "crates/haft-cli/";
+/// Crates that the program reaches only through `haft-session`. Its tests may use them.
+const BEHIND_SESSION: [&str; 5] = ["haft-net", "haft-policy", "haft-sandbox", "haft-shell", "haft-tools"];
+/// How the program would build or drive an engine itself.
+const ENGINE_INTERNALS: [&str; 4] = ["haft::dispatch", "haft::pipeline", "Engine::new", "EngineBuilder"];
+
+/// The program depends on `haft-session` and on no crate behind it, and builds no engine.
+fn program_imports(files: &[File]) -> Vec<String> {
+    let manifest = files.iter().find(|file| file.path == format!("{PROGRAM}Cargo.toml"));
+    let mut findings: Vec<String> = Vec::new();
+    let mut section = "";
+    for (index, line) in manifest.iter().flat_map(|file| file.text.lines()).enumerate() {
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']);
+        }
+        let is_dependency = section.contains("dependencies") && !section.contains("dev-dependencies");
+        let line = line.split('#').next().unwrap_or_default();
+        let found = BEHIND_SESSION.into_iter().find(|name| is_dependency && has_word(line, name));
+        findings.extend(found.map(|name| {
+            format!("{PROGRAM}Cargo.toml:{}: `{name}` is reached through haft-session", index + 1)
+        }));
+    }
+    let crates = BEHIND_SESSION.map(|name| name.replace('-', "_"));
+    let names: Vec<&str> = crates.iter().map(String::as_str).chain(ENGINE_INTERNALS).collect();
+    let sources = rust(files).filter(|file| file.path.starts_with(&format!("{PROGRAM}src/")));
+    let shipped = sources
+        .filter(|file| !file.path.contains("/tests/") && !file.path.ends_with("/tests.rs"))
+        .map(|file| File { path: file.path.clone(), text: without_tests(&file.text).to_string() });
+    findings.extend(each_code_line(shipped.collect::<Vec<_>>().iter(), |line| {
+        let found = names.iter().find(|name| has_word(line, name))?;
+        Some(format!("`{found}` is reached through haft-session"))
+    }));
+    findings
 }
 
 /// The text up to the tests module, which stands last in a file.
@@ -293,6 +330,45 @@ mod tests {
             &[("crates/haft/src/a.rs", "clap::Command::new(\"x\"); SubCommand::new()")],
             &[],
         );
+    }
+
+    #[test]
+    fn the_program_reaches_other_crates_through_the_session() {
+        let manifest = |text: &'static str| ("crates/haft-cli/Cargo.toml", text);
+        check(
+            program_imports,
+            &[manifest("[dependencies]\nhaft-session.workspace = true\nhaft-policy = { path = \"x\" }")],
+            &["crates/haft-cli/Cargo.toml:3"],
+        );
+        check(
+            program_imports,
+            &[manifest("[target.'cfg(unix)'.dependencies.rules]\npackage = \"haft-sandbox\"")],
+            &["crates/haft-cli/Cargo.toml:2"],
+        );
+        check(
+            program_imports,
+            &[manifest(
+                "[dependencies]\nhaft.workspace = true # not haft-tools\n[dev-dependencies]\nhaft-tools = \"1\"",
+            )],
+            &[],
+        );
+        let source = "crates/haft-cli/src/a.rs";
+        for code in
+            ["use haft_policy::gate::Policy;", "haft::pipeline::run();", "let engine = Engine::new(all);"]
+        {
+            check(program_imports, &[(source, code)], &["crates/haft-cli/src/a.rs:1"]);
+            let tests = format!("//! a\n\n#[cfg(test)]\nmod tests {{\n    {code}\n}}");
+            check(program_imports, &[(source, &tests), ("crates/haft-cli/src/a/tests.rs", code)], &[]);
+            check(program_imports, &[("crates/haft-session/src/a.rs", code)], &[]);
+        }
+        check(program_imports, &[(source, "// haft_policy\nuse haft_session::trust;")], &[]);
+    }
+
+    #[test]
+    fn the_program_keeps_this_boundary() {
+        let files = files(&root().unwrap()).unwrap();
+        assert!(files.iter().any(|file| file.path == "crates/haft-cli/src/main.rs"));
+        assert_eq!(program_imports(&files), [""; 0]);
     }
 
     #[test]

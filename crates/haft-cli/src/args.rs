@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft::{ConflictRule, PermissionMode};
-use haft_policy::trust::{BadDigest, Digest};
 use haft_provider::Wire;
+use haft_session::trust::{BadDigest, Digest};
 
 use crate::kept::args::{LogArgs, SessionsArgs, StatsArgs};
 use crate::mcp::args::McpArgs;

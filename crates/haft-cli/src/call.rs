@@ -3,24 +3,23 @@
 use std::io::{self, Read as _};
 
 use haft::schema::not_json;
-use haft::{Class, Engine, ListedClass, ToolCall, ToolResult};
+use haft::{Class, ListedClass, ToolCall, ToolResult};
+use haft_session::SessionPurpose;
+use haft_session::assembly::SessionParts;
 use serde::de::IgnoredAny;
 
 use crate::args::{CallArgs, Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
 use crate::run::once;
-use crate::session::{SessionParts, SessionPurpose};
-use crate::{Exit, Usage, hooks, output, session, turn};
+use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let mut session = session::open(&common.options(), SessionPurpose::Once)?;
     let agents = once::agents(&mut session, &args.tool, args.script.clone(), common)?;
-    let engine = session.engine.clone().build();
-    let agents = agents.map(|agents| agents.open(&engine));
-    let exit = carry_out(&engine, session, &args.tool, args.input.as_deref(), args.output, &interrupts);
+    let exit = carry_out(&session, &args.tool, args.input.as_deref(), args.output, &interrupts);
     if let Some(agents) = agents {
         agents.close();
     }
@@ -29,26 +28,22 @@ pub(crate) fn run(args: &CallArgs, common: &Common) -> Result<Exit, Usage> {
 
 /// Makes one call in a session, and prints what came of it.
 pub(crate) fn carry_out(
-    engine: &Engine,
-    session: SessionParts,
+    session: &SessionParts,
     tool: &str,
     given: Option<&str>,
     form: Form,
     interrupts: &Interrupts,
 ) -> Result<Exit, Usage> {
-    let SessionParts { hooks, tasks, links, .. } = session;
-    let input = input(given)?;
-    // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
-    let _ = engine.clean_results(session::RESULTS_KEPT);
-    let call = ToolCall::new("call-1", tool, input);
-    let result = turn::run(engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
-    session::report_tasks(&tasks, &output::notices());
-    if !result.is_error() && is_of_session(engine, tool) {
+    let call = ToolCall::new("call-1", tool, input(given)?);
+    let mut results = session::run_calls(session, vec![call], interrupts)?;
+    let result = results.pop().expect("one call has one result");
+    session.report_tasks();
+    if !result.is_error() && is_of_session(session, tool) {
         output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
     }
-    hooks::report(&hooks, &output::notices());
+    session.report_hooks();
     if !result.is_error() {
-        hooks::ended(std::slice::from_ref(&result), &output::notices());
+        session.report_turn_end(std::slice::from_ref(&result));
     }
     let written = match form {
         Form::Text => text(&result),
@@ -63,8 +58,8 @@ pub(crate) fn carry_out(
 }
 
 /// Whether a tool only changes what a session remembers.
-fn is_of_session(engine: &Engine, tool: &str) -> bool {
-    let snapshot = engine.snapshot();
+fn is_of_session(session: &SessionParts, tool: &str) -> bool {
+    let snapshot = session.snapshot();
     let changes = ListedClass::Always(Class::WriteExclusive);
     snapshot.find(tool).is_ok_and(|offer| {
         let tool = offer.tool();

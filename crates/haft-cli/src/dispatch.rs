@@ -6,29 +6,25 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
 
 use haft_provider::{Message, decode, limits::MESSAGE_BYTES_MAX};
+use haft_session::SessionPurpose;
 
 use crate::args::{Common, DispatchArgs};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::session::{SessionParts, SessionPurpose};
-use crate::{Exit, Usage, hooks, output, session, turn};
+use crate::{Exit, Usage, output, session};
 
 pub(crate) fn run(args: &DispatchArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let SessionParts { engine, hooks, tasks, links, .. } =
-        session::open(&common.options(), SessionPurpose::Once)?;
-    let engine = engine.build();
+    let session = session::open(&common.options(), SessionPurpose::Once)?;
     let message = message(args)?;
     for kind in message.passed_over() {
         output::warning(&format!("a `{kind}` waits for an answer that is not a tool's; it is left to you"));
     }
-    // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
-    let _ = engine.clean_results(session::RESULTS_KEPT);
-    let results = turn::run(&engine, &links, message.calls(), &interrupts)?;
-    session::report_tasks(&tasks, &output::notices());
-    hooks::report(&hooks, &output::notices());
-    hooks::ended(&results, &output::notices());
+    let results = session::run_calls(&session, message.calls(), &interrupts)?;
+    session.report_tasks();
+    session.report_hooks();
+    session.report_turn_end(&results);
     let written = output::result(&haft::canonical::to_string(&message.answer(&results)), Reader::Whole);
     Ok(match written {
         _ if interrupts.any() => Exit::Interrupted,

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use haft_sandbox::{Finding, Maker, Stack, maker_of, probe, stack_of};
+use haft_session::SessionPurpose;
+use haft_session::sandbox_report::{NamespaceMaker, SandboxLevel, SandboxPart, SandboxReport};
+use haft_session::trust::TrustState;
 use serde::Serialize;
 
 use crate::args::{Common, DoctorArgs, Form};
 use crate::output::{Reader, one_line};
-use crate::session::{SessionParts, SessionPurpose};
 use crate::{Exit, Usage, output, session};
 
 /// Programs that tools start, and what goes without them.
@@ -20,20 +21,20 @@ const BOUNDS: &str =
     "processes, open files and sizes of files have limits; memory has none, since no cgroup is used";
 
 pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
-    let SessionParts { given, warnings, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
-    let found = probe(None);
+    let session = session::inspect(&common.options(), SessionPurpose::Inspect)?;
+    let sandbox = SandboxReport::probe();
     let report = Report {
-        sandbox: stack_of(&found).into(),
-        namespaces: maker_of(&found).and_then(By::of),
-        parts: found.into_iter().map(Part::from).collect(),
+        sandbox: sandbox.level.into(),
+        namespaces: sandbox.namespace_maker.map(By::from),
+        parts: sandbox.parts.into_iter().map(Part::from).collect(),
         programs: PROGRAMS.into_iter().map(|(name, without)| Program::find(name, without)).collect(),
-        workspace: given.places.cwd.display().to_string(),
-        trust: match (given.loaded.inventory.is_empty(), given.loaded.judgement.is_trusted()) {
-            (true, _) => Trust::NotNeeded,
-            (false, true) => Trust::Trusted,
-            (false, false) => Trust::NotTrusted,
+        workspace: session.given.workspace().display().to_string(),
+        trust: match session.given.trust_state() {
+            TrustState::NotNeeded => Trust::NotNeeded,
+            TrustState::Trusted => Trust::Trusted,
+            TrustState::Untrusted(_) => Trust::NotTrusted,
         },
-        findings: warnings,
+        findings: session.warnings.clone(),
     };
     let (text, reader) = match args.output {
         Form::Text => (report.text(), Reader::Sampler),
@@ -76,12 +77,12 @@ enum Made {
     None,
 }
 
-impl From<Stack> for Made {
-    fn from(stack: Stack) -> Made {
-        match stack {
-            Stack::Full => Made::Full,
-            Stack::Fallback => Made::Fallback,
-            Stack::None => Made::None,
+impl From<SandboxLevel> for Made {
+    fn from(level: SandboxLevel) -> Made {
+        match level {
+            SandboxLevel::Full => Made::Full,
+            SandboxLevel::Fallback => Made::Fallback,
+            SandboxLevel::Unavailable => Made::None,
         }
     }
 }
@@ -97,12 +98,11 @@ enum By {
     Bubblewrap,
 }
 
-impl By {
-    fn of(maker: Maker) -> Option<By> {
+impl From<NamespaceMaker> for By {
+    fn from(maker: NamespaceMaker) -> By {
         match maker {
-            Maker::Ourselves => Some(By::Haft),
-            Maker::Bubblewrap => Some(By::Bubblewrap),
-            Maker::Either => None,
+            NamespaceMaker::OwnProcess => By::Haft,
+            NamespaceMaker::Bubblewrap => By::Bubblewrap,
         }
     }
 }
@@ -123,14 +123,14 @@ struct Part {
     advice: Option<String>,
 }
 
-impl From<Finding> for Part {
-    fn from(found: Finding) -> Part {
+impl From<SandboxPart> for Part {
+    fn from(part: SandboxPart) -> Part {
         Part {
-            part: found.part.to_owned(),
-            works: found.works,
-            detail: found.detail,
-            needed_for: found.needed_for.map(Made::from),
-            advice: found.advice,
+            part: part.name.to_owned(),
+            works: part.works,
+            detail: part.detail,
+            needed_for: part.needed_for.map(Made::from),
+            advice: part.advice,
         }
     }
 }

@@ -5,4 +5,4 @@ pub(crate) mod log;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 
-pub(crate) use haft_session::kept::{Keeping, Lazy, Resumed, left};
+pub(crate) use haft_session::kept::{Resumed, left};

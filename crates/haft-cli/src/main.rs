@@ -27,12 +27,11 @@ mod terminal;
 mod threads;
 mod tools;
 mod trust;
-mod turn;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use haft_session::{SessionError, hooks, loaded_settings as given, processes};
+use haft_session::{Environment, SessionError, processes};
 
 use args::{Cli, Command};
 
@@ -70,14 +69,12 @@ impl From<SessionError> for Usage {
 }
 
 fn main() -> ExitCode {
-    haft_sandbox::entry();
+    haft_session::sandbox_entry();
     std::panic::set_hook(Box::new(output::panicked));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
     let cli = Cli::parse();
-    // What a killed session has left in somebody's folder goes with whatever comes next.
-    if let Some(state) = haft::env::state_dir(&|name| std::env::var_os(name)) {
-        haft_sandbox::clear_way(&processes::caches(&state));
-    }
+    // What a killed session left in a workspace is removed by the next run of the program, whatever that does.
+    processes::remove_leftovers(&Environment::default());
     let done = match cli.command {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),

@@ -5,13 +5,10 @@
 //! | [`args`] | what can be said |
 //! | [`list`] | `list` and `get`: how servers are, tried for real |
 //! | [`edit`] | `add`, `add-json`, `remove`: changes to files of servers |
-//! | [`approve`], [`prompt`] | the user's yes to servers of a workspace and to what they offer, here and in a run |
-//! | [`approvals`], [`logs`] | what is kept of both in the state folder |
-//! | [`secrets`] | what of a server is not shown |
+//! | [`approve`] | the user's yes to servers of a workspace and to what they offer |
 //! | [`sign_in`] | `login` and `logout` |
-//! | [`sample`] | a server asks the model, with the user's yes |
 //!
-//! How servers become tools of a session is [`crate::session`]'s.
+//! How servers become tools of a session, and how files that name them are changed, is `haft-session`'s.
 
 mod approve;
 pub(crate) mod args;
@@ -23,17 +20,17 @@ use std::path::Path;
 
 use haft::view::visible;
 use haft_mcp::names::wire_name;
-use haft_policy::settings::{Remote, Server, Transport};
-use haft_policy::source::Scope;
-
-pub(crate) use haft_session::mcp::{approvals, logs, prompt, rows, secrets, target};
+use haft_session::assembly::{PlannedServer, ServerPlan, TransportKind};
+use haft_session::loaded_settings::SessionFolders;
+use haft_session::mcp::logs::Logs;
+use haft_session::settings_view::SettingScope;
+use haft_session::{Environment, SessionPurpose};
 
 use self::args::{LogsArgs, McpArgs, McpCallArgs, McpCommand};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Planned, SessionParts, SessionPurpose};
-use crate::{Exit, Usage, call, given, session};
+use crate::{Exit, Usage, call, session};
 
 pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
     let common = common.clone();
@@ -56,48 +53,48 @@ fn call(args: &McpCallArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let mut session = session::open(&common.options(), SessionPurpose::Once)?;
-    let planned = std::mem::take(&mut session.links.planned);
+    let planned = std::mem::take(&mut session.server_starter.planned);
     let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     if let Err(why) = &found.plan {
-        return Err(Usage(format!("the MCP server `{}` is not used: {}", args.server, why.words())));
+        return Err(Usage(format!("the MCP server `{}` is not used: {}", args.server, why.message())));
     }
-    session.links.planned = planned.only(&args.server);
+    session.server_starter.planned = planned.only(&args.server);
     let tool = wire_name(&args.server, &args.tool);
-    let engine = session.engine.clone().build();
-    call::carry_out(&engine, session, &tool, args.input.as_deref(), args.output, &interrupts)
+    call::carry_out(&session, &tool, args.input.as_deref(), args.output, &interrupts)
 }
 
 /// Shows what is kept of what a server complained about.
 fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let lookup = |name: &str| std::env::var_os(name);
-    let places = given::places(cwd, &lookup)?;
-    let state = places.state_dir.as_deref().ok_or_else(|| {
+    let folders = SessionFolders::find(cwd, &Environment::default())?;
+    let state = folders.state.as_deref().ok_or_else(|| {
         Usage(
             "there is no folder that logs are kept in; set HAFT_STATE_DIR, or HOME, to an absolute path"
                 .into(),
         )
     })?;
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    let kept = plain.then(|| logs::Logs::new(state, &places.cwd).read(&args.server)).flatten();
+    let kept = plain.then(|| Logs::new(state, &folders.workspace).read(&args.server)).flatten();
     let Some(kept) = kept else {
-        let SessionParts { links, .. } = session::inspect(&common.options(), SessionPurpose::Inspect)?;
-        links.planned.find(&args.server).ok_or_else(|| unknown(&args.server, &links.planned))?;
+        let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
+        planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
         output::say(&format!("nothing is kept of `{}`: it has not complained here", args.server));
         return Ok(Exit::Done);
     };
     // What a server was given it may have printed.
-    let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.links.planned;
-    let given = planned.find(&args.server).map(|planned| secrets::given(&planned.server)).unwrap_or_default();
-    let text = secrets::hidden(&String::from_utf8_lossy(&kept), &given);
-    let text = visible(&text);
+    let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
+    let text = String::from_utf8_lossy(&kept);
+    let text = match planned.find(&args.server) {
+        Some(planned) => visible(&planned.hide_secrets(&text)),
+        None => visible(&text),
+    };
     Ok(output::result(&text, Reader::Sampler).err().unwrap_or(Exit::Done))
 }
 
 /// There is no server of this name.
-fn unknown(name: &str, planned: &Planned) -> Usage {
+fn unknown(name: &str, planned: &ServerPlan) -> Usage {
     let mut names: Vec<String> =
-        planned.servers.iter().map(|planned| format!("`{}`", planned.server.name)).collect();
+        planned.servers.iter().map(|planned| format!("`{}`", planned.name())).collect();
     names.sort();
     names.dedup();
     let there = match names.is_empty() {
@@ -108,22 +105,22 @@ fn unknown(name: &str, planned: &Planned) -> Usage {
 }
 
 /// The word for a scope, as `--scope` takes it.
-fn scope_word(scope: Scope) -> &'static str {
+fn scope_word(scope: SettingScope) -> &'static str {
     match scope {
-        Scope::CommandLine => "command-line",
-        Scope::Local => "local",
-        Scope::Project => "project",
-        Scope::User => "user",
-        Scope::Session => "session",
-        Scope::Managed => "managed",
+        SettingScope::CommandLine => "command-line",
+        SettingScope::Local => "local",
+        SettingScope::Project => "project",
+        SettingScope::User => "user",
+        SettingScope::Answer => "session",
+        SettingScope::Managed => "managed",
     }
 }
 
-fn transport_word(server: &Server) -> &'static str {
-    match &server.transport {
-        Transport::Stdio { .. } => "stdio",
-        Transport::Remote { kind: Remote::Http, .. } => "http",
-        Transport::Remote { kind: Remote::Sse, .. } => "sse",
-        Transport::Remote { kind: Remote::Ws, .. } => "ws",
+fn transport_word(server: &PlannedServer) -> &'static str {
+    match server.transport_kind() {
+        TransportKind::Stdio => "stdio",
+        TransportKind::Http => "http",
+        TransportKind::Sse => "sse",
+        TransportKind::WebSocket => "ws",
     }
 }

@@ -1,38 +1,41 @@
 //! `haft replay`: recorded calls again, by today's tools and rules, and what differs from then.
 //!
-//! Three ways, each in a file: [`dry`] only looks, [`fed`] brings recorded results through the pipeline, [`again`] makes the
-//! calls in a copy of the workspace. All read a [`Recording`](recording::Recording), whatever kind of file it came from, and
-//! give rows for one [`Report`](report::Report). Hooks of settings are not run in any of them: they are programs with effects
-//! of their own, and inputs are recorded as hooks left them.
+//! What is recorded is read and replayed by `haft-session`; here it is found by its name, and the [`report`] printed.
 
-mod again;
 pub(crate) mod args;
-mod compare;
-mod copy;
-mod dry;
-mod fed;
-mod forms;
-mod recording;
 pub(crate) mod report;
-mod verdict;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use haft::TurnHandle;
+use haft_journal::Store;
+use haft_session::Environment;
+use haft_session::assembly::ProcessGuard;
+use haft_session::loaded_settings::SessionFolders;
+use haft_session::replay::{
+    CallRecording, ReplayedCall, RerunError, RerunWatcher, check_calls, compare_results, rerun_calls,
+};
 
 use self::args::{ReplayArgs, Results};
 use self::report::{Mode, Report};
 use crate::args::{Common, Form};
-use crate::output::Reader;
-use crate::{Exit, Usage, output};
+use crate::interrupt::Interrupts;
+use crate::output::{Reader, one_line};
+use crate::{Exit, Usage, output, session, threads};
 
 pub(crate) fn run(args: &ReplayArgs, common: &Common) -> Result<Exit, Usage> {
-    let recording = recording::open(&args.file, common)?;
-    for words in recording.warnings() {
-        output::warning(&output::one_line(&words));
+    let recording = open(&args.file, common)?;
+    for warning in recording.warnings() {
+        output::warning(&one_line(warning));
     }
-    let (mode, rows) = match (args.run, args.results) {
-        (true, _) => (Mode::Run, again::rows(&recording, common)?),
-        (_, Some(Results::Recorded)) => (Mode::Recorded, fed::rows(&recording, common)?),
-        _ => (Mode::Dry, dry::rows(&recording, common)?),
+    let (mode, calls) = match (args.run, args.results) {
+        (true, _) => (Mode::Run, rerun(&recording, common)?),
+        (_, Some(Results::Recorded)) => (Mode::Recorded, compare(&recording, common)?),
+        _ => (Mode::Dry, check_calls(&recording, &common.options())?),
     };
-    let report = Report::new(mode, &recording, rows, args.all);
+    let report = Report::new(mode, &recording, calls, args.all);
     let written = match args.output {
         Form::Text => output::result(&report.table(), Reader::Sampler),
         Form::Json => {
@@ -45,4 +48,86 @@ pub(crate) fn run(args: &ReplayArgs, common: &Common) -> Result<Exit, Usage> {
         Ok(()) if report.differ > 0 => Exit::Failed,
         Ok(()) => Exit::Done,
     })
+}
+
+/// Finds what a command line names: standard input, a file, or a session.
+fn open(name: &str, common: &Common) -> Result<CallRecording, Usage> {
+    if name == "-" {
+        return Ok(CallRecording::read(io::stdin().lock(), "standard input")?);
+    }
+    let path = common.cwd.as_deref().unwrap_or(Path::new("")).join(name);
+    let path = if path.exists() { path } else { PathBuf::from(name) };
+    let path = if path.is_dir() { path.join("journal.log") } else { path };
+    let shown = one_line(&path.display().to_string());
+    match File::open(&path) {
+        Ok(file) => Ok(CallRecording::read(file, &shown)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open_session(name, common),
+        Err(error) => Err(Usage(format!("`{shown}` can't be read: {error}"))),
+    }
+}
+
+fn open_session(name: &str, common: &Common) -> Result<CallRecording, Usage> {
+    let neither = |reason: String| {
+        let name = one_line(name);
+        Usage(format!("`{name}` is neither a file nor a session: {reason}"))
+    };
+    let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
+    let folders = SessionFolders::find(cwd, &Environment::default())?;
+    let state = folders.state.ok_or_else(|| neither("there is no state folder".to_owned()))?;
+    let store = Store::at(&state);
+    let found = store.find(name).map_err(|error| neither(error.to_string()))?;
+    CallRecording::read_session(&store, &found.id).map_err(|error| Usage(error.to_string()))
+}
+
+/// `--results recorded`.
+fn compare(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
+    let runtime = threads::runtime_for_calls(1)?;
+    let compared = runtime.block_on(compare_results(recording, &common.options()));
+    runtime.shutdown_background();
+    Ok(compared?)
+}
+
+/// `--run`.
+fn rerun(recording: &CallRecording, common: &Common) -> Result<Vec<ReplayedCall>, Usage> {
+    let interrupts =
+        Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
+    if common.no_sandbox {
+        return Err(Usage(
+            "--run makes calls again and needs the sandbox; leave --no-sandbox out".to_owned(),
+        ));
+    }
+    let runtime = threads::runtime_for_calls(4)?;
+    let replayed = runtime.block_on(rerun_calls(recording, &common.options(), &interrupts));
+    runtime.shutdown_background();
+    replayed.map_err(|error| {
+        Usage(match error {
+            RerunError::NoSandbox => {
+                "--run makes calls again and needs the sandbox, which there is none of here; `haft doctor` says why"
+                    .to_owned()
+            }
+            RerunError::UnsandboxedCommand { command, source } => format!(
+                "{source}: `{command}` runs without the sandbox, so --run can't keep it in a copy; leave `excludedCommands` out"
+            ),
+            RerunError::AddedDirectory(dir) => format!(
+                "settings add the directory `{}`, and --run works in a copy of one; leave `additionalDirectories` out",
+                dir.display()
+            ),
+            RerunError::Interrupted => "interrupted; the copy is removed".to_owned(),
+            other => other.to_string(),
+        })
+    })
+}
+
+impl RerunWatcher for Interrupts {
+    fn opened(&self, processes: &ProcessGuard) {
+        session::register(processes.share());
+    }
+
+    fn turn_changed(&self, turn: Option<TurnHandle>) {
+        self.tell(turn);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.any()
+    }
 }

@@ -17,26 +17,20 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::env::Lookup;
-use haft::ports::{Mode as _, PermissionMode};
-use haft_provider::run::RunOptions;
-
-use haft_session::agents::kinds::Kinds;
-use haft_session::run::kept::Kept;
+use haft::ports::PermissionMode;
+use haft_session::loaded_settings::SessionFolders;
 use haft_session::run::plan::{ModelSource, RunRequest};
 use haft_session::run::prepared::{BackgroundAgents, RunPlan};
-use haft_session::run::prompt::system;
-pub(crate) use haft_session::run::{memory, provider};
+pub(crate) use haft_session::run::provider;
+use haft_session::{Environment, SessionOptions, SessionPurpose};
 
 use self::args::{RunArgs, RunForm};
 use self::play::Play;
 use self::tour::Tour;
 use crate::args::Common;
-use crate::given;
 use crate::interrupt::Interrupts;
 use crate::kept::Resumed;
-use crate::session::{self, SessionOptions, SessionPurpose};
-use crate::{Exit, Usage, output};
+use crate::{Exit, Usage, output, session};
 
 /// Why nobody was asked.
 const NO_KEY: &str = "no key is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a server of \
@@ -47,7 +41,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let common = args.rules(common.clone());
     let lookup = |name: &str| std::env::var_os(name);
-    let resumed = resumed(args, &common, &lookup)?;
+    let resumed = resumed(args, &common)?;
     let mut options = common.options();
     let args = &match &resumed {
         Some(resumed) => args.like(&resumed.recovered.last)?,
@@ -62,7 +56,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     options.resume = resumed.as_ref().map(|resumed| resumed.id.clone());
     let mut session = session::open(&options, SessionPurpose::Run)?;
     if resumed.is_some() && common.permission_mode.is_none() && session.was_planning(&options) {
-        session.policy.set(PermissionMode::Plan);
+        session.set_permission_mode(PermissionMode::Plan);
         output::say(
             "the session plans on: nothing is changed until you approve a plan; --permission-mode begins another way",
         );
@@ -96,13 +90,14 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// The session to go on with, if one is asked for.
-fn resumed(args: &RunArgs, common: &Common, lookup: Lookup<'_>) -> Result<Option<Resumed>, Usage> {
+fn resumed(args: &RunArgs, common: &Common) -> Result<Option<Resumed>, Usage> {
     if !args.go_on && args.resume.is_none() {
         return Ok(None);
     }
-    let places = given::places(common.cwd.as_deref().unwrap_or(Path::new(".")), lookup)?;
-    let (state, id) = (places.state_dir.as_deref(), args.resume.as_deref());
-    Ok(Some(Resumed::find(state, id, &places.cwd, &output::notices())?))
+    let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
+    let folders = SessionFolders::find(cwd, &Environment::default())?;
+    let (state, id) = (folders.state.as_deref(), args.resume.as_deref());
+    Ok(Some(Resumed::find(state, id, &folders.workspace, &output::notices())?))
 }
 
 /// Whether the tour may be played though something was asked: a person sees it and reads that it is no answer. A program
@@ -122,21 +117,11 @@ fn tour(args: &RunArgs, common: &Common, interrupts: &Interrupts) -> Result<Exit
     }
     let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !common.non_interactive;
     if !asked {
-        session.links.asker = Some(Arc::new(tour::Answers { cwd: session.workspace.cwd().to_owned() }));
+        session.server_starter.asker =
+            Some(Arc::new(tour::Answers { cwd: session.workspace.cwd().to_owned() }));
     }
-    let mut run_options = RunOptions::new();
-    run_options.max_turns = args.max_turns.map(|turns| turns.get() as u64);
-    run_options.system = system(&session.workspace, None, &[]);
-    let model = tour::model();
-    let plan = RunPlan {
-        others: provider::only(&model),
-        provider: "scripted",
-        kinds: Kinds::load(&session.given, &session_options),
-        model,
-        options: run_options,
-        kept: Kept::default(),
-        background: BackgroundAgents::Awaited,
-    };
+    let max_turns = args.max_turns.map(|turns| turns.get() as u64);
+    let plan = RunPlan::without_journal(&session, &session_options, "scripted", tour::model(), max_turns);
     let play = Play {
         session,
         plan,

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`args`] | what can be said |
 //! | [`door`] | who may come in over HTTP |
-//! | [`views`] | which tools somebody is offered, under which rules and mode |
 //! | [`desk`] | which client a request belongs to, and that servers come and go |
 //! | [`client`] | one client: its engine, its calls, its results |
 //! | [`calls`], [`asking`] | the calls under way, and how their users are asked |
@@ -24,17 +23,19 @@ mod door;
 mod listing;
 mod pass;
 mod results;
-mod views;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use haft::Cancel;
 use haft::env::HAFT_MCP_SERVER;
 use haft::ports::Asker;
-use haft::{Cancel, Gates};
 use haft_mcp::limits::SHUTDOWN_GRACE;
 use haft_mcp::server::{Server, UnixSocket};
+use haft_session::SessionPurpose;
+use haft_session::assembly::{ServerPool, SessionFactory};
+use haft_session::clients::{ClientAccess, ClientView, ClientViewError, ClientViews};
 use tokio::net::TcpListener;
 
 use self::args::ServeArgs;
@@ -43,11 +44,9 @@ use self::calls::Calls;
 use self::client::Common as Shared;
 use self::desk::{Desk, Open};
 use self::pass::Passed;
-use self::views::{View, Views};
 use crate::args::Common;
 use crate::interrupt::Interrupts;
-use crate::session::{Ground, Joining, Lent, Pool, Warnings};
-use crate::{Exit, Usage, hooks, output, turn};
+use crate::{Exit, Usage, output, session, threads};
 
 /// How long calls may take once a client that started this has gone: it waits for two seconds before it kills, and servers
 /// have to end as well.
@@ -58,13 +57,14 @@ const LISTS_WAIT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let ground = Ground::load(&common.options())?;
-    let views = Views::new(&ground, args.view.as_deref(), &args.tools)?;
+    let factory = SessionFactory::load(&common.options(), SessionPurpose::Run)?;
+    let views = views(&factory, args)?;
+    let access = factory.client_access();
     let stop = Cancel::new();
-    let runtime = turn::runtime(usize::MAX - 1)?;
+    let runtime = threads::runtime_for_calls(usize::MAX)?;
     let served = runtime.block_on(async {
         let calls = Calls::default();
-        let pool = pool(views.default(), &calls, common.non_interactive)?;
+        let pool = pool(views.default_view(), &calls, common.non_interactive)?;
         let passed = pool.clone().map(|pool| Arc::new(Passed::new(pool)));
         let lists_wait = args.server_wait.map_or(LISTS_WAIT, Duration::from_secs);
         let shared = Arc::new(Shared {
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         interrupts.tell_server(Some(stop.clone()));
         let server =
             Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
-        let served = serve(args, &ground, &server, &stop).await;
+        let served = serve(args, &access, &server, &stop).await;
         desk.close();
         if let Some(following) = following {
             following.abort();
@@ -105,37 +105,40 @@ fn grace(args: &ServeArgs) -> Duration {
     }
 }
 
+/// The views of all clients. Their processes end with the program.
+fn views(factory: &SessionFactory, args: &ServeArgs) -> Result<ClientViews, Usage> {
+    let views = ClientViews::new(factory, args.view.as_deref(), &args.tools).map_err(|error| {
+        let flag = match &error {
+            ClientViewError::UnknownClient(_) => ("--view", args.view.as_deref().unwrap_or_default()),
+            ClientViewError::UnknownTool(unknown) => ("--tools", unknown.pattern.as_str()),
+            _ => return Usage(error.to_string()),
+        };
+        Usage(format!("{} `{}`: {error}", flag.0, output::one_line(flag.1)))
+    })?;
+    views.iter().for_each(|view| session::register(view.factory().process_guard()));
+    Ok(views)
+}
+
 /// The servers of the settings, if there are any.
-fn pool(view: &View, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<Pool>>, Usage> {
-    let (policy, _) = view.base.policy(true)?;
-    let joining = Joining {
-        id: hooks::session_id(),
-        policy: policy.clone(),
-        asker: None,
-        events: Warnings(output::notices()),
-        gates: Gates::default(),
-        results: None,
-    };
-    // It makes no calls: it is what servers are started beside.
-    let member = view.base.join(joining)?;
+fn pool(view: &ClientView, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<ServerPool>>, Usage> {
     let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
-    let links = view.base.links(&policy, asker.clone(), member.bare, false, &member.servers);
-    if std::env::var_os(HAFT_MCP_SERVER).is_some() && !links.planned.is_empty() {
+    let servers = view.factory().shared_servers(asker)?;
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    if std::env::var_os(HAFT_MCP_SERVER).is_some() {
         output::say(
             "haft: started as a server of another haft, so the servers that settings name are not connected",
         );
         return Ok(None);
     }
-    match links.planned.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(Arc::new(links.open(&member.engine.build(), Lent { asker, ..Lent::default() })?))),
-    }
+    Ok(Some(Arc::new(servers.start()?)))
 }
 
-async fn serve(args: &ServeArgs, ground: &Ground, server: &Server, stop: &Cancel) -> Result<(), Usage> {
+async fn serve(args: &ServeArgs, access: &ClientAccess, server: &Server, stop: &Cancel) -> Result<(), Usage> {
     if let Some(given) = &args.http {
         let address = door::address(given, args.allow_remote)?;
-        let (http, made) = door::http(args, ground)?;
+        let (http, made) = door::http(args, access)?;
         let failed = |error: std::io::Error| Usage(format!("{address} can't be listened on: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -150,7 +153,7 @@ async fn serve(args: &ServeArgs, ground: &Ground, server: &Server, stop: &Cancel
         let failed = |error: std::io::Error| Usage(format!("--unix `{shown}` can't be listened on: {error}"));
         let socket = UnixSocket::bind(path).map_err(failed)?;
         output::say(&format!("listening on {shown}"));
-        server.serve_unix(socket, door::plain(args, ground), stop).await;
+        server.serve_unix(socket, door::plain(args, access), stop).await;
         return Ok(());
     }
     server.serve_stdio(stop).await;

@@ -3,14 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use haft::sync::lock;
-pub(crate) use haft_session::assembly::{
-    Base, Ground, Joining, Lent, Links, Member, NotUsed, Planned, PlannedServer, Pool, ProcessGuard,
-    RESULTS_KEPT, Said, SessionParts, Warnings, report_tasks, skills_of,
-};
-pub(crate) use haft_session::{Environment, SessionOptions, SessionPurpose};
+use haft::{ToolCall, ToolResult};
+use haft_session::assembly::{ProcessGuard, SessionFactory, SessionParts};
+use haft_session::{Environment, SessionOptions, SessionPurpose};
 
 use crate::args::Common;
-use crate::{Usage, output, telemetry, terminal};
+use crate::interrupt::Interrupts;
+use crate::{Usage, output, telemetry, terminal, threads};
 
 /// The processes of every session that was opened. None may be left when the program ends.
 static PROCESSES: Mutex<Vec<ProcessGuard>> = Mutex::new(Vec::new());
@@ -30,9 +29,25 @@ pub(crate) fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<
 
 /// Opens a session and leaves its warnings to the caller.
 pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, Usage> {
-    let session = SessionParts::open(options, purpose)?;
+    let session = SessionFactory::load(options, purpose)?.open()?;
     register(session.process_guard.share());
     Ok(session)
+}
+
+/// Runs calls as one turn, with a runtime for as long as it takes. Interrupts go to this turn while it runs.
+pub(crate) fn run_calls(
+    session: &SessionParts,
+    calls: Vec<ToolCall>,
+    interrupts: &Interrupts,
+) -> Result<Vec<ToolResult>, Usage> {
+    if calls.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = threads::runtime_for_calls(calls.len())?;
+    let results = runtime.block_on(session.run_calls(calls, |turn| interrupts.tell(turn)));
+    // A thread that a tool keeps busy is not waited for.
+    runtime.shutdown_background();
+    Ok(results?)
 }
 
 /// Ends these processes with the program.

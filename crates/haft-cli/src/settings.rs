@@ -6,17 +6,15 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use haft_policy::settings::schema;
-use haft_policy::source::Scope;
-use haft_session::loaded_settings::LoadedSettings;
-use haft_session::settings_view::{self, SettingRow, SettingScope};
+use haft_session::SessionPurpose;
+use haft_session::loaded_settings::{LoadedSettings, SettingsFile};
+use haft_session::settings_view::{self, SettingRow, SettingScope, schema};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{Common, Form, SettingsArgs, SettingsCommand, ShowArgs};
 use crate::output::{self, one_line};
-use crate::session::{self, SessionParts, SessionPurpose};
-use crate::{Exit, Usage};
+use crate::{Exit, Usage, session};
 
 /// How wide the column of values is at most.
 const VALUE_WIDTH_MAX: usize = 60;
@@ -33,10 +31,10 @@ pub(crate) fn run(args: &SettingsArgs, common: &Common) -> Result<Exit, Usage> {
 
 fn show(args: &ShowArgs, common: &Common) -> Result<String, Usage> {
     // Through all that a call goes through before it: what would stop a call, or be said of it, stops or is said here.
-    let SessionParts { given, warnings, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
-    let shown = Shown::of(&given, warnings);
+    let session = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let shown = Shown::of(&session.given, session.warnings.clone());
     Ok(match args.output {
-        Form::Text => shown.text(&given),
+        Form::Text => shown.text(&session.given),
         Form::Json => serde_json::to_string(&shown).expect("it has text keys"),
     })
 }
@@ -78,17 +76,14 @@ struct ShownFile {
 
 impl Shown {
     fn of(given: &LoadedSettings, warnings: Vec<String>) -> Shown {
-        let LoadedSettings { places, loaded } = given;
-        let file = |(path, scope): &(std::path::PathBuf, Scope)| ShownFile {
-            scope: (*scope).into(),
-            path: path.display().to_string(),
-        };
+        let file =
+            |file: SettingsFile| ShownFile { scope: file.scope, path: file.path.display().to_string() };
         Shown {
-            workspace: places.cwd.display().to_string(),
-            trusted: loaded.judgement.is_trusted(),
-            trust_hash: (!loaded.inventory.is_empty()).then(|| loaded.inventory.hash().to_string()),
-            files: loaded.files.iter().map(file).collect(),
-            settings: settings_view::rows(loaded),
+            workspace: given.workspace().display().to_string(),
+            trusted: given.trust_state().is_trusted(),
+            trust_hash: given.trust_hash(),
+            files: given.files().into_iter().map(file).collect(),
+            settings: settings_view::rows(given),
             warnings,
         }
     }
@@ -97,7 +92,7 @@ impl Shown {
         let mut text = String::new();
         for (at, file) in self.files.iter().enumerate() {
             let label = if at == 0 { "files" } else { "" };
-            let path = one_line(&given.places.show(Path::new(&file.path)));
+            let path = one_line(&given.show_path(Path::new(&file.path)));
             let _ = writeln!(text, "{label:9}  {:12}  {path}", file.scope.word());
         }
         if self.files.is_empty() {

@@ -10,6 +10,21 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::Usage;
 
+/// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
+const WORKERS_MIN: usize = 2;
+
+/// A runtime for so many calls at once.
+pub(crate) fn runtime_for_calls(calls: usize) -> Result<Runtime, Usage> {
+    let cores = std::thread::available_parallelism().map_or(WORKERS_MIN, usize::from);
+    runtime(calls.saturating_add(1).min(cores).max(WORKERS_MIN))
+}
+
+/// A runtime on this thread, for what hardly ever waits.
+pub(crate) fn single_threaded_runtime() -> Result<Runtime, Usage> {
+    let made = Builder::new_current_thread().enable_all().build();
+    made.map_err(|error| Usage(format!("no runtime can be started: {error}")))
+}
+
 /// A runtime with so many threads.
 pub(crate) fn runtime(workers: usize) -> Result<Runtime, Usage> {
     let made = room_for(workers)

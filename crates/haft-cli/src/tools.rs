@@ -7,30 +7,29 @@ use haft::search::{TOOL_SEARCH, ToolSearch};
 use haft::{AnyTool, Class, ListedClass, Origin, Registry, ResultLimit, Snapshot, Withheld};
 use haft_mcp::{Host, Servers, Status};
 use haft_provider::{Definitions, Form};
+use haft_session::SessionPurpose;
+use haft_session::assembly::{ReportLevel, ServerPool, ServerPorts};
 use serde::Serialize;
 
 use crate::args::{Common, Format, Strict, ToolsArgs};
 use crate::interrupt::Interrupts;
 use crate::output::Reader;
-use crate::session::{Lent, Pool, Said, SessionParts, SessionPurpose};
-use crate::{Exit, Usage, output, session, turn};
+use crate::{Exit, Usage, output, session, threads};
 
 pub(crate) fn run(args: &ToolsArgs, common: &Common) -> Result<Exit, Usage> {
-    let SessionParts { engine, links, confined, .. } =
-        session::open(&common.options(), SessionPurpose::Inspect)?;
-    let engine = engine.build();
-    links.warn();
-    if links.is_fixed() {
-        return Ok(print(args, &engine.snapshot(), confined, &BTreeMap::new()));
+    let session = session::open(&common.options(), SessionPurpose::Inspect)?;
+    session.server_starter.warn();
+    if session.server_starter.is_fixed() {
+        return Ok(print(args, &session.snapshot(), session.confined, &BTreeMap::new()));
     }
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let runtime = turn::runtime(1)?;
+    let runtime = threads::runtime_for_calls(1)?;
     let printed = runtime.block_on(async {
-        let pool = links.open(&engine, Lent::default())?;
+        let pool = session.start_servers(ServerPorts::default())?;
         pool.settled(|_| false).await;
-        pool.say(Said::Everything);
-        let printed = print(args, &engine.snapshot(), confined, &facts(&pool));
+        pool.say(ReportLevel::Everything);
+        let printed = print(args, &session.snapshot(), session.confined, &facts(&pool));
         pool.close().await;
         Ok(printed)
     });
@@ -83,7 +82,7 @@ fn missing(name: &str) -> Option<&'static str> {
 /// What a table says about servers, by name.
 type Facts = BTreeMap<String, String>;
 
-fn facts(pool: &Pool) -> Facts {
+fn facts(pool: &ServerPool) -> Facts {
     let fact = |server: &haft_mcp::Server| match server.status() {
         Status::Ready { facts, took } => {
             let words = format!("(mcp, {}, {} ms)", facts.revision, took.as_millis());

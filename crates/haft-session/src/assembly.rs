@@ -1,91 +1,103 @@
 //! From options, settings and environment to an engine that is ready for calls.
 
-mod base;
 #[cfg(feature = "browser")]
 mod browser;
+mod client_session;
 mod confine;
+mod factory;
 mod kit;
-mod pool;
 mod said;
 mod search;
-mod servers;
+mod server_plan;
+mod server_pool;
 mod tools;
 #[cfg(feature = "web")]
 mod web;
 mod workspace;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use haft::env::Lookup;
-use haft::ports::Asker;
-use haft::{CallLog, EngineBuilder, Gates, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, Policy, ShellAnalyzer};
+use haft::ports::{Mode as _, PermissionMode};
+use haft::{
+    CallLog, Engine, EngineBuilder, NotFound, Snapshot, TaskTable, ToolCall, ToolResult, TurnHandle,
+    Workspace,
+};
+use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
 use haft_tools::{Plans, Seen};
+use serde_json::Value;
 
-use self::tools::{core, warn_of_clashes};
+use self::tools::warn_of_clashes;
 use crate::hooks;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::Starter;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError, SessionOptions, SessionPurpose};
+use crate::{DecisionReport, NoticeSink, SessionError, SessionOptions, SessionPurpose};
 
-pub use self::base::{Base, Ground, Joining, Member};
-pub use self::kit::skills_of;
-pub use self::pool::{Lent, Links, Pool, Said};
-pub use self::said::{Warnings, report_tasks};
-pub use self::servers::{NotUsed, Planned, PlannedServer};
+pub use self::client_session::{ClientSession, SharedServers};
+pub use self::factory::SessionFactory;
+pub(crate) use self::kit::skills_of;
+pub use self::said::{NoticeEvents, report_tasks};
+pub use self::server_plan::{PlannedServer, ServerPlan, TransportKind, UnusedReason};
+pub use self::server_pool::{ReportLevel, ServerPool, ServerPorts, ServerStarter};
 
 /// How long results that were too long for the model are kept.
-pub const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A session before it runs: the engine to build, the rules that it asks, and where they come from.
+/// Tools whose answer is about all servers.
+const TOOLS_ABOUT_ALL_SERVERS: [&str; 8] = [
+    "ListMcpPrompts",
+    "ListMcpPromptsTool",
+    "list_mcp_prompts",
+    "ListMcpResources",
+    "ListMcpResourcesTool",
+    "list_mcp_resources",
+    "ToolSearch",
+    "tool_search",
+];
+
+/// An opened session: the engine to build, the rules that it asks, and what was loaded for it.
 pub struct SessionParts {
     /// No other session of this machine has it.
     pub id: String,
+    /// The directories to work in.
     pub workspace: Workspace,
-    /// The command or front end that runs the session builds it, once.
-    pub engine: EngineBuilder,
-    pub policy: Policy,
+    /// Builds the engine. A run adds its model, journal and front end before it builds.
+    pub(crate) engine: EngineBuilder,
+    /// The engine of calls without a run.
+    pub(crate) built_engine: OnceLock<Engine>,
+    pub(crate) policy: Policy,
+    /// The settings.
     pub given: LoadedSettings,
     /// The hooks of the settings, which the engine has.
-    pub hooks: Hooks,
+    pub(crate) hooks: Hooks,
     /// What runs in the background, and ends with the session.
-    pub tasks: Arc<TaskTable>,
+    pub(crate) tasks: Arc<TaskTable>,
     /// The calls that ran.
-    pub calls: CallLog,
+    pub(crate) calls: CallLog,
     /// Prompts that are planned for later.
-    pub crons: Arc<CronTable>,
+    pub(crate) crons: Arc<CronTable>,
     /// What was read of files.
-    pub seen: Seen,
-    /// Whether children can do no more than they are granted.
+    pub(crate) seen: Seen,
+    /// Whether processes can do no more than they are granted.
     pub confined: bool,
-    /// What was said about settings, rules and trust.
+    /// What is doubtful about settings, rules, trust and hooks.
     pub warnings: Vec<String>,
-    /// What servers are started with, should they be.
-    pub links: Links,
+    /// What MCP servers are started with.
+    pub server_starter: ServerStarter,
     /// Receives warnings and messages.
-    pub notices: NoticeSink,
+    pub(crate) notices: NoticeSink,
     /// Ends the processes of the session.
     pub process_guard: ProcessGuard,
 }
 
 impl SessionParts {
-    /// Builds a session. Reads the disk, starts nothing.
-    ///
-    /// # Errors
-    /// Settings, directories, rules or tools that can't be used.
-    pub fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, SessionError> {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        let id = options.resume.clone().unwrap_or_else(hooks::session_id);
-        let seen = Seen::default();
-        let tools = |given: &_, analyzer: &_| {
-            core(given, options, lookup, purpose, (options.resume.as_deref(), &seen), analyzer)
-        };
-        let session = assemble(tools, options, lookup, (purpose, id))?;
-        Ok(SessionParts { seen, ..session })
+    /// The engine of calls without a run, built when it is first needed.
+    pub(crate) fn engine(&self) -> &Engine {
+        self.built_engine.get_or_init(|| self.engine.clone().build())
     }
 
     /// Reports what is doubtful about settings, rules and tools.
@@ -99,39 +111,102 @@ impl SessionParts {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
         Plans::kept_in(&kit::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
     }
-}
 
-impl Ground {
-    /// Reads what all sessions of a server share: settings, directories and tools. Starts nothing.
-    ///
-    /// # Errors
-    /// Settings, directories or tools that can't be used.
-    pub fn load(options: &SessionOptions) -> Result<Ground, SessionError> {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        let seen = Seen::default();
-        let tools = |given: &_, analyzer: &_| {
-            core(given, options, lookup, SessionPurpose::Run, (None, &seen), analyzer)
-        };
-        Ground::read(tools, options, lookup)
-    }
-}
-
-impl Base {
-    /// Rules and sandbox for some sessions of a server. `describe` words each warning about their rules.
-    ///
-    /// # Errors
-    /// Rules or sandbox settings that can't be used.
-    pub fn open(ground: Ground, describe: impl Fn(String) -> String) -> Result<Base, SessionError> {
-        let (base, _, findings) = Base::new(ground, SessionPurpose::Run, &hooks::session_id())?;
-        let lints = findings.lints.iter().map(ToString::to_string);
-        let warnings = base.ground.given.warnings().into_iter().chain(lints).chain(findings.notices);
-        warnings.for_each(|text| base.ground.common.notices.warn(one_line(&describe(text))));
-        Ok(base)
+    /// The tools as the next turn would have them.
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine().snapshot()
     }
 
-    /// Ends the processes of these sessions when the last guard is dropped.
-    pub fn process_guard(&self) -> ProcessGuard {
-        ProcessGuard(Arc::new(SharedProcesses(self.starter.clone())))
+    /// The permission mode.
+    pub fn permission_mode(&self) -> PermissionMode {
+        self.policy.current()
+    }
+
+    /// Changes the permission mode. A mode that settings forbid changes nothing.
+    pub fn set_permission_mode(&self, mode: PermissionMode) {
+        self.policy.set(mode);
+    }
+
+    /// Decides on a call as it would be decided on if it were made. Runs nothing and asks no user.
+    ///
+    /// # Errors
+    /// An unknown tool, or an input that doesn't fit it.
+    pub async fn check(&self, tool: &str, input: Value) -> Result<DecisionReport, SessionError> {
+        let planned = &self.server_starter.planned.servers;
+        let servers: Vec<&str> = planned.iter().map(PlannedServer::name).collect();
+        let call = CheckedCall::new(tool, input).with_servers(&servers);
+        let checked = self.policy.check(self.engine(), call).await;
+        checked.map_err(|error| SessionError::new(error.to_string()))
+    }
+
+    /// Starts the MCP servers in parallel and waits for none. Needs a runtime.
+    ///
+    /// # Errors
+    /// Servers that can't be started.
+    pub fn start_servers(&self, ports: ServerPorts) -> Result<ServerPool, SessionError> {
+        self.server_starter.start(self.engine(), ports)
+    }
+
+    /// Runs calls as one turn and returns one result for each, in order.
+    ///
+    /// MCP servers are started if a call is for a tool that isn't there without them, and end with the turn. `turn_changed`
+    /// gets the handle of the turn when it begins, and `None` when it has ended.
+    ///
+    /// # Errors
+    /// Servers that can't be started.
+    pub async fn run_calls(
+        &self,
+        calls: Vec<ToolCall>,
+        turn_changed: impl Fn(Option<TurnHandle>),
+    ) -> Result<Vec<ToolResult>, SessionError> {
+        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+        let _ = self.engine().clean_results(RESULTS_KEPT);
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<String> = calls.iter().map(|call| call.name.to_string()).collect();
+        let needs_all = names.iter().any(|name| TOOLS_ABOUT_ALL_SERVERS.contains(&name.as_str()));
+        let is_known =
+            |snapshot: &Snapshot, name: &str| !matches!(snapshot.find(name), Err(NotFound::Unknown(_)));
+        let has_all = |snapshot: &Snapshot| !needs_all && names.iter().all(|name| is_known(snapshot, name));
+        let mut pool = None;
+        if self.server_starter.are_for_hooks() || !has_all(&self.engine().snapshot()) {
+            self.server_starter.warn();
+            if !self.server_starter.is_fixed() {
+                let asker = self.server_starter.asker.clone();
+                pool = Some(self.start_servers(ServerPorts {
+                    asker,
+                    one_turn: true,
+                    ..ServerPorts::default()
+                })?);
+            }
+        }
+        if let Some(pool) = &pool {
+            pool.settled(has_all).await;
+        }
+        let turn = self.engine().turn();
+        turn_changed(Some(turn.handle()));
+        let results = turn.run(calls).await;
+        turn_changed(None);
+        if let Some(pool) = &pool {
+            pool.close().await;
+        }
+        Ok(results)
+    }
+
+    /// Reports background tasks that end with the session.
+    pub fn report_tasks(&self) {
+        report_tasks(&self.tasks, &self.notices);
+    }
+
+    /// Reports what hooks in the background have said so far.
+    pub fn report_hooks(&self) {
+        hooks::report(&self.hooks, &self.notices);
+    }
+
+    /// Reports that one of these results ends the turn: whoever runs the conversation should stop here.
+    pub fn report_turn_end(&self, results: &[ToolResult]) {
+        hooks::ended(results, &self.notices);
     }
 }
 
@@ -141,6 +216,10 @@ pub struct ProcessGuard(Arc<SharedProcesses>);
 struct SharedProcesses(Arc<Starter>);
 
 impl ProcessGuard {
+    fn new(starter: Arc<Starter>) -> ProcessGuard {
+        ProcessGuard(Arc::new(SharedProcesses(starter)))
+    }
+
     /// Another guard of the same processes, for whoever ends them when the program is interrupted.
     #[must_use]
     pub fn share(&self) -> ProcessGuard {
@@ -157,73 +236,6 @@ impl Drop for SharedProcesses {
     fn drop(&mut self) {
         self.0.shutdown();
     }
-}
-
-fn assemble(
-    tools: impl FnOnce(&LoadedSettings, &ShellAnalyzer) -> Result<Registry, SessionError>,
-    common: &SessionOptions,
-    lookup: Lookup<'_>,
-    (purpose, id): (SessionPurpose, String),
-) -> Result<SessionParts, SessionError> {
-    let ground = Ground::read(tools, common, lookup)?;
-    let source = common.asker.as_ref().filter(|_| !common.non_interactive);
-    let asker: Option<Arc<dyn Asker>> = source.and_then(|source| source.open(ground.workspace.cwd()));
-    let (base, policy, findings) = Base::new(ground, purpose, &id)?;
-    let search = base.ground.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
-    let mut gates = Gates::default();
-    gates.groups_off = base.ground.groups_off()?;
-    if let Some(above) = search.above {
-        gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
-    }
-    if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
-        gates.defer_above_percent = percent;
-    }
-    let joining = Joining {
-        id: id.clone(),
-        policy: policy.clone(),
-        asker: asker.clone(),
-        events: Warnings(common.notices.clone()),
-        gates,
-        results: base.ground.results().zip(base.ground.results()),
-    };
-    let Member { engine, bare, hooks, tasks, calls, servers } = base.join(joining)?;
-    let crons = kit::crons(base.ground.state.as_deref(), base.ground.workspace.cwd());
-    let engine = engine.ports(|ports| {
-        ports.crons = Some(crons.clone());
-        // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
-        ports.grants = Some(Arc::new(policy.clone()));
-    });
-    let links = base.links(&policy, asker, bare, search.enabled != Some(false), &servers);
-    let confined = base.processes.confines();
-    let process_guard = base.process_guard();
-    let notices = common.notices.clone();
-    let warnings = warnings(&base.ground.given, findings, &hooks);
-    let Ground { workspace, given, .. } = base.ground;
-    let seen = Seen::default();
-    Ok(SessionParts {
-        id,
-        workspace,
-        engine,
-        policy,
-        given,
-        hooks,
-        tasks,
-        calls,
-        crons,
-        seen,
-        confined,
-        warnings,
-        links,
-        notices,
-        process_guard,
-    })
-}
-
-/// What is doubtful about settings, rules, trust and hooks, in words.
-fn warnings(given: &LoadedSettings, findings: Findings, hooks: &Hooks) -> Vec<String> {
-    let lints = findings.lints.iter().map(ToString::to_string);
-    let of_hooks = hooks.warnings().iter().map(ToString::to_string);
-    given.warnings().into_iter().chain(lints).chain(findings.notices).chain(of_hooks).collect()
 }
 
 #[cfg(test)]

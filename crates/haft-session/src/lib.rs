@@ -4,6 +4,7 @@ pub mod agents;
 pub mod assembly;
 mod builder;
 mod children;
+pub mod clients;
 mod error;
 pub mod hooks;
 pub mod kept;
@@ -12,13 +13,20 @@ pub mod mcp;
 mod notice;
 mod options;
 pub mod processes;
+pub mod replay;
 pub mod run;
+pub mod sandbox_report;
 mod session;
 pub mod settings_view;
 mod text;
+pub mod trust;
 
 pub use builder::{ResumeFrom, SessionBuilder};
 pub use error::SessionError;
 pub use notice::{NoticeSink, SessionNotice};
 pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
+pub use processes::sandbox_entry;
 pub use session::{Agent, Session};
+
+// Plain values that front ends name.
+pub use haft_policy::gate::DecisionReport;

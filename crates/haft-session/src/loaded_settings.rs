@@ -2,24 +2,30 @@
 //!
 //! A file that can't be understood ends the program before anything runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haft::env::Lookup;
 use haft_policy::settings::Places;
+use haft_policy::source::Scope;
 use haft_policy::trust::{self, Loaded};
 
-use crate::SessionError;
-use crate::SessionOptions;
+use crate::settings_view::SettingScope;
+use crate::trust::TrustState;
+use crate::{Environment, SessionError, SessionOptions};
 
 /// Settings, and where they came from.
 #[derive(Clone)]
 pub struct LoadedSettings {
-    pub places: Places,
-    pub loaded: Loaded,
+    pub(crate) places: Places,
+    pub(crate) loaded: Loaded,
 }
 
 /// Reads all settings for a workspace. Runs nothing, writes nothing.
-pub fn load(common: &SessionOptions, cwd: &Path, lookup: Lookup<'_>) -> Result<LoadedSettings, SessionError> {
+pub(crate) fn load(
+    common: &SessionOptions,
+    cwd: &Path,
+    lookup: Lookup<'_>,
+) -> Result<LoadedSettings, SessionError> {
     let places = places(cwd, lookup)?;
     let loaded =
         trust::load(&places, &common.flags()).map_err(|error| SessionError::new(error.to_string()))?;
@@ -27,11 +33,72 @@ pub fn load(common: &SessionOptions, cwd: &Path, lookup: Lookup<'_>) -> Result<L
 }
 
 /// The places of settings for a workspace.
-pub fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, SessionError> {
+pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, SessionError> {
     Places::from_env(cwd, lookup).map_err(|error| SessionError::new(error.to_string()))
 }
 
+/// A file of settings that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// The kind of place.
+    pub scope: SettingScope,
+    /// Its path.
+    pub path: PathBuf,
+}
+
+/// The folders that sessions in a workspace use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFolders {
+    /// The real path of the workspace.
+    pub workspace: PathBuf,
+    /// The folder of journals, answers and approvals, where there is one.
+    pub state: Option<PathBuf>,
+}
+
+impl SessionFolders {
+    /// The folders of a session that works in this directory.
+    ///
+    /// # Errors
+    /// A directory that can't be used.
+    pub fn find(cwd: &Path, environment: &Environment) -> Result<SessionFolders, SessionError> {
+        let places = places(cwd, &|name| environment.get(name))?;
+        Ok(SessionFolders { workspace: places.cwd, state: places.state_dir })
+    }
+}
+
 impl LoadedSettings {
+    /// The real path of the workspace.
+    pub fn workspace(&self) -> &Path {
+        &self.places.cwd
+    }
+
+    /// The folder of journals, answers and approvals, where there is one.
+    pub fn state_dir(&self) -> Option<&Path> {
+        self.places.state_dir.as_deref()
+    }
+
+    /// Whether what the files of the workspace run or loosen counts.
+    pub fn trust_state(&self) -> TrustState {
+        TrustState::from(&self.loaded.judgement)
+    }
+
+    /// The hash of what the files of the workspace run or loosen; `None` if that is nothing.
+    pub fn trust_hash(&self) -> Option<String> {
+        (!self.loaded.inventory.is_empty()).then(|| self.loaded.inventory.hash().to_string())
+    }
+
+    /// The files that were read, strongest first.
+    pub fn files(&self) -> Vec<SettingsFile> {
+        let file =
+            |(path, scope): &(PathBuf, Scope)| SettingsFile { scope: (*scope).into(), path: path.clone() };
+        self.loaded.files.iter().map(file).collect()
+    }
+
+    /// A path as people read it: from the workspace or the home directory.
+    pub fn show_path(&self, path: &Path) -> String {
+        self.places.show(path)
+    }
+
     /// What the user should know about settings and trust, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let Loaded { settings, store_warnings, .. } = &self.loaded;

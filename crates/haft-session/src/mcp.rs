@@ -4,14 +4,15 @@ pub mod approvals;
 pub mod logs;
 pub mod prompt;
 pub mod sample;
-pub mod secrets;
+pub(crate) mod secrets;
+pub mod server_files;
 
 use haft_policy::settings::{Server, Transport};
 
 use crate::text::one_line;
 
 /// A command line as it is written, or an address; without what looks like a secret.
-pub fn target(server: &Server) -> String {
+pub(crate) fn target(server: &Server) -> String {
     match &server.transport {
         Transport::Stdio { command, args, .. } => {
             let quoted = |word: &String| match word.is_empty() || word.contains(char::is_whitespace) {
@@ -26,8 +27,8 @@ pub fn target(server: &Server) -> String {
     }
 }
 
-/// Everything that an approval of a server is about, as rows of a name and words.
-pub fn rows(server: &Server) -> Vec<(&'static str, String)> {
+/// Everything that an approval of a server is about, as pairs of a name and a value.
+pub(crate) fn details(server: &Server) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let names = |of: &std::collections::BTreeMap<String, String>| {
         one_line(&of.keys().map(String::as_str).collect::<Vec<_>>().join(", "))

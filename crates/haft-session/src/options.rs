@@ -8,7 +8,7 @@ use std::sync::Arc;
 use haft::ports::{Asker, PermissionMode, Tracer};
 use haft::{AnyTool, ConflictRule};
 use haft_mcp::Observer;
-use haft_policy::settings::Flags;
+use haft_policy::settings::{CLAUDE_CONFIG_DIR, Flags};
 
 use crate::notice::NoticeSink;
 
@@ -101,6 +101,21 @@ impl Environment {
         Environment(Arc::new(lookup))
     }
 
+    /// The variables of this process, except that settings and state of the user are in this directory: in `config`, `state`
+    /// and `claude`.
+    pub fn with_folders_in(dir: impl Into<PathBuf>) -> Environment {
+        let dir = dir.into();
+        Environment::new(move |name| {
+            let folder = match name {
+                haft::env::HAFT_CONFIG_DIR => "config",
+                haft::env::HAFT_STATE_DIR => "state",
+                CLAUDE_CONFIG_DIR => "claude",
+                _ => return std::env::var_os(name),
+            };
+            Some(dir.join(folder).into_os_string())
+        })
+    }
+
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<OsString> {
         (self.0)(name)
@@ -116,7 +131,7 @@ impl Default for Environment {
 
 impl SessionOptions {
     /// What these options say about settings.
-    pub fn flags(&self) -> Flags {
+    pub(crate) fn flags(&self) -> Flags {
         Flags {
             settings: self.settings.clone(),
             allow: self.allow.clone(),

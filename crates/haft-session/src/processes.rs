@@ -19,7 +19,7 @@ use haft_sandbox::{
 };
 
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError};
+use crate::{Environment, NoticeSink, SessionError};
 
 /// Starts the children of this program.
 pub struct Starter {
@@ -191,8 +191,20 @@ pub struct Surroundings<'a> {
     pub session: &'a str,
 }
 
+/// Becomes the helper of the sandbox if this process was started as one, and returns otherwise.
+pub fn sandbox_entry() {
+    haft_sandbox::entry();
+}
+
+/// Removes placeholder files that sandboxes of killed processes left in workspaces.
+pub fn remove_leftovers(environment: &Environment) {
+    if let Some(state) = haft::env::state_dir(&|name| environment.get(name)) {
+        haft_sandbox::clear_way(&caches(&state));
+    }
+}
+
 /// Where sandboxes keep what outlives them.
-pub fn caches(state: &Path) -> PathBuf {
+pub(crate) fn caches(state: &Path) -> PathBuf {
     state.join("caches")
 }
 

@@ -9,5 +9,6 @@ pub mod prepared;
 pub mod prompt;
 pub mod provider;
 pub mod proxy;
+mod single_call;
 
 pub use prompt::surroundings;

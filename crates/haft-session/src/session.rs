@@ -6,7 +6,7 @@ use haft::{Cause, Engine, ToolCall, ToolResult};
 use haft_provider::run::{Ended, Handle, Outcome, RunEvent};
 use haft_provider::{Conversation, Model};
 
-use crate::assembly::SessionParts;
+use crate::assembly::{SessionFactory, SessionParts};
 use crate::builder::{EventHandler, SessionBuilder};
 use crate::kept::Resumed;
 use crate::run::plan::{ModelSource, RunRequest};
@@ -37,7 +37,7 @@ impl Session {
         events: Option<EventHandler>,
         resumed: Option<Resumed>,
     ) -> Result<Session, SessionError> {
-        let parts = SessionParts::open(&options, SessionPurpose::Run)?;
+        let parts = SessionFactory::load(&options, SessionPurpose::Run)?.open()?;
         parts.report_warnings();
         // For turns without an agent. The agent's engine also has its model, its journal and its front end.
         let (engine, id) = (parts.engine.clone().build(), parts.id.clone());

@@ -12,7 +12,6 @@ use haft_policy::settings::{
     RepetitionGuard, Server, ServerMatch, Settings, Shell, Transport, Withheld,
 };
 use haft_policy::source::{List, Scope, Source, WrittenRule};
-use haft_policy::trust::Loaded;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -84,6 +83,11 @@ impl SettingScope {
     }
 }
 
+/// The JSON Schema of a settings file.
+pub fn schema() -> Value {
+    haft_policy::settings::schema()
+}
+
 /// Every value that counts, with its place, for whoever asks in a session. Secrets are hidden.
 pub fn in_force(given: &LoadedSettings) -> Vec<Setting> {
     let place = |row: &SettingRow| match (&row.file, row.line) {
@@ -95,11 +99,12 @@ pub fn in_force(given: &LoadedSettings) -> Vec<Setting> {
         let from = place(&row);
         Setting { key: row.key, value: row.value, from, left_out: row.left_out }
     };
-    rows(&given.loaded).into_iter().map(setting).collect()
+    rows(given).into_iter().map(setting).collect()
 }
 
 /// All rows, in the order of the keys in the documents.
-pub fn rows(loaded: &Loaded) -> Vec<SettingRow> {
+pub fn rows(given: &LoadedSettings) -> Vec<SettingRow> {
+    let loaded = &given.loaded;
     let Settings {
         permissions,
         hooks,

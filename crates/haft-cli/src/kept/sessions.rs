@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haft_journal::{Head, Recovered, Session, Store};
+use haft_session::Environment;
+use haft_session::loaded_settings::SessionFolders;
 use serde::Serialize;
 
 use super::args::{ListArgs, RmArgs, SessionsArgs, SessionsCommand, ShowArgs};
 use super::{left, log};
 use crate::args::{Common, Form};
 use crate::output::{self, Reader, one_line};
-use crate::{Exit, Usage, given};
+use crate::{Exit, Usage};
 
 pub(crate) fn run(args: &SessionsArgs, common: &Common) -> Result<Exit, Usage> {
     match &args.command {
@@ -24,11 +26,11 @@ pub(crate) fn run(args: &SessionsArgs, common: &Common) -> Result<Exit, Usage> {
 /// The sessions of the user.
 pub(super) fn store(common: &Common) -> Result<(Store, PathBuf), Usage> {
     let base = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let places = given::places(base, &|name| std::env::var_os(name))?;
-    let state = places.state_dir.as_deref().ok_or_else(|| {
+    let folders = SessionFolders::find(base, &Environment::default())?;
+    let state = folders.state.ok_or_else(|| {
         Usage("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
     })?;
-    Ok((Store::at(state), places.cwd.clone()))
+    Ok((Store::at(&state), folders.workspace))
 }
 
 /// A session in a list.

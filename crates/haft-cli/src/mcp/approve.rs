@@ -5,25 +5,30 @@
 
 use haft::ports::Confinement;
 use haft_mcp::{Approvals as _, Known, ServerConfig, Status, Subject, Transport, Trust, Withheld};
+use haft_session::SessionPurpose;
+use haft_session::assembly::{PlannedServer, ServerPorts, UnusedReason};
+use haft_session::mcp::prompt::definition;
 
 use super::args::ApproveArgs;
-use super::prompt::definition;
-use super::{rows, unknown};
+use super::unknown;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Lent, NotUsed, PlannedServer, SessionParts, SessionPurpose};
-use crate::{Exit, Usage, session, terminal, turn};
+use crate::{Exit, Usage, session, terminal, threads};
 
 pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let SessionParts { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let mut session = session::open(&common.options(), SessionPurpose::Inspect)?;
     let mut wanted = Vec::new();
     let mut whole = true;
     match &args.server {
         Some(name) => {
-            let found = links.planned.find(name).ok_or_else(|| unknown(name, &links.planned))?;
+            let found = session
+                .server_starter
+                .planned
+                .find(name)
+                .ok_or_else(|| unknown(name, &session.server_starter.planned))?;
             match needs(found) {
                 Ok(config) => wanted.extend(config.map(|config| (found.clone(), config.clone()))),
                 Err(why) => return refused(found, &why),
@@ -31,17 +36,19 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
             if wanted.is_empty() {
                 output::say(&format!(
                     "`{name}` needs no approval: you named it yourself ({})",
-                    found.server.source
+                    found.source()
                 ));
                 return Ok(Exit::Done);
             }
         }
         None => {
-            for planned in links.planned.servers.iter().filter(|planned| planned.server.of_workspace) {
+            for planned in
+                session.server_starter.planned.servers.iter().filter(|planned| planned.is_of_workspace())
+            {
                 match needs(planned) {
                     Ok(config) => wanted.extend(config.map(|config| (planned.clone(), config.clone()))),
-                    Err(NotUsed::Untrusted) => {
-                        refused(planned, &NotUsed::Untrusted)?;
+                    Err(UnusedReason::Untrusted) => {
+                        refused(planned, &UnusedReason::Untrusted)?;
                         whole = false;
                     }
                     Err(_) => {}
@@ -54,7 +61,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
         }
     }
 
-    let approvals = links.approvals();
+    let approvals = session.server_starter.approvals();
     if let Some(words) = approvals.damaged() {
         output::warning(&one_line(&words));
     }
@@ -63,7 +70,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
         let subject = Subject { server: config.name.clone(), tool: None, value: config.identity() };
         let before = match approvals.known(&subject) {
             Known::Approved => {
-                started.push(planned.server.name.clone());
+                started.push(planned.name().to_owned());
                 continue;
             }
             Known::New => None,
@@ -79,20 +86,24 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
                 approvals
                     .approve(&subject)
                     .map_err(|words| Usage(format!("the yes can't be kept: {words}")))?;
-                started.push(planned.server.name.clone());
+                started.push(planned.name().to_owned());
             }
             false => whole = false,
         }
     }
-    links.planned.servers.retain(|planned| started.contains(&planned.server.name));
-    if links.planned.is_empty() {
+    session
+        .server_starter
+        .planned
+        .servers
+        .retain(|planned| started.iter().any(|name| name == planned.name()));
+    if session.server_starter.planned.is_empty() {
         return Ok(if whole { Exit::Done } else { Exit::Failed });
     }
 
-    links.warn();
-    let runtime = turn::runtime(1)?;
+    session.server_starter.warn();
+    let runtime = threads::runtime_for_calls(1)?;
     let pool = runtime.block_on(async {
-        let pool = links.open(&engine.build(), Lent::default())?;
+        let pool = session.start_servers(ServerPorts::default())?;
         pool.settled_quietly().await;
         Ok::<_, Usage>(pool)
     })?;
@@ -140,7 +151,7 @@ pub(crate) fn run(args: &ApproveArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// The server's configuration, if it needs an approval.
-fn needs(planned: &PlannedServer) -> Result<Option<&ServerConfig>, NotUsed> {
+fn needs(planned: &PlannedServer) -> Result<Option<&ServerConfig>, UnusedReason> {
     match &planned.plan {
         Ok(config) if config.trust == Trust::Approvals => Ok(Some(config)),
         Ok(_) => Ok(None),
@@ -148,16 +159,15 @@ fn needs(planned: &PlannedServer) -> Result<Option<&ServerConfig>, NotUsed> {
     }
 }
 
-fn refused(planned: &PlannedServer, why: &NotUsed) -> Result<Exit, Usage> {
-    output::say(&format!("`{}` can't be approved: {}", planned.server.name, why.words()));
+fn refused(planned: &PlannedServer, why: &UnusedReason) -> Result<Exit, Usage> {
+    output::say(&format!("`{}` can't be approved: {}", planned.name(), why.message()));
     Ok(Exit::Failed)
 }
 
 /// What would be started or reached.
 fn server_text(planned: &PlannedServer, config: &ServerConfig, changed: Option<Withheld>) -> String {
-    let server = &planned.server;
-    let mut text = format!("server {}   {}\n", server.name, server.source);
-    for (name, value) in rows(server) {
+    let mut text = format!("server {}   {}\n", planned.name(), planned.source());
+    for (name, value) in planned.details() {
         text.push_str(&format!("    {name:16} {value}\n"));
     }
     if let Transport::Stdio(stdio) = &config.transport {

@@ -1,7 +1,7 @@
 //! The command line of `haft mcp`. What can be said to `add` is what people know from Claude Code.
 
 use clap::{Args, Subcommand, ValueEnum};
-use haft_policy::source;
+use haft_session::mcp::server_files::ServerScope;
 
 use crate::args::{Common, Form};
 
@@ -80,12 +80,33 @@ pub(crate) enum Scope {
     User,
 }
 
-impl From<Scope> for source::Scope {
-    fn from(scope: Scope) -> source::Scope {
+impl Scope {
+    /// The name, as `--scope` takes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scope::Local => "local",
+            Scope::Project => "project",
+            Scope::User => "user",
+        }
+    }
+}
+
+impl From<Scope> for ServerScope {
+    fn from(scope: Scope) -> ServerScope {
         match scope {
-            Scope::Local => source::Scope::Local,
-            Scope::Project => source::Scope::Project,
-            Scope::User => source::Scope::User,
+            Scope::Local => ServerScope::Local,
+            Scope::Project => ServerScope::Project,
+            Scope::User => ServerScope::User,
+        }
+    }
+}
+
+impl From<ServerScope> for Scope {
+    fn from(scope: ServerScope) -> Scope {
+        match scope {
+            ServerScope::Local => Scope::Local,
+            ServerScope::Project => Scope::Project,
+            ServerScope::User => Scope::User,
         }
     }
 }

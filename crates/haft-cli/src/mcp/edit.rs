@@ -1,28 +1,15 @@
 //! `haft mcp add`, `add-json` and `remove`: changes to the files that name servers. Starts nothing.
-//!
-//! For everybody in a workspace that is its `.mcp.json`; for the user a file of their own, which has servers for all
-//! workspaces and for single ones. What Claude Code keeps for itself is read and never written. Everything else in a file
-//! stays as it was, and a file is replaced whole or not at all.
 
-use std::fs::{DirBuilder, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
-use haft_policy::settings::edit::{with_server, without_server};
-use haft_policy::settings::{Places, SETTINGS_BYTES_MAX, check_server, read_text};
-use haft_policy::trust::replace_file;
+use haft_session::Environment;
+use haft_session::mcp::server_files::{ServerFiles, ServerFilesError};
 use serde_json::{Map, Value, json};
 
 use super::args::{AddArgs, AddJsonArgs, Kind, RemoveArgs, Scope};
-use super::scope_word;
 use crate::args::Common;
 use crate::output::{self, one_line};
-use crate::{Exit, Usage, call, given, processes};
-
-/// Permissions of a new file that others should read as well; one of the user's own may hold secrets.
-const SHARED: u32 = 0o644;
-const PRIVATE: u32 = 0o600;
+use crate::{Exit, Usage, call};
 
 pub(super) fn add(args: &AddArgs, common: &Common) -> Result<Exit, Usage> {
     put(common, args.scope, &args.name, entry(args)?)
@@ -138,123 +125,28 @@ fn pairs(flag: &str, given: &[String], between: char, form: &str) -> Result<Map<
     given.iter().map(pair).collect()
 }
 
-/// A file of servers, and for whom the servers are that it is asked about.
-struct Place {
-    scope: Scope,
-    file: PathBuf,
-    /// The key of the workspace, in a file of many.
-    project: Option<String>,
-    mode: u32,
-}
-
-fn places_of(common: &Common) -> Result<Places, Usage> {
+/// The files of the workspace and the user.
+fn files(common: &Common) -> Result<ServerFiles, Usage> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    Ok(given::places(cwd, &|name| std::env::var_os(name))?)
-}
-
-fn place(places: &Places, scope: Scope) -> Result<Place, Usage> {
-    let own = || {
-        places.own_servers().ok_or_else(|| {
-            Usage(
-                "there is no folder for your settings; set HAFT_CONFIG_DIR, or HOME, to an absolute path"
-                    .into(),
-            )
-        })
-    };
-    Ok(match scope {
-        Scope::User => Place { scope, file: own()?, project: None, mode: PRIVATE },
-        Scope::Local => {
-            let root = places.git_root.as_ref().unwrap_or(&places.cwd);
-            Place { scope, file: own()?, project: Some(root.display().to_string()), mode: PRIVATE }
-        }
-        Scope::Project => Place { scope, file: places.cwd.join(".mcp.json"), project: None, mode: SHARED },
-    })
-}
-
-/// How long another change of the same file is waited for.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
-
-impl Place {
-    /// Keeps others from changing the files of its folder until what is returned is gone: what is written has to be made of what is
-    /// there then. The lock is on the folder, so that nothing is left in a workspace.
-    fn locked(&self, places: &Places) -> Result<File, Usage> {
-        let folder = self.file.parent().unwrap_or(Path::new("/"));
-        let failed = |error: &dyn std::fmt::Display| Usage(format!("{}: {error}", places.show(&self.file)));
-        if self.mode == PRIVATE {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| failed(&error))?;
-        }
-        let lock = File::open(folder).map_err(|error| failed(&error))?;
-        let begun = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_WAIT => {
-                    std::thread::sleep(LOCK_PAUSE);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(failed(&"another program is changing it; try again"));
-                }
-                Err(TryLockError::Error(error)) => return Err(failed(&error)),
-            }
-        }
-    }
-
-    fn text(&self, places: &Places) -> Result<String, Usage> {
-        let read = read_text(&self.file, SETTINGS_BYTES_MAX);
-        let read = read.map_err(|words| Usage(format!("{}: {words}", places.show(&self.file))))?;
-        Ok(read.unwrap_or_default())
-    }
-
-    fn write(&self, places: &Places, text: &str) -> Result<(), Usage> {
-        let caches = places.state_dir.as_deref().map(processes::caches);
-        if caches.is_some_and(|caches| !haft_sandbox::make_way(&caches, &self.file)) {
-            return Err(Usage(format!(
-                "{}: a command runs here that could write this file, so an empty folder stands in its place until it has \
-                 ended; wait for it or stop it, and try again",
-                places.show(&self.file)
-            )));
-        }
-        replace_file(&self.file, text.as_bytes(), self.mode)
-            .map_err(|error| Usage(format!("{}: {error}", places.show(&self.file))))
-    }
-
-    fn wrong(&self, places: &Places) -> impl Fn(String) -> Usage + use<> {
-        let file = places.show(&self.file);
-        move |words| Usage(format!("{file}: {words}; nothing was changed"))
-    }
+    Ok(ServerFiles::new(cwd, &Environment::default())?)
 }
 
 /// Puts an entry into the file of a scope.
 fn put(common: &Common, scope: Scope, name: &str, server: Value) -> Result<Exit, Usage> {
-    let notes = check_server(name, &server)
-        .map_err(|words| Usage(format!("the server `{}`: {words}", one_line(name))))?;
-    notes.iter().for_each(|note| output::warning(&one_line(note)));
-    if name.contains("__") {
-        return Err(Usage(format!(
-            "the server `{name}`: `__` stands between the names in `mcp__server__tool`, so no rule could be about this \
-             server alone; choose a name without it"
-        )));
-    }
-    let places = places_of(common)?;
-    let place = place(&places, scope)?;
-    let _lock = place.locked(&places)?;
-    let (text, wrong) = (place.text(&places)?, place.wrong(&places));
-    if without_server(&text, place.project.as_deref(), name).map_err(&wrong)?.is_some() {
-        return Err(Usage(format!(
-            "{} names `{name}` already; `haft mcp remove {name} --scope {}` removes it",
-            places.show(&place.file),
-            scope_word(scope.into())
-        )));
-    }
-    let text = with_server(&text, place.project.as_deref(), name, &server).map_err(&wrong)?;
-    place.write(&places, &text)?;
+    let added = files(common)?.add(scope.into(), name, &server).map_err(|error| match error {
+        ServerFilesError::AlreadyThere { file } => Usage(format!(
+            "{file} names `{name}` already; `haft mcp remove {name} --scope {}` removes it",
+            scope.name()
+        )),
+        other => Usage(other.to_string()),
+    })?;
+    added.warnings.iter().for_each(|warning| output::warning(&one_line(warning)));
     let whom = match scope {
         Scope::Local => "for you, in this workspace",
         Scope::User => "for you, everywhere",
         Scope::Project => "for everybody in this workspace",
     };
-    output::say(&format!("added `{name}` to {} ({whom})", places.show(&place.file)));
+    output::say(&format!("added `{name}` to {} ({whom})", added.file));
     match scope {
         Scope::Project => output::say(&format!(
             "it counts once you said yes to it: `haft trust`, then `haft mcp approve {name}`"
@@ -265,61 +157,21 @@ fn put(common: &Common, scope: Scope, name: &str, server: Value) -> Result<Exit,
 }
 
 pub(super) fn remove(args: &RemoveArgs, common: &Common) -> Result<Exit, Usage> {
-    let (name, places) = (&args.name, places_of(common)?);
-    let scopes = match args.scope {
-        Some(scope) => vec![scope],
-        None => vec![Scope::Local, Scope::Project, Scope::User],
-    };
-    let (mut found, mut locks) = (Vec::new(), Vec::new());
-    for scope in scopes {
-        // Without a folder for settings there is nothing in it either.
-        let Ok(place) = place(&places, scope) else { continue };
-        let folder = place.file.parent().map(Path::to_owned);
-        if place.file.exists() && !locks.iter().any(|(locked, _)| *locked == folder) {
-            locks.push((folder, place.locked(&places)?));
-        }
-        let (text, wrong) = (place.text(&places)?, place.wrong(&places));
-        // One that was added in a folder of the repository counts there.
-        let folder = place.project.as_ref().map(|_| places.cwd.display().to_string());
-        let keys = [place.project.clone(), folder];
-        let mut rest = None;
-        for key in if place.project.is_some() { &keys[..] } else { &keys[..1] } {
-            rest = without_server(&text, key.as_deref(), name).map_err(&wrong)?;
-            if rest.is_some() {
-                break;
-            }
-        }
-        if let Some(rest) = rest {
-            found.push((place, rest));
-        }
-    }
-    match &found[..] {
-        [(place, rest)] => {
-            place.write(&places, rest)?;
-            output::say(&format!("removed `{name}` from {}", places.show(&place.file)));
-            Ok(Exit::Done)
-        }
-        [] => {
-            let theirs = places.claude_json.as_deref().filter(|file| {
-                std::fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("\"{name}\"")))
-            });
-            let hint = match theirs {
-                Some(file) => {
-                    format!("; {} is Claude Code's own, `claude mcp remove` changes it", places.show(file))
-                }
+    let name = &args.name;
+    let file = files(common)?.remove(args.scope.map(Into::into), name).map_err(|error| match error {
+        ServerFilesError::NotFound { claude_file } => {
+            let hint = match claude_file {
+                Some(file) => format!("; {file} is Claude Code's own, `claude mcp remove` changes it"),
                 None => "; `haft mcp list` shows what there is".to_owned(),
             };
-            Err(Usage(format!(
-                "no file of yours or of this workspace names a server `{}`{hint}",
-                one_line(name)
-            )))
+            Usage(format!("no file of yours or of this workspace names a server `{}`{hint}", one_line(name)))
         }
-        several => {
-            let scopes: Vec<&str> = several.iter().map(|(place, _)| scope_word(place.scope.into())).collect();
-            Err(Usage(format!(
-                "`{name}` is named in several places; give --scope with {}",
-                scopes.join(" or ")
-            )))
+        ServerFilesError::Ambiguous(scopes) => {
+            let scopes: Vec<&str> = scopes.into_iter().map(|scope| Scope::from(scope).name()).collect();
+            Usage(format!("`{name}` is named in several places; give --scope with {}", scopes.join(" or ")))
         }
-    }
+        other => Usage(other.to_string()),
+    })?;
+    output::say(&format!("removed `{name}` from {file}"));
+    Ok(Exit::Done)
 }

@@ -6,16 +6,16 @@ use std::fmt::Write as _;
 use haft::ports::Confinement;
 use haft_mcp::names::wire_name;
 use haft_mcp::{Server, Status, Transport};
-use haft_policy::settings;
+use haft_session::SessionPurpose;
+use haft_session::assembly::{PlannedServer, ServerPool, ServerPorts, SessionParts, UnusedReason};
 use serde::Serialize;
 
 use super::args::{GetArgs, ListArgs};
-use super::{rows, scope_word, secrets, target, transport_word, unknown};
+use super::{scope_word, transport_word, unknown};
 use crate::args::{Common, Form};
 use crate::interrupt::Interrupts;
 use crate::output::{self, Reader, one_line};
-use crate::session::{Lent, Links, NotUsed, PlannedServer, Pool, SessionParts, SessionPurpose};
-use crate::{Exit, Usage, session, turn};
+use crate::{Exit, Usage, session, threads};
 
 /// How wide the columns of names and states are at most.
 const NAME_WIDTH_MAX: usize = 30;
@@ -24,9 +24,10 @@ const STATE_WIDTH_MAX: usize = 60;
 const ABOUT_CHARS: usize = 90;
 
 pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
-    let SessionParts { links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
-    let shown = tried(&links, &engine.build(), |pool| {
-        let mut rows: Vec<Row> = links.planned.servers.iter().map(|planned| Row::of(planned, pool)).collect();
+    let session = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let planned = &session.server_starter.planned;
+    let shown = tried(&session, |pool| {
+        let mut rows: Vec<Row> = planned.servers.iter().map(|planned| Row::new(planned, pool)).collect();
         rows.sort_by(|a, b| (&a.name, a.state == State::NotUsed).cmp(&(&b.name, b.state == State::NotUsed)));
         rows
     })?;
@@ -42,17 +43,17 @@ pub(super) fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
-    let SessionParts { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
-    let planned = std::mem::take(&mut links.planned);
+    let mut session = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let planned = std::mem::take(&mut session.server_starter.planned);
     planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
-    links.planned = planned.only(&args.server);
-    let shown = tried(&links, &engine.build(), |pool| {
-        links.planned.find(&args.server).map(|planned| Details::of(planned, pool))
-    })?;
+    session.server_starter.planned = planned.only(&args.server);
+    let planned = &session.server_starter.planned;
+    let shown =
+        tried(&session, |pool| planned.find(&args.server).map(|planned| Details::new(planned, pool)))?;
     let Some(shown) = shown else { return Ok(Exit::Failed) };
     let (text, reader) = match args.output {
         Form::Json => (serde_json::to_string(&shown).expect("it has text keys"), Reader::Whole),
-        Form::Text => (shown.text(&links.planned.servers[0].server), Reader::Sampler),
+        Form::Text => (shown.text(&planned.servers[0]), Reader::Sampler),
     };
     // Whoever asks for one wants to know whether it can be used.
     let exit = if shown.row.state == State::Failed { Exit::Failed } else { Exit::Done };
@@ -60,16 +61,16 @@ pub(super) fn get(args: &GetArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// Starts the servers, waits for them, looks, and ends them.
-fn tried<T>(links: &Links, engine: &haft::Engine, look: impl FnOnce(Option<&Pool>) -> T) -> Result<T, Usage> {
-    if links.planned.is_empty() {
+fn tried<T>(session: &SessionParts, look: impl FnOnce(Option<&ServerPool>) -> T) -> Result<T, Usage> {
+    if session.server_starter.planned.is_empty() {
         return Ok(look(None));
     }
-    links.warn();
+    session.server_starter.warn();
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let runtime = turn::runtime(1)?;
+    let runtime = threads::runtime_for_calls(1)?;
     let looked = runtime.block_on(async {
-        let pool = links.open(engine, Lent::default())?;
+        let pool = session.start_servers(ServerPorts::default())?;
         pool.settled_quietly().await;
         let looked = look(Some(&pool));
         pool.close().await;
@@ -129,16 +130,15 @@ enum State {
 }
 
 impl Row {
-    fn of(planned: &PlannedServer, pool: Option<&Pool>) -> Row {
-        let server = &planned.server;
+    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> Row {
         let mut row = Row {
-            name: server.name.clone(),
+            name: planned.name().to_owned(),
             state: State::NotUsed,
             reason: None,
-            scope: scope_word(server.source.scope).to_owned(),
-            source: server.source.to_string(),
-            transport: transport_word(server).to_owned(),
-            target: target(server),
+            scope: scope_word(planned.scope()).to_owned(),
+            source: planned.source(),
+            transport: transport_word(planned).to_owned(),
+            target: planned.target(),
             revision: None,
             implementation: None,
             latency_ms: None,
@@ -146,17 +146,17 @@ impl Row {
             withheld: 0,
         };
         let live = match &planned.plan {
-            Ok(_) => pool.and_then(|pool| pool.servers().get(&server.name)),
+            Ok(_) => pool.and_then(|pool| pool.servers().get(planned.name())),
             Err(why) => {
-                row.state = if *why == NotUsed::Untrusted { State::NotTrusted } else { State::NotUsed };
-                row.reason = Some(why.words());
+                row.state = if *why == UnusedReason::Untrusted { State::NotTrusted } else { State::NotUsed };
+                row.reason = Some(why.message());
                 None
             }
         };
         if let Some(live) = live {
             row.fill(live);
             // Its last words may be what it was given.
-            row.reason = row.reason.map(|reason| secrets::hidden(&reason, &secrets::given(server)));
+            row.reason = row.reason.map(|reason| planned.hide_secrets(&reason));
         }
         row
     }
@@ -320,19 +320,14 @@ struct LeftOutTool {
 }
 
 impl Details {
-    fn of(planned: &PlannedServer, pool: Option<&Pool>) -> Details {
-        let server = &planned.server;
-        let names = match &server.transport {
-            settings::Transport::Stdio { env, .. } => env.keys().cloned().collect(),
-            settings::Transport::Remote { headers, .. } => headers.keys().cloned().collect(),
-        };
+    fn new(planned: &PlannedServer, pool: Option<&ServerPool>) -> Details {
         let sandboxed = planned.plan.as_ref().is_ok_and(|config| match &config.transport {
             Transport::Stdio(stdio) => stdio.confinement != Confinement::Outside,
             _ => false,
         });
         let mut details = Details {
-            row: Row::of(planned, pool),
-            names,
+            row: Row::new(planned, pool),
+            names: planned.variable_names(),
             sandboxed,
             instructions: None,
             resources: false,
@@ -342,13 +337,13 @@ impl Details {
             left_out: Vec::new(),
             dropped: 0,
         };
-        let Some(live) = pool.and_then(|pool| pool.servers().get(&server.name)) else { return details };
+        let Some(live) = pool.and_then(|pool| pool.servers().get(planned.name())) else { return details };
         if let Status::Ready { facts, .. } = live.status() {
             details.instructions = facts.instructions;
             (details.resources, details.prompts) = (facts.has_resources, facts.has_prompts);
         }
         let offered = |(name, tool): (String, haft::AnyTool)| OfferedTool {
-            wire_name: wire_name(&server.name, &name),
+            wire_name: wire_name(planned.name(), &name),
             description: tool.description().to_owned(),
             name,
         };
@@ -365,7 +360,7 @@ impl Details {
         details
     }
 
-    fn text(&self, server: &settings::Server) -> String {
+    fn text(&self, server: &PlannedServer) -> String {
         let row = &self.row;
         let mut text = format!("{} {}   {}\n", row.marker(), row.name, one_line(&row.state_words()));
         let mut line = |name: &str, words: &str| {
@@ -376,12 +371,8 @@ impl Details {
         }
         line("named by", &format!("{} ({})", row.source, row.scope));
         line("transport", &row.transport);
-        let mut shown = match &server.transport {
-            settings::Transport::Stdio { args, .. } => secrets::masked(args),
-            settings::Transport::Remote { .. } => Vec::new(),
-        }
-        .into_iter();
-        for (name, words) in rows(server) {
+        let mut shown = server.masked_arguments().into_iter();
+        for (name, words) in server.details() {
             // Only who approves them has to see all of these.
             match name {
                 "address" => line(name, &row.target),

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use haft::BoxFuture;
 use haft_mcp::{Browser, Page, Server};
+use haft_session::SessionPurpose;
+use haft_session::assembly::ServerPorts;
 
 use super::args::AccountArgs;
 use super::unknown;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
 use crate::output::{self, one_line};
-use crate::session::{Lent, SessionParts, SessionPurpose};
-use crate::{Exit, Usage, session, terminal, turn};
+use crate::{Exit, Usage, session, terminal, threads};
 
 pub(super) fn login(args: &AccountArgs, common: &Common) -> Result<Exit, Usage> {
     with_server(args, common, async |server| {
@@ -45,18 +46,18 @@ fn with_server(
 ) -> Result<Exit, Usage> {
     let _interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let SessionParts { mut links, engine, .. } = session::open(&common.options(), SessionPurpose::Inspect)?;
-    let planned = std::mem::take(&mut links.planned);
+    let mut session = session::open(&common.options(), SessionPurpose::Inspect)?;
+    let planned = std::mem::take(&mut session.server_starter.planned);
     let found = planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;
     if let Err(why) = &found.plan {
-        return Err(Usage(format!("the MCP server `{}` is not used: {}", args.server, why.words())));
+        return Err(Usage(format!("the MCP server `{}` is not used: {}", args.server, why.message())));
     }
-    links.planned = planned.only(&args.server);
-    links.warn();
-    let runtime = turn::runtime(1)?;
+    session.server_starter.planned = planned.only(&args.server);
+    session.server_starter.warn();
+    let runtime = threads::runtime_for_calls(1)?;
     let said = runtime.block_on(async {
-        let lent = Lent { browser: Some(Arc::new(Person)), ..Lent::default() };
-        let pool = links.open(&engine.build(), lent)?;
+        let ports = ServerPorts { browser: Some(Arc::new(Person)), ..ServerPorts::default() };
+        let pool = session.start_servers(ports)?;
         let server = pool.servers().get(&args.server).expect("it is the one that was planned");
         let said = act(server).await;
         pool.close().await;

@@ -2,17 +2,16 @@
 
 use std::fmt::Write as _;
 
+use haft::text::truncate_with_ellipsis as shortened;
+use haft_session::replay::{CallRecording, ReplayedCall};
 use serde::Serialize;
 
-use super::recording::{Past, Recording};
 use crate::output::one_line;
 
 /// The most of an input in a table, in characters.
 const INPUT_CHARS_MAX: usize = 48;
 /// The most of a reason in a table, in characters.
 const WHY_CHARS_MAX: usize = 160;
-/// The most of a text in JSON, in characters.
-const TEXT_CHARS_MAX: usize = 2_000;
 /// How many rows a table shows.
 const ROWS_MAX: usize = 1_000;
 
@@ -48,61 +47,11 @@ pub(crate) struct Report {
     /// How many calls there are of each word of today.
     pub(crate) today: std::collections::BTreeMap<String, usize>,
     /// The calls that differ; all of them with `--all`.
-    pub(crate) rows: Vec<Row>,
-}
-
-/// A call, then and now.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Row {
-    /// Its number in the recording, from 1.
-    pub(crate) n: usize,
-    /// The message of the model that it was in, from 1.
-    pub(crate) turn: usize,
-    /// The line of the file, where the file has lines.
-    pub(crate) line: Option<usize>,
-    /// Its id.
-    pub(crate) id: String,
-    /// The sub-agent that made it.
-    pub(crate) agent: Option<String>,
-    /// The tool as it was named then.
-    pub(crate) name: String,
-    /// The tool that answers to that name today.
-    pub(crate) tool: String,
-    /// The beginning of its input.
-    pub(crate) input: String,
-    /// What was recorded: `ran`, `failed`, `no result`, or the kind of a refusal.
-    pub(crate) recorded: String,
-    /// What today says: `allow`, `ask`, `deny`, `unknown tool`, `invalid input`; with results `same` and how they differ.
-    pub(crate) today: String,
-    /// Why.
-    pub(crate) why: String,
-    /// Whether that can't both be.
-    pub(crate) differs: bool,
-}
-
-impl Row {
-    pub(super) fn of(at: usize, past: &Past, tool: String, today: &str, why: String, differs: bool) -> Row {
-        let input = past.input.as_deref().unwrap_or_default();
-        Row {
-            n: at + 1,
-            turn: past.turn,
-            line: past.line,
-            id: past.id.clone(),
-            agent: past.agent.clone(),
-            name: past.name.clone(),
-            tool,
-            input: shortened(input, INPUT_CHARS_MAX * 4),
-            recorded: past.outcome.word(),
-            today: today.to_owned(),
-            why: shortened(&why, TEXT_CHARS_MAX),
-            differs,
-        }
-    }
+    pub(crate) rows: Vec<ReplayedCall>,
 }
 
 impl Report {
-    pub(super) fn new(mode: Mode, recording: &Recording, rows: Vec<Row>, all: bool) -> Report {
+    pub(super) fn new(mode: Mode, recording: &CallRecording, rows: Vec<ReplayedCall>, all: bool) -> Report {
         let mut today = std::collections::BTreeMap::new();
         for row in &rows {
             *today.entry(row.today.clone()).or_insert(0) += 1;
@@ -125,7 +74,7 @@ impl Report {
 
     /// For people.
     pub(super) fn table(&self) -> String {
-        let call = |row: &Row| {
+        let call = |row: &ReplayedCall| {
             let name = match row.name == row.tool {
                 true => one_line(&row.name),
                 false => format!("{} → {}", one_line(&row.name), one_line(&row.tool)),
@@ -187,13 +136,5 @@ impl Report {
             many(self.turns, "turn")
         );
         text
-    }
-}
-
-/// The beginning of a text.
-pub(super) fn shortened(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
     }
 }

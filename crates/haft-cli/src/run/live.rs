@@ -7,9 +7,8 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use haft::env::Lookup;
-use haft::ports::{Asker, Mode as _, PermissionMode};
+use haft::ports::{Asker, Mode, PermissionMode};
 use haft::{Engine, Workspace};
-use haft_policy::gate::Policy;
 use haft_provider::run::{Ended, Handle, Outcome, Prices, RunEvent, RunSink};
 use haft_provider::{Conversation, Usage as Tokens};
 use haft_session::loaded_settings::LoadedSettings;
@@ -45,7 +44,7 @@ pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
     if play.prompt.is_some() {
         // It stands in the command line.
         options = options.hide_first_words();
-    } else if let Some(state) = &play.session.given.places.state_dir {
+    } else if let Some(state) = play.session.given.state_dir() {
         options = options.history(state.join(HISTORY));
     }
     Screen::open(options)
@@ -69,12 +68,12 @@ impl Play {
         let desk = Desk {
             remote: screen.remote(),
             engine: run.engine.clone(),
-            policy: run.policy.clone(),
+            mode: run.mode(),
             given,
             confined,
             workspace,
             prices,
-            began_in: run.policy.current(),
+            began_in: run.mode().current(),
         };
         desk.show_mode();
         desk.remote.footer(run.model.name());
@@ -234,7 +233,7 @@ impl Spent {
 struct Desk {
     remote: Remote,
     engine: Engine,
-    policy: Policy,
+    mode: Arc<dyn Mode>,
     given: LoadedSettings,
     confined: bool,
     workspace: Workspace,
@@ -251,7 +250,7 @@ impl Desk {
                 "permissions" => {
                     self.say(&format!(
                         "mode       {}\n{}",
-                        self.policy.current(),
+                        self.mode.current(),
                         settings::permissions(&self.given)
                     ));
                 }
@@ -269,7 +268,7 @@ impl Desk {
     }
 
     fn show_mode(&self) {
-        self.remote.mode(self.policy.current().to_string());
+        self.remote.mode(self.mode.current().to_string());
     }
 
     /// Goes on to the next of the usual modes, and through the one that the session began in.
@@ -278,12 +277,12 @@ impl Desk {
         if !modes.contains(&self.began_in) {
             modes.push(self.began_in);
         }
-        let now = self.policy.current();
+        let now = self.mode.current();
         let place = modes.iter().position(|mode| *mode == now).map_or(0, |place| place + 1);
         // One that settings forbid changes nothing; the next may.
         for step in 0..modes.len() {
-            self.policy.set(modes[(place + step) % modes.len()]);
-            if self.policy.current() != now {
+            self.mode.set(modes[(place + step) % modes.len()]);
+            if self.mode.current() != now {
                 break;
             }
         }
@@ -294,12 +293,12 @@ impl Desk {
         match name.parse::<PermissionMode>() {
             _ if name.is_empty() => {
                 let names: Vec<&str> = PermissionMode::ALL.iter().map(|(name, _)| *name).collect();
-                self.say(&format!("mode {}; there are {}", self.policy.current(), names.join(", ")));
+                self.say(&format!("mode {}; there are {}", self.mode.current(), names.join(", ")));
             }
             Err(error) => self.say(&error.to_string()),
             Ok(mode) => {
-                self.policy.set(mode);
-                if self.policy.current() != mode {
+                self.mode.set(mode);
+                if self.mode.current() != mode {
                     self.say(&format!("settings forbid the mode {mode}"));
                 }
                 self.show_mode();

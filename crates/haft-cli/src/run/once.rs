@@ -6,36 +6,27 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft::Engine;
-use haft_provider::run::RunEvent;
-use haft_session::agents::kinds::Kinds;
-use haft_session::agents::{Agents, Setup};
-use haft_session::run::prompt::system;
+use haft_session::agents::Agents;
+use haft_session::assembly::SessionParts;
 
 use super::args::{Choice, RunArgs, RunForm};
 use super::provider;
 use crate::Usage;
 use crate::args::Common;
 use crate::output;
-use crate::session::SessionParts;
-use haft_session::run::plan::limits;
 
 /// What is said where there is none.
 const NO_MODEL: &str = "an agent needs a model, and none is configured: set ANTHROPIC_API_KEY, OPENAI_API_KEY or \
                         GEMINI_API_KEY, `run.provider` in your settings, or give a script with --script";
 
-/// Gives a session agents, if the call is for one.
+/// Gives a session agents, if the call is for one. They have to be closed at its end.
 pub(crate) fn agents(
     session: &mut SessionParts,
     tool: &str,
     script: Option<PathBuf>,
     common: &Common,
-) -> Result<Option<CallAgents>, Usage> {
-    let is_meant = session.engine.registry().entries().any(|entry| {
-        let found = entry.tool();
-        found.name() == "Agent" && (tool == "Agent" || found.aliases().iter().any(|alias| alias == tool))
-    });
-    if !is_meant {
+) -> Result<Option<Arc<Agents>>, Usage> {
+    if !session.is_agent_tool(tool) {
         return match script {
             Some(_) => {
                 Err(Usage(format!("--script is for Agent, and `{}` asks no model", output::one_line(tool))))
@@ -49,57 +40,8 @@ pub(crate) fn agents(
     if !provider::is_configured(&args.model_options(), &options, &lookup)? {
         return Err(Usage(NO_MODEL.to_owned()));
     }
-    let settings = &session.given.loaded.settings.run;
-    let chosen = provider::choose(
-        &args.model_options(),
-        settings,
-        provider::ModelRequirements::default(),
-        &session.id,
-        &lookup,
-        &session.notices,
-    )?;
-    let mut run_options = limits(None, settings);
-    run_options.system = system(&session.workspace, None, &[]);
-    run_options.window_tokens = chosen.window_tokens;
-    run_options.prices = chosen.prices;
-    let kinds = Kinds::load(&session.given, &options);
-    kinds.problems.iter().for_each(|words| output::warning(words));
-    let agents = Agents::new(kinds);
-    session.engine = session.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
-    let (model, others) = (chosen.model, chosen.others);
-    let (policy, hooks) = (session.policy.clone(), session.hooks.clone());
-    let (asker, cwd) = (session.links.asker.clone(), session.workspace.cwd().to_owned());
-    let notices = session.notices.clone();
-    let setup = move |engine| Setup {
-        engine,
-        policy,
-        model,
-        others,
-        options: run_options,
-        // The result is all that a call shows.
-        sink: Arc::new(|_: RunEvent| {}),
-        hooks,
-        asker,
-        cwd,
-        // Nothing is kept of a single call.
-        keeping: None,
-        notices,
-    };
-    Ok(Some(CallAgents { agents, setup: Box::new(setup) }))
-}
-
-/// Agents whose engine is not built yet.
-pub(crate) struct CallAgents {
-    agents: Arc<Agents>,
-    setup: Box<dyn FnOnce(Engine) -> Setup>,
-}
-
-impl CallAgents {
-    /// Lets the agents work for this engine. They have to be closed at its end.
-    pub(crate) fn open(self, engine: &Engine) -> Arc<Agents> {
-        self.agents.open((self.setup)(engine.clone()));
-        self.agents
-    }
+    let agents = session.add_agents(&options, &args.model_options())?;
+    Ok(Some(agents))
 }
 
 impl RunArgs {

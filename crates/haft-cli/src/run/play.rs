@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use haft::ports::Mode as _;
 use haft_provider::Model;
 use haft_provider::run::{Ended, Handle, RunEvent, RunSink};
+use haft_session::assembly::SessionParts;
 use haft_session::run::prepared::{FrontEnd, PreparedRun, RunPlan};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
@@ -13,7 +13,6 @@ use super::args::RunForm;
 use super::show::{RunFacts, Show};
 use super::{live, prompt};
 use crate::interrupt::Interrupts;
-use crate::session::SessionParts;
 use crate::{Exit, Usage, output};
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
@@ -52,7 +51,7 @@ impl Play {
             cwd: session.workspace.cwd().to_owned(),
             provider: plan.provider,
             model: plan.model.name().to_owned(),
-            mode: session.policy.current().to_string(),
+            mode: session.permission_mode().to_string(),
             tools: Vec::new(),
         };
         let runtime = runtime()?;

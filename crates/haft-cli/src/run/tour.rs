@@ -13,11 +13,12 @@ use haft::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::{Model, Wire};
+use haft_session::Environment;
+use haft_session::hooks::session_id;
 
+use crate::Usage;
 use crate::args::Common;
 use crate::output::{self, one_line};
-use crate::session::Environment;
-use crate::{Usage, hooks};
 
 const SCRIPT: &str = include_str!("tour/script.yaml");
 /// The files of the workspace.
@@ -52,7 +53,7 @@ pub(super) struct Tour {
 impl Tour {
     /// Makes the workspace.
     pub(super) fn set_up() -> Result<Tour, Usage> {
-        let dir = std::env::temp_dir().join(format!("haft-tour-{}", hooks::session_id()));
+        let dir = std::env::temp_dir().join(format!("haft-tour-{}", session_id()));
         let tour = Tour { dir };
         *PLAYED.lock().unwrap_or_else(PoisonError::into_inner) = Some(tour.dir.clone());
         tour.write().map_err(|error| {
@@ -96,16 +97,7 @@ impl Tour {
 
     /// The environment, but for the variables that lead to the user's settings and state.
     pub(super) fn environment(&self) -> Environment {
-        let dir = self.dir.clone();
-        Environment::new(move |name| {
-            let own = match name {
-                haft::env::HAFT_CONFIG_DIR => "config",
-                haft::env::HAFT_STATE_DIR => "state",
-                haft_policy::settings::CLAUDE_CONFIG_DIR => "claude",
-                _ => return std::env::var_os(name),
-            };
-            Some(dir.join(own).into_os_string())
-        })
+        Environment::with_folders_in(&self.dir)
     }
 }
 

@@ -11,9 +11,9 @@ use haft::event::What;
 use haft::view::Progress;
 use haft::{Event, EventSink};
 use haft_mcp::server::Peer;
+use haft_session::assembly::NoticeEvents;
 
 use crate::output;
-use crate::session::Warnings;
 
 /// The calls under way. Clones are the same.
 #[derive(Clone, Default)]
@@ -124,7 +124,7 @@ impl EventSink for Told {
         match (&event.call, &event.what) {
             (Some(call), What::Progress(progress)) => self.0.tell(&call.id, progress),
             (_, What::Warning(_) | What::Message(_) | What::BlocksThread { .. }) => {
-                Warnings(output::notices()).send(event)
+                NoticeEvents(output::notices()).send(event)
             }
             _ => {}
         }

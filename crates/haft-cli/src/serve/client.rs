@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use haft::env::Lookup;
-use haft::{BoxFuture, Cancel, Content, Engine, Gates, NotFound, Origin, ToolCall, ToolResult};
-use haft_journal::Began;
+use haft::{BoxFuture, Cancel, Content, Engine, NotFound, Origin, ToolCall, ToolResult};
 use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
     ReadReply, Refusal, RefusalKind, Reply, Revision,
 };
 use haft_mcp::{Server, server};
-use haft_policy::gate::Policy;
+use haft_session::assembly::{ClientSession, ServerPool};
+use haft_session::clients::ClientView;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -26,10 +25,7 @@ use super::calls::{Calls, Told};
 use super::listing::Written;
 use super::pass::{self, Passed};
 use super::results::Results;
-use super::views::View;
-use crate::kept::{Keeping, Lazy};
-use crate::session::{Base, Ground, Joining, Member, Pool};
-use crate::{Usage, hooks, output};
+use crate::{Usage, output};
 
 /// How many characters of a connected server's own instructions are passed on.
 const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
@@ -40,7 +36,7 @@ const SETTLE_MORE: Duration = Duration::from_millis(500);
 /// What clients have in common.
 pub(super) struct Common {
     pub(super) calls: Calls,
-    pub(super) pool: Option<Arc<Pool>>,
+    pub(super) pool: Option<Arc<ServerPool>>,
     pub(super) passed: Option<Arc<Passed>>,
     /// Definitions of tools, for all of them.
     pub(super) written: Written,
@@ -55,7 +51,7 @@ pub(super) struct Common {
 
 impl Common {
     /// Says, once, which servers a list went out without.
-    fn say_missing(&self, pool: &Pool) {
+    fn say_missing(&self, pool: &ServerPool) {
         let slow = pool.servers().iter().filter(|server| !server.is_settled());
         let slow: Vec<String> = slow.map(|server| format!("`{}`", server.config().name)).collect();
         if !slow.is_empty() && !self.said_missing.swap(true, Ordering::Relaxed) {
@@ -72,19 +68,14 @@ impl Common {
 pub(super) struct Client {
     /// By which its calls are told from those of others.
     number: u64,
-    id: String,
-    view: Arc<View>,
-    engine: Engine,
-    member: Member,
-    policy: Policy,
+    view: Arc<ClientView>,
+    session: ClientSession,
     common: Arc<Common>,
     results: Results,
     listed: Mutex<Listed>,
     changes: Changes,
     /// The engine by which resources and prompts of servers are passed on.
     passing: OnceLock<Option<Engine>>,
-    /// Written to its end when the client goes.
-    _journal: Arc<Lazy>,
 }
 
 /// The tools of a client as it is told of them.
@@ -97,66 +88,29 @@ struct Listed {
     is_news: bool,
 }
 
-/// The journal of a client, which begins with its first call.
-fn journal(base: &Base, id: &str) -> Arc<Lazy> {
-    let Ground { given, workspace, .. } = &base.ground;
-    let (settings, state) = (given.loaded.settings.journal.clone(), given.places.state_dir.clone());
-    let (id, cwd) = (id.to_owned(), workspace.cwd().to_owned());
-    Lazy::new(move || {
-        let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
-        let lookup: Lookup<'_> = &|name| std::env::var_os(name);
-        // A new id is nobody else's.
-        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup, &output::notices())
-            .unwrap_or_default()
-    })
-}
-
 impl Client {
     /// A client of this view; its user is asked through it, if that can be.
-    pub(super) fn new(common: Arc<Common>, view: Arc<View>, can_ask: bool) -> Result<Client, Usage> {
-        let base = &view.base;
+    pub(super) fn new(common: Arc<Common>, view: Arc<ClientView>, can_ask: bool) -> Result<Client, Usage> {
+        let factory = view.factory();
         let number = common.calls.number();
-        let (policy, _) = base.policy(!can_ask)?;
         let asker = can_ask.then(|| {
-            let cwd = base.ground.workspace.cwd().to_owned();
+            let cwd = factory.cwd().to_owned();
             Arc::new(OfClient { calls: common.calls.clone(), client: number, cwd })
                 as Arc<dyn haft::ports::Asker>
         });
-        let id = hooks::session_id();
-        let store = base.ground.own_store();
-        let of_hooks = base.ground.store(store.dir());
-        // Whoever has the tools from here decides itself what its model is shown.
-        let mut gates = Gates::default();
-        gates.defer_above = usize::MAX;
-        gates.groups_off = base.ground.groups_off()?;
-        let mut member = base.join(Joining {
-            id: id.clone(),
-            policy: policy.clone(),
-            asker,
-            events: Told(common.calls.clone()),
-            gates,
-            results: Some((store, of_hooks)),
-        })?;
-        let journal = journal(base, &id);
-        let recorder = journal.clone();
-        member.engine = member.engine.ports(|ports| ports.recorder = Some(recorder));
-        let engine = member.engine.clone().build();
+        let session = factory.open_client(asker, Told(common.calls.clone()))?;
         if let Some(pool) = &common.pool {
-            let _ = member.servers.set(pool.servers().clone());
+            session.use_servers(pool);
         }
         let client = Client {
             number,
-            id,
             view,
-            engine,
-            member,
-            policy,
+            session,
             common,
             results: Results::default(),
             listed: Mutex::default(),
             changes: Changes::new(),
             passing: OnceLock::new(),
-            _journal: journal,
         };
         client.bring();
         client.listed().is_news = false;
@@ -173,11 +127,9 @@ impl Client {
             return;
         }
         let registry = pool.and_then(|pool| pool.registry());
-        let registry = registry.unwrap_or_else(|| self.view.base.ground.registry().clone());
-        let registry = self.view.filtered(&registry);
-        self.member.bare.refresh_with(registry.clone());
-        self.engine.refresh_with(registry);
-        let listing = self.common.written.listing(&self.engine.snapshot());
+        let registry = registry.unwrap_or_else(|| self.view.factory().registry().clone());
+        self.session.set_tools(&self.view.filter_tools(&registry));
+        let listing = self.common.written.listing(&self.session.engine().snapshot());
         listed.is_news |= !listed.listing.says_the_same(&listing);
         (listed.listing, listed.version) = (listing, Some(version));
     }
@@ -251,12 +203,12 @@ impl Client {
                 results.await
             }
         };
-        hooks::report(&self.member.hooks, &output::notices());
+        self.session.report_hooks();
         results.pop()
     }
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {
-        let engine = &self.engine;
+        let engine = self.session.engine();
         let is_unknown = matches!(engine.snapshot().find(&call.name), Err(NotFound::Unknown(_)));
         if is_unknown {
             self.server_of(&call.name, &call.cancel).await;
@@ -298,9 +250,9 @@ impl Client {
 
     /// The engine that passes on, and what it passes on; nothing where the tool for it may never be used.
     fn passing(&self, tool: &str) -> Option<(&Engine, &Passed)> {
-        let may = || self.view.has(tool) && self.policy.denies_tool(tool).is_none();
+        let may = || self.view.has_tool(tool) && !self.session.denies_tool(tool);
         let passed = self.common.passed.as_deref().filter(|_| may())?;
-        let make = || passed.engine(&self.member.engine, &self.id).ok();
+        let make = || passed.engine(&self.session).ok();
         Some((self.passing.get_or_init(make).as_ref()?, passed))
     }
 
@@ -328,7 +280,7 @@ impl Client {
     fn reachable(&self, listed: Vec<(String, Value)>) -> impl Iterator<Item = Value> {
         let mut denied: HashMap<String, bool> = HashMap::new();
         listed.into_iter().filter_map(move |(server, entry)| {
-            let denies = |server: &String| self.policy.denies_server(server).is_some();
+            let denies = |server: &String| self.session.denies_server(server);
             let is_denied = *denied.entry(server).or_insert_with_key(denies);
             (!is_denied).then_some(entry)
         })
@@ -371,7 +323,7 @@ impl Client {
     }
 
     fn instructions(&self) -> String {
-        let cwd = self.view.base.ground.workspace.cwd().display().to_string();
+        let cwd = self.view.factory().cwd().display().to_string();
         let mut words = format!(
             "These tools work in `{cwd}`; relative paths start there. Every call is judged by the user's rules: one that is \
              denied says why, and what to do instead. A result that is too long comes with its beginning, its end and a \

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use haft::BoxFuture;
 use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
+use haft_session::assembly::{ReportLevel, ServerPool};
+use haft_session::clients::{ClientView, ClientViews};
 
 use super::client::{self, Client, Common};
-use super::views::{View, Views};
-use crate::session::{Pool, Said};
 use crate::{Usage, output};
 
 /// How many principals without sessions are remembered; the one that was away for longest goes first.
@@ -18,7 +18,7 @@ const PRINCIPALS_MAX: usize = 256;
 /// Gives out clients.
 pub(super) struct Desk {
     common: Arc<Common>,
-    views: Views,
+    views: ClientViews,
     non_interactive: bool,
     /// All that are there.
     there: Mutex<Vec<Weak<Client>>>,
@@ -40,13 +40,14 @@ struct Key {
 }
 
 impl Desk {
-    pub(super) fn new(common: Arc<Common>, views: Views, non_interactive: bool) -> Desk {
+    pub(super) fn new(common: Arc<Common>, views: ClientViews, non_interactive: bool) -> Desk {
         Desk { common, views, non_interactive, there: Mutex::default(), alone: Mutex::default() }
     }
 
     fn client(&self, of: &server::Client) -> Result<Arc<Client>, Usage> {
         let can_ask = client::can_ask(of, self.non_interactive);
-        let view = self.views.of(of.principal.as_ref()).clone();
+        let principal = of.principal.as_ref().map(|principal| &*principal.name);
+        let view = self.views.view_of(principal).clone();
         if !of.revision.is_stateless() || of.way == Way::Stdio {
             return self.admit(view, can_ask);
         }
@@ -68,7 +69,7 @@ impl Desk {
         Ok(client)
     }
 
-    fn admit(&self, view: Arc<View>, can_ask: bool) -> Result<Arc<Client>, Usage> {
+    fn admit(&self, view: Arc<ClientView>, can_ask: bool) -> Result<Arc<Client>, Usage> {
         let client = Arc::new(Client::new(self.common.clone(), view, can_ask)?);
         {
             let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,12 +82,12 @@ impl Desk {
     }
 
     /// Brings what servers offer to all clients, whenever it changes. Ends with the pool's last change.
-    pub(super) async fn follow(self: Arc<Desk>, pool: Arc<Pool>) {
+    pub(super) async fn follow(self: Arc<Desk>, pool: Arc<ServerPool>) {
         let mut version = 0;
         loop {
             pool.servers().changed_since(version).await;
             version = pool.servers().version();
-            pool.say(Said::NeedsYou);
+            pool.say(ReportLevel::Problems);
             let there: Vec<Arc<Client>> = {
                 let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
                 there.iter().filter_map(Weak::upgrade).collect()

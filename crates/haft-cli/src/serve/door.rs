@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use haft::BoxFuture;
 use haft_mcp::server::{Http, Introspection, Principal, Resource, TokenCheck, Tokens, secret};
-use haft_policy::settings::{At, ServeOauth};
+use haft_session::clients::{ClientAccess, DEFAULT_CLIENT, OauthAccess};
 
 use super::args::ServeArgs;
-use super::views::{BY_OAUTH, DEFAULT};
 use crate::Usage;
 use crate::output::one_line;
-use crate::session::Ground;
 
+/// Begins the names of principals that an authorization server knows.
+const BY_OAUTH: &str = "oauth:";
 /// How many random bytes a token has that is made here.
 const TOKEN_BYTES: usize = 32;
 /// The longest file with a token.
@@ -44,31 +44,30 @@ pub(super) fn address(given: &str, allow_remote: bool) -> Result<SocketAddr, Usa
 }
 
 /// How the server is reached, and the token that was made because nobody gave one.
-pub(super) fn http(args: &ServeArgs, ground: &Ground) -> Result<(Http, Option<String>), Usage> {
-    let serve = &ground.settings().serve;
-    let home = ground.given.places.home.as_deref();
+pub(super) fn http(args: &ServeArgs, access: &ClientAccess) -> Result<(Http, Option<String>), Usage> {
+    let home = access.home.as_deref();
     let mut tokens = Tokens::new();
     if let Some(file) = &args.token_file {
-        tokens = tokens.with(&token(file, "--token-file")?, Principal::new(DEFAULT));
+        tokens = tokens.with(&token(file, "--token-file")?, Principal::new(DEFAULT_CLIENT));
     }
-    for At { value, source } in &serve.clients {
-        let principal = Principal::new(value.name.as_str());
-        if let Some(digest) = value.digest() {
+    for client in &access.tokens {
+        let principal = Principal::new(client.client.as_str());
+        if let Some(digest) = client.digest {
             tokens = tokens.with_digest(digest, principal);
-        } else if let Some(file) = &value.token_file {
-            let at = source.to_string();
-            tokens = tokens.with(&token(&at_home(home, file, &at)?, &at)?, principal);
+        } else if let Some(file) = &client.file {
+            let source = &client.source;
+            tokens = tokens.with(&token(&at_home(home, file, source)?, source)?, principal);
         }
     }
-    let oauth = serve.oauth.as_ref().map(|at| introspection(at, home)).transpose()?;
+    let oauth = access.oauth.as_ref().map(|oauth| introspection(oauth, home)).transpose()?;
     let mut made = None;
     if tokens.is_empty() && oauth.is_none() {
         let token =
             secret(TOKEN_BYTES).ok_or_else(|| Usage("this system has no random numbers".to_owned()))?;
-        tokens = tokens.with(&token, Principal::new(DEFAULT));
+        tokens = tokens.with(&token, Principal::new(DEFAULT_CLIENT));
         made = Some(token);
     }
-    let mut http = plain(args, ground);
+    let mut http = plain(args, access);
     if let Some((_, resource)) = &oauth {
         http = http.with_resource(resource.clone());
     }
@@ -76,12 +75,10 @@ pub(super) fn http(args: &ServeArgs, ground: &Ground) -> Result<(Http, Option<St
 }
 
 /// The same without tokens, for sockets that only their owner opens.
-pub(super) fn plain(args: &ServeArgs, ground: &Ground) -> Http {
-    let serve = &ground.settings().serve;
-    let all = |given: &[String], settings: &[At<String>]| {
-        given.iter().cloned().chain(settings.iter().map(|at| at.value.clone())).collect::<Vec<_>>()
-    };
-    Http::new().with_hosts(all(&args.host, &serve.hosts)).with_origins(all(&args.origin, &serve.origins))
+pub(super) fn plain(args: &ServeArgs, access: &ClientAccess) -> Http {
+    let hosts = [&args.host[..], &access.hosts].concat();
+    let origins = [&args.origin[..], &access.origins].concat();
+    Http::new().with_hosts(hosts).with_origins(origins)
 }
 
 /// Tokens that are known, then those of an authorization server.
@@ -109,15 +106,14 @@ impl TokenCheck for Check {
     }
 }
 
-fn introspection(at: &At<ServeOauth>, home: Option<&Path>) -> Result<(Introspection, Resource), Usage> {
-    let At { value, source } = at;
+fn introspection(value: &OauthAccess, home: Option<&Path>) -> Result<(Introspection, Resource), Usage> {
+    let source = &value.source;
     let url = |key: &str, text: &str| {
         let parsed = text.parse::<haft_mcp::server::Url>();
         parsed.map_err(|error| Usage(format!("{source}: `{key}` is no address: {error}")))
     };
-    let at = source.to_string();
     let secret = match &value.client_secret_file {
-        Some(file) => token(&at_home(home, file, &at)?, &at)?,
+        Some(file) => token(&at_home(home, file, source)?, source)?,
         None => String::new(),
     };
     let endpoint = url("introspection", &value.introspection)?;

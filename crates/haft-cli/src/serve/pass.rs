@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haft::{Effects, Engine, EngineBuilder, Registry, ToolError, Unlimited, dynamic_tool};
+use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
 use haft_mcp::server::Refusal;
+use haft_session::assembly::{ClientSession, ServerPool};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::results::Results;
-use crate::session::Pool;
 
 /// The tool by which a resource is read.
 pub(super) const READ: &str = "ReadMcpResource";
@@ -31,7 +31,7 @@ const LIST_WAIT: Duration = Duration::from_secs(10);
 
 /// What connected servers have beside tools.
 pub(super) struct Passed {
-    pool: Arc<Pool>,
+    pool: Arc<ServerPool>,
     /// Which prompt of which server a name is.
     prompts: Mutex<HashMap<String, (String, String)>>,
     /// Which server has an address.
@@ -39,15 +39,15 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    pub(super) fn new(pool: Arc<Pool>) -> Passed {
+    pub(super) fn new(pool: Arc<ServerPool>) -> Passed {
         Passed { pool, prompts: Mutex::default(), resources: Mutex::default() }
     }
 
-    /// An engine like this one whose only tools are the two that pass on.
+    /// The engine of a client whose only tools are the two that pass on.
     ///
     /// # Errors
     /// They can't be registered, in words.
-    pub(super) fn engine(&self, like: &EngineBuilder, id: &str) -> Result<Engine, String> {
+    pub(super) fn engine(&self, session: &ClientSession) -> Result<Engine, String> {
         let text = json!({"type": "string"});
         let pool = self.pool.clone();
         let schema = json!({"type": "object", "properties": {"server": text, "uri": text}, "required": ["server", "uri"]});
@@ -77,10 +77,7 @@ impl Passed {
         let read = read.effects(reads).result_limit(Unlimited);
         let get = get.effects(gets).result_limit(Unlimited);
         let registry = Registry::new().with(read).and_then(|registry| registry.with(get));
-        let registry = registry.map_err(|error| error.to_string())?;
-        let engine = like.clone().session_id(id).turn_budget(usize::MAX).build();
-        engine.refresh_with(registry);
-        Ok(engine)
+        Ok(session.engine_with_tools(registry.map_err(|error| error.to_string())?))
     }
 
     /// What each server lists, asked side by side: one that fails or takes too long has nothing, and nobody waits for it.
@@ -194,7 +191,7 @@ impl Passed {
     }
 }
 
-fn found(pool: &Pool, input: &Value) -> Result<Server, ToolError> {
+fn found(pool: &ServerPool, input: &Value) -> Result<Server, ToolError> {
     let name = input["server"].as_str().unwrap_or_default();
     pool.servers().get(name).cloned().ok_or_else(|| ToolError::new("this server is no longer there"))
 }

@@ -57,7 +57,7 @@ pub(super) fn skills(given: &LoadedSettings, common: &SessionOptions) -> Skills 
 }
 
 /// The skills of a workspace, which models read once it is trusted.
-pub fn skills_of(places: &Places) -> Vec<PathBuf> {
+pub(crate) fn skills_of(places: &Places) -> Vec<PathBuf> {
     let folders = PROJECT.iter().filter_map(|folder| places.cwd.join(folder).join(SKILLS).read_dir().ok());
     let files = folders.flatten().filter_map(|entry| Some(entry.ok()?.path().join(FILE)));
     let mut files: Vec<PathBuf> = files.filter(|file| file.is_file()).collect();

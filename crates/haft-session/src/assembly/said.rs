@@ -23,9 +23,9 @@ pub fn report_tasks(tasks: &TaskTable, notices: &NoticeSink) {
 }
 
 /// Says warnings of the engine, and how far a call is.
-pub struct Warnings(pub NoticeSink);
+pub struct NoticeEvents(pub NoticeSink);
 
-impl EventSink for Warnings {
+impl EventSink for NoticeEvents {
     fn send(&self, event: Event) {
         let tool = event.call.map(|call| format!("{}: ", call.tool)).unwrap_or_default();
         match event.what {

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use haft::{Chars, Effects, Engine, ErrorKind, ToolCall, ToolResult, dynamic_tool};
+use haft::{Chars, Effects, ErrorKind, IntoTools as _, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::workspace::real;
 use super::*;
+use crate::Environment;
 
 /// A session in a folder of its own: `work` to work in, `real` for state and settings, `link` to get there.
 struct Session {
@@ -25,19 +26,15 @@ impl Session {
             fs::create_dir(path(name)).unwrap();
         }
         symlink(path("real"), path("link")).unwrap();
-        let common = SessionOptions {
-            cwd: Some(path("work")),
-            permission_mode: Some(haft::PermissionMode::BypassPermissions),
-            // Whoever runs the tests at a terminal is not part of them.
-            non_interactive: true,
-            ..SessionOptions::default()
-        };
-        let lookup = |name: &str| match name {
-            haft::env::HAFT_STATE_DIR => Some(path("link/state").into_os_string()),
-            haft::env::HAFT_CONFIG_DIR => Some(path("link/config").into_os_string()),
-            "HOME" => Some(path("home").into_os_string()),
-            _ => None,
-        };
+        let environment = Environment::new({
+            let (state, config, home) = (path("link/state"), path("link/config"), path("home"));
+            move |name| match name {
+                haft::env::HAFT_STATE_DIR => Some(state.clone().into_os_string()),
+                haft::env::HAFT_CONFIG_DIR => Some(config.clone().into_os_string()),
+                "HOME" => Some(home.clone().into_os_string()),
+                _ => None,
+            }
+        });
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
         let path_of = |input: &Value| input["path"].as_str().unwrap_or_default().to_owned();
         let touch = dynamic_tool("touch", "Pretends to write.", schema.clone(), |_, _| async { Ok("done") })
@@ -45,12 +42,17 @@ impl Session {
         let long = dynamic_tool("long", "Says much.", schema, |_, _| async { Ok("word\n".repeat(1_000)) })
             .effects(|_| Effects::none())
             .result_limit(Chars(600));
-        let registry =
-            Registry::new().with(haft_tools::core()).unwrap().with(touch).unwrap().with(long).unwrap();
-        let builder =
-            assemble(|_, _| Ok(registry), &common, &lookup, (SessionPurpose::Inspect, hooks::session_id()))
-                .unwrap()
-                .engine;
+        let options = SessionOptions {
+            cwd: Some(path("work")),
+            permission_mode: Some(haft::PermissionMode::BypassPermissions),
+            // Whoever runs the tests at a terminal is not part of them.
+            non_interactive: true,
+            tools: [touch.into_tools().unwrap(), long.into_tools().unwrap()].concat(),
+            environment,
+            ..SessionOptions::default()
+        };
+        let factory = SessionFactory::load(&options, SessionPurpose::Inspect).unwrap();
+        let builder = factory.open().unwrap().engine;
         Session { dir, engine: builder.clone().build(), builder }
     }
 
@@ -94,8 +96,8 @@ fn long_results_are_kept_in_the_state_folder_and_can_be_read() {
     assert!(text.contains("read it with Read") && text.contains("search it with Grep"), "{text}");
 
     // Without a rule that allows what lies outside: a session's own results are always readable.
-    let engine = session.builder.clone().permissions(haft::Permissions::new()).build();
-    let session = Session { engine, ..session };
+    let builder = session.builder.clone().permissions(haft::Permissions::new());
+    let session = Session { engine: builder.build(), ..session };
     let read = session.call("Read", json!({"file_path": kept, "limit": 1}));
     assert!(read.outcome().unwrap().to_text().starts_with("1\tword"));
     let found = session.call("Grep", json!({"pattern": "word", "path": kept, "output_mode": "count"}));

@@ -15,7 +15,7 @@ use haft_tools::worktrees::Worktree;
 use serde_json::json;
 
 use super::Keeping;
-use crate::assembly::SessionParts;
+use crate::assembly::SessionFactory;
 use crate::{SessionOptions, SessionPurpose};
 
 /// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
@@ -67,7 +67,8 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     let removing =
         tool(NAME, "Removes a worktree.", work).effects(|_| Effects::writes_state("git:worktrees"));
     let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
-    let session = SessionParts::open(common, SessionPurpose::Once).map_err(|error| error.to_string())?;
+    let session = SessionFactory::load(common, SessionPurpose::Once).and_then(|factory| factory.open());
+    let session = session.map_err(|error| error.to_string())?;
     let allowed = Permissions::new().allow(NAME).map_err(|error| error.to_string())?;
     let engine = session.engine.permissions(allowed).build();
     engine.refresh_with(registry);

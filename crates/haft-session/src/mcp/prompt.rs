@@ -10,7 +10,7 @@ use haft::ports::{Asker, Choice, UserQuestion};
 use haft_mcp::{Fingerprint, Server, Status, Subject, Withheld};
 
 use super::approvals::FileApprovals;
-use super::{rows, target};
+use super::{details, target};
 use crate::NoticeSink;
 use crate::assembly::PlannedServer;
 use crate::text::one_line;
@@ -38,7 +38,7 @@ impl About {
     ) -> About {
         let named = &planned.server;
         let mut words = format!("{}: {}\n", named.source, target(named));
-        for (name, value) in rows(named) {
+        for (name, value) in details(named) {
             words.push_str(&format!("{name:12} {value}\n"));
         }
         About { server, words, approvals, asked: Mutex::default(), notices }

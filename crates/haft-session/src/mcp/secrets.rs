@@ -34,7 +34,7 @@ const KEY_CHARS_MIN: usize = 32;
 const VALUE_CHARS_MIN: usize = 8;
 
 /// Arguments without what looks like a secret. Variables stay.
-pub fn masked(args: &[String]) -> Vec<String> {
+pub(crate) fn masked(args: &[String]) -> Vec<String> {
     let mut of_before = false;
     let mut mask = |arg: &String| {
         let is_value = std::mem::take(&mut of_before);
@@ -100,7 +100,7 @@ fn is_key(word: &str) -> bool {
 }
 
 /// An address without what lets somebody in: no user and password, and no values of its query. Variables stay.
-pub fn without_secrets(url: &str) -> String {
+pub(crate) fn without_secrets(url: &str) -> String {
     let (start, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),
         None => (String::new(), url),
@@ -125,7 +125,7 @@ pub fn without_secrets(url: &str) -> String {
 
 /// The values that a server was given and that may be secrets: of its variables and headers, and of its arguments those that
 /// are not shown.
-pub fn given(server: &Server) -> Vec<String> {
+pub(crate) fn given(server: &Server) -> Vec<String> {
     let mut values: Vec<String> = match &server.transport {
         Transport::Stdio { args, env, .. } => {
             let shown = masked(args);
@@ -151,7 +151,7 @@ pub fn given(server: &Server) -> Vec<String> {
 }
 
 /// A text without these values.
-pub fn hidden(text: &str, values: &[String]) -> String {
+pub(crate) fn hidden(text: &str, values: &[String]) -> String {
     values.iter().fold(text.to_owned(), |text, value| text.replace(value.as_str(), LEFT_OUT))
 }
 

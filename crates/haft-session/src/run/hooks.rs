@@ -10,14 +10,14 @@ use haft_provider::run::{PromptVerdict, Session};
 
 use crate::NoticeSink;
 use crate::agents::behind::Behind;
-use crate::assembly::{Pool, Said};
+use crate::assembly::{ReportLevel, ServerPool};
 use crate::text::one_line;
 
 /// The hooks of a run.
 pub struct Fired {
     hooks: Hooks,
     /// The servers of the run, if it has any.
-    pool: Option<Arc<Pool>>,
+    pool: Option<Arc<ServerPool>>,
     /// Words of hooks that wait for the next words of the user.
     waiting: Mutex<Vec<String>>,
     /// Agents in the background, if somebody is to be told of them.
@@ -28,7 +28,7 @@ pub struct Fired {
 }
 
 impl Fired {
-    pub fn new(hooks: Hooks, pool: Option<Arc<Pool>>, notices: NoticeSink) -> Fired {
+    pub fn new(hooks: Hooks, pool: Option<Arc<ServerPool>>, notices: NoticeSink) -> Fired {
         Fired { hooks, pool, waiting: Mutex::new(Vec::new()), behind: None, policy: None, notices }
     }
 
@@ -55,7 +55,7 @@ impl Fired {
         let mut words = self.behind.as_ref().map(Behind::news).unwrap_or_default();
         if let Some(pool) = &self.pool {
             pool.refresh();
-            pool.say(Said::NeedsYou);
+            pool.say(ReportLevel::Problems);
             words.extend(pool.notices());
         }
         words

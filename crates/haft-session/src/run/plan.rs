@@ -112,6 +112,30 @@ impl RunPlan {
     }
 }
 
+impl RunPlan {
+    /// Plans a run with this model alone: no journal, no memory files.
+    pub fn without_journal(
+        session: &SessionParts,
+        options: &SessionOptions,
+        provider: &'static str,
+        model: Arc<dyn Model>,
+        max_turns: Option<u64>,
+    ) -> RunPlan {
+        let mut run_options = RunOptions::new();
+        run_options.max_turns = max_turns;
+        run_options.system = system(&session.workspace, None, &[]);
+        RunPlan {
+            others: provider::only(&model),
+            provider,
+            kinds: Kinds::load(&session.given, options),
+            model,
+            options: run_options,
+            kept: Kept::default(),
+            background: BackgroundAgents::Awaited,
+        }
+    }
+}
+
 fn choose(
     session: &SessionParts,
     wanted: &ModelOptions,

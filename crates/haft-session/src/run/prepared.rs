@@ -16,7 +16,9 @@ use super::planned::Planned;
 use super::provider::Others;
 use crate::agents::kinds::Kinds;
 use crate::agents::{Agents, Setup};
-use crate::assembly::{Lent, Links, Pool, ProcessGuard, RESULTS_KEPT, SessionParts, report_tasks};
+use crate::assembly::{
+    ProcessGuard, RESULTS_KEPT, ServerPool, ServerPorts, ServerStarter, SessionParts, report_tasks,
+};
 use crate::mcp::sample::ModelSampler;
 use crate::{NoticeSink, SessionError};
 
@@ -67,8 +69,7 @@ pub enum BackgroundAgents {
 pub struct PreparedRun {
     /// The engine, with the events and questions of this run.
     pub engine: Engine,
-    /// Rules and permission mode.
-    pub policy: Policy,
+    policy: Policy,
     /// The model.
     pub model: Arc<dyn Model>,
     /// Prompts that are due at a time.
@@ -103,7 +104,7 @@ impl PreparedRun {
             tasks,
             crons,
             workspace,
-            links,
+            server_starter,
             notices,
             process_guard,
             ..
@@ -113,7 +114,7 @@ impl PreparedRun {
         let agents = Agents::new(kinds);
         let shown = front_end.clone();
         let sink: Arc<dyn RunSink> = Arc::new(move |event| shown.show(event));
-        let asker = front_end.asker().or_else(|| links.asker.clone());
+        let asker = front_end.asker().or_else(|| server_starter.asker.clone());
         let asker = asker.map(|asker| {
             Arc::new(Notifying { asker, hooks: hooks.clone(), notices: notices.clone() }) as Arc<dyn Asker>
         });
@@ -139,7 +140,7 @@ impl PreparedRun {
         kept.places(&engine);
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(RESULTS_KEPT);
-        let pool = open_servers(runtime, &links, &engine, &model, asker)?;
+        let pool = open_servers(runtime, &server_starter, &engine, &model, asker)?;
         let fired = Fired::new(hooks.clone(), pool, notices.clone()).ending_grants_of(&policy);
         let fired = Arc::new(match background {
             BackgroundAgents::Awaited => fired.waiting_for(&tasks),
@@ -160,6 +161,11 @@ impl PreparedRun {
             notices,
             _processes: process_guard,
         })
+    }
+
+    /// The permission mode, to read and to change. A mode that settings forbid changes nothing.
+    pub fn mode(&self) -> Arc<dyn Mode> {
+        Arc::new(self.policy.clone())
     }
 
     /// Fires the hooks of a session's start. Returns the conversation to begin with.
@@ -210,21 +216,21 @@ impl PreparedRun {
 /// Starts the MCP servers of a run, if it has any.
 fn open_servers(
     runtime: &RuntimeHandle,
-    links: &Links,
+    server_starter: &ServerStarter,
     engine: &Engine,
     model: &Arc<dyn Model>,
     asker: Option<Arc<dyn Asker>>,
-) -> Result<Option<Arc<Pool>>, SessionError> {
-    links.warn();
-    if links.is_fixed() {
+) -> Result<Option<Arc<ServerPool>>, SessionError> {
+    server_starter.warn();
+    if server_starter.is_fixed() {
         return Ok(None);
     }
     let _entered = runtime.enter();
     let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
-    let lent = Lent { asker: asker.clone(), sampler: Some(sampler), ..Lent::default() };
-    let pool = links.open(engine, lent)?;
+    let ports = ServerPorts { asker: asker.clone(), sampler: Some(sampler), ..ServerPorts::default() };
+    let pool = server_starter.start(engine, ports)?;
     if let Some(asker) = &asker {
-        pool.ask_for_approvals(&links.planned, asker);
+        pool.ask_for_approvals(&server_starter.planned, asker);
     }
     Ok(Some(Arc::new(pool)))
 }

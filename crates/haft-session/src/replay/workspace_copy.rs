@@ -17,16 +17,16 @@ pub(super) const FILES_MAX: usize = 200_000;
 pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// A copy; dropping it removes it.
-pub(super) struct Copy {
+pub(super) struct WorkspaceCopy {
     dir: PathBuf,
 }
 
-impl Copy {
+impl WorkspaceCopy {
     /// Copies a folder.
     ///
     /// # Errors
     /// In words: it is too large, or the disk says no.
-    pub(super) fn of(from: &Path) -> Result<Copy, String> {
+    pub(super) fn new(from: &Path) -> Result<WorkspaceCopy, String> {
         let parent = std::env::temp_dir();
         let parent = parent.canonicalize().unwrap_or(parent);
         if parent.starts_with(from) {
@@ -36,7 +36,7 @@ impl Copy {
             ));
         }
         // Named so that what a killed process leaves is found and removed later.
-        let copy = Copy { dir: parent.join(format!("haft-replay-{}", hooks::session_id())) };
+        let copy = WorkspaceCopy { dir: parent.join(format!("haft-replay-{}", hooks::session_id())) };
         let failed = |error: io::Error| format!("`{}` can't be copied: {error}", from.display());
         fs::DirBuilder::new().mode(0o700).create(&copy.dir).map_err(failed)?;
         fs::create_dir(copy.state()).map_err(failed)?;
@@ -56,7 +56,7 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for WorkspaceCopy {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -110,7 +110,7 @@ mod tests {
         fs::create_dir(dir.path().join("a")).unwrap();
         fs::write(dir.path().join("a/f"), "text").unwrap();
         std::os::unix::fs::symlink("a/f", dir.path().join("link")).unwrap();
-        let copy = Copy::of(dir.path()).unwrap();
+        let copy = WorkspaceCopy::new(dir.path()).unwrap();
         assert_eq!(fs::read_to_string(copy.work().join("link")).unwrap(), "text");
         assert_eq!(fs::read_link(copy.work().join("link")).unwrap(), Path::new("a/f"));
         let place = copy.work();

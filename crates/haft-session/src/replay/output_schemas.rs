@@ -9,7 +9,7 @@ use haft::EngineBuilder;
 use haft::schema::InputSchema;
 use serde_json::Value;
 
-use super::recording::{Outcome, Past, Recording};
+use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 
 /// How many faults of a result are told.
 const FAULTS_MAX: usize = 3;
@@ -17,30 +17,30 @@ const FAULTS_MAX: usize = 3;
 const CUT: &str = "the whole result is in ";
 
 /// The promises of today's tools, by the names that a recording has for them.
-pub(super) struct Forms(BTreeMap<String, InputSchema>);
+pub(super) struct OutputSchemas(BTreeMap<String, InputSchema>);
 
-impl Forms {
-    pub(super) fn of(engine: &EngineBuilder, recording: &Recording) -> Forms {
+impl OutputSchemas {
+    pub(super) fn new(engine: &EngineBuilder, recording: &CallRecording) -> OutputSchemas {
         let snapshot = engine.snapshot();
-        let mut forms = BTreeMap::new();
-        for past in &recording.calls {
-            if forms.contains_key(&past.name) {
+        let mut schemas = BTreeMap::new();
+        for recorded in &recording.calls {
+            if schemas.contains_key(&recorded.name) {
                 continue;
             }
             let schema =
-                snapshot.find(&past.name).ok().and_then(|found| found.tool().output_schema().cloned());
+                snapshot.find(&recorded.name).ok().and_then(|found| found.tool().output_schema().cloned());
             // A schema that no value can be held against promises nothing.
             if let Some(schema) = schema.and_then(|schema| InputSchema::of_output(schema).ok()) {
-                forms.insert(past.name.clone(), schema);
+                schemas.insert(recorded.name.clone(), schema);
             }
         }
-        Forms(forms)
+        OutputSchemas(schemas)
     }
 
     /// Why a recorded result isn't what today's tool promises; nothing where it is, or where nothing is promised.
-    pub(super) fn fault(&self, past: &Past) -> Option<String> {
-        let (schema, text) = (self.0.get(&past.name)?, past.text.as_deref()?);
-        if past.outcome != Outcome::Ran || text.contains(CUT) {
+    pub(super) fn violation(&self, recorded: &RecordedCall) -> Option<String> {
+        let (schema, text) = (self.0.get(&recorded.name)?, recorded.text.as_deref()?);
+        if recorded.outcome != RecordedOutcome::Ran || text.contains(CUT) {
             return None;
         }
         let Ok(value) = serde_json::from_str::<Value>(text) else {

@@ -1,8 +1,8 @@
-//! The tools of a session as they change between turns: what its servers offer now, and what is said about them.
+//! The MCP servers of a session: their tools as they change between turns, and what is reported about them.
 //!
-//! A session without servers never makes one. Servers connect in the background; whoever runs a single call waits for them
-//! ([`Pool::settled`]), a conversation brings in what changed before each turn ([`Pool::refresh`]). However the session
-//! ends, [`Pool::close`] ends them.
+//! A session without servers has no pool. Servers connect in the background; a single call waits for them
+//! ([`ServerPool::settled`]), a conversation brings in what changed before each turn ([`ServerPool::refresh`]). However the
+//! session ends, [`ServerPool::close`] ends them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 
 use super::search::Search;
-use super::servers::Planned;
+use super::server_plan::ServerPlan;
 use crate::hooks::ServerSlot;
 use crate::mcp::approvals::FileApprovals;
 use crate::mcp::logs::Logs;
@@ -28,9 +28,9 @@ const NAMED_MAX: usize = 5;
 /// The folder of the state that tokens of sign-ins are kept in.
 const TOKENS: &str = "mcp-tokens";
 
-/// What servers of a session are started with.
-pub struct Links {
-    pub planned: Planned,
+/// Starts the MCP servers of a session.
+pub struct ServerStarter {
+    pub planned: ServerPlan,
     /// The user, where there is one.
     pub asker: Option<Arc<dyn Asker>>,
     /// The tools without those of servers.
@@ -51,18 +51,18 @@ pub struct Links {
     pub(super) telemetry: Option<Arc<dyn TelemetrySource>>,
 }
 
-/// How much is said about servers.
+/// How much is reported about servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum ReportLevel {
     /// What keeps the user from using them.
-    NeedsYou,
+    Problems,
     /// Also what they list and can't be offered.
     Everything,
 }
 
-/// Whom servers may ask.
+/// Whom servers may ask, and how calls of them behave.
 #[derive(Default, Clone)]
-pub struct Lent {
+pub struct ServerPorts {
     pub asker: Option<Arc<dyn Asker>>,
     pub sampler: Option<Arc<dyn Sampler>>,
     /// Who opens the page of a sign-in.
@@ -71,8 +71,8 @@ pub struct Lent {
     pub one_turn: bool,
 }
 
-/// The tools of a session, of its servers too.
-pub struct Pool {
+/// The MCP servers of a session that were started, and the tools of the session with theirs.
+pub struct ServerPool {
     /// The session's, and the one that its hooks look at.
     engines: [Engine; 2],
     base: Registry,
@@ -96,7 +96,7 @@ struct State {
     told: BTreeSet<String>,
 }
 
-impl Links {
+impl ServerStarter {
     /// Whether the session's tools are all there are, now and later.
     pub fn is_fixed(&self) -> bool {
         self.planned.is_empty() && !(self.searches && has_outside(&self.registry))
@@ -119,8 +119,11 @@ impl Links {
         FileApprovals::new(self.state.as_deref(), &self.cwd, enabled)
     }
 
-    /// Starts the servers, side by side; waits for none. Needs a runtime.
-    pub fn open(&self, engine: &Engine, lent: Lent) -> Result<Pool, SessionError> {
+    /// Starts the servers in parallel and waits for none. Needs a runtime.
+    ///
+    /// # Errors
+    /// Servers that can't be started, or tools of theirs that can't be registered.
+    pub fn start(&self, engine: &Engine, ports: ServerPorts) -> Result<ServerPool, SessionError> {
         let approvals = Arc::new(self.approvals());
         let mut host = Host::new(&self.cwd)
             .with_roots(&self.roots)
@@ -132,13 +135,13 @@ impl Links {
                 .with_on_log(move |server, bytes| logs.add(server, bytes))
                 .with_tokens(Arc::new(FileTokens::new(state.join(TOKENS))));
         }
-        host.asker = lent.asker;
-        host.sampler = lent.sampler;
-        host.browser = lent.browser;
+        host.asker = ports.asker;
+        host.sampler = ports.sampler;
+        host.browser = ports.browser;
         host.observer = self.telemetry.as_ref().and_then(|telemetry| telemetry.observer(engine.session_id()));
         let configs = self.planned.usable().map(|(_, config)| {
             let mut config = config.clone();
-            config.background_after = config.background_after.filter(|_| !lent.one_turn);
+            config.background_after = config.background_after.filter(|_| !ports.one_turn);
             config
         });
         let servers = Servers::start(configs, host).map_err(|bad| SessionError::new(bad.to_string()))?;
@@ -148,7 +151,7 @@ impl Links {
             true => Ok(self.registry.clone()),
             false => self.registry.with(servers.tools()),
         };
-        let pool = Pool {
+        let pool = ServerPool {
             engines: [engine.clone(), self.bare.clone()],
             base: base.map_err(|error| SessionError::new(error.to_string()))?,
             servers,
@@ -167,7 +170,7 @@ fn has_outside(registry: &Registry) -> bool {
     registry.entries().any(|entry| *entry.origin() != Origin::BuiltIn)
 }
 
-impl Pool {
+impl ServerPool {
     pub fn servers(&self) -> &Arc<Servers> {
         &self.servers
     }
@@ -204,7 +207,7 @@ impl Pool {
     /// one has to connect is over. Then says which can't be used.
     pub async fn settled(&self, enough: impl Fn(&Snapshot) -> bool) {
         self.wait(enough).await;
-        self.say(Said::NeedsYou);
+        self.say(ReportLevel::Problems);
     }
 
     /// The same for all of them, without a word.
@@ -236,7 +239,7 @@ impl Pool {
     }
 
     /// Says what there is to say about servers, each thing once.
-    pub fn say(&self, what: Said) {
+    pub fn say(&self, what: ReportLevel) {
         let mut lines: Vec<String> = Vec::new();
         for server in self.servers.iter() {
             let name = &server.config().name;
@@ -273,7 +276,7 @@ impl Pool {
                      shows them"
                 )
             }));
-            let left_out = if what == Said::Everything { server.left_out() } else { Vec::new() };
+            let left_out = if what == ReportLevel::Everything { server.left_out() } else { Vec::new() };
             lines.extend(left_out.iter().take(NAMED_MAX).map(|left| {
                 format!("the MCP server `{name}`: its tool `{}` is left out: {}", left.name, left.reason)
             }));
@@ -326,7 +329,7 @@ impl Pool {
     }
 
     /// Asks the user about servers of the workspace, and about tools of theirs, that need an approval; whenever there are.
-    pub fn ask_for_approvals(&self, planned: &Planned, asker: &Arc<dyn Asker>) {
+    pub fn ask_for_approvals(&self, planned: &ServerPlan, asker: &Arc<dyn Asker>) {
         for (planned, config) in planned.usable() {
             let Some(server) = self.servers.get(&config.name) else { continue };
             if config.trust != haft_mcp::Trust::Approvals {

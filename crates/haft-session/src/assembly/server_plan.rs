@@ -16,12 +16,14 @@ use haft_policy::settings::{self, Places, Refused, Server, Settings, Withheld};
 use haft_policy::source::Scope;
 use serde_json::Value;
 
+use crate::mcp::{self, secrets};
 use crate::run::proxy;
+use crate::settings_view::SettingScope;
 use crate::text::one_line;
 
 /// The servers that settings name.
 #[derive(Default, Clone)]
-pub struct Planned {
+pub struct ServerPlan {
     /// All of them, those that may be used first; of those no two have one name.
     pub servers: Vec<PlannedServer>,
 }
@@ -29,18 +31,94 @@ pub struct Planned {
 /// A server that settings name, and what is to become of it.
 #[derive(Clone)]
 pub struct PlannedServer {
-    pub server: Server,
+    pub(crate) server: Server,
     /// How it is reached, or why it isn't used, in words.
-    pub plan: Result<ServerConfig, NotUsed>,
+    pub plan: Result<ServerConfig, UnusedReason>,
     /// What its entry names that isn't set.
     pub unset: Vec<String>,
     /// Settings approve it by its name: what it offers is approved when it is first seen.
-    pub enabled: bool,
+    pub(crate) enabled: bool,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransportKind {
+    /// A process, over its standard input and output.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP with server-sent events, the older form.
+    Sse,
+    /// WebSocket.
+    WebSocket,
+}
+
+impl PlannedServer {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    /// The file that names it, with the line where that is known.
+    pub fn source(&self) -> String {
+        self.server.source.to_string()
+    }
+
+    /// The kind of place that names it.
+    pub fn scope(&self) -> SettingScope {
+        self.server.source.scope.into()
+    }
+
+    /// Whether it came with the workspace.
+    pub fn is_of_workspace(&self) -> bool {
+        self.server.of_workspace
+    }
+
+    /// How it is reached.
+    pub fn transport_kind(&self) -> TransportKind {
+        match &self.server.transport {
+            settings::Transport::Stdio { .. } => TransportKind::Stdio,
+            settings::Transport::Remote { kind: settings::Remote::Http, .. } => TransportKind::Http,
+            settings::Transport::Remote { kind: settings::Remote::Sse, .. } => TransportKind::Sse,
+            settings::Transport::Remote { kind: settings::Remote::Ws, .. } => TransportKind::WebSocket,
+        }
+    }
+
+    /// Its command line as it is written, or its address; without what looks like a secret.
+    pub fn target(&self) -> String {
+        mcp::target(&self.server)
+    }
+
+    /// Everything that an approval of it is about, as pairs of a name and a value. Nothing is left out.
+    pub fn details(&self) -> Vec<(&'static str, String)> {
+        mcp::details(&self.server)
+    }
+
+    /// The arguments of its command, without what looks like a secret.
+    pub fn masked_arguments(&self) -> Vec<String> {
+        match &self.server.transport {
+            settings::Transport::Stdio { args, .. } => secrets::masked(args),
+            settings::Transport::Remote { .. } => Vec::new(),
+        }
+    }
+
+    /// Names of variables in its environment, or of headers of its requests.
+    pub fn variable_names(&self) -> Vec<String> {
+        match &self.server.transport {
+            settings::Transport::Stdio { env, .. } => env.keys().cloned().collect(),
+            settings::Transport::Remote { headers, .. } => headers.keys().cloned().collect(),
+        }
+    }
+
+    /// The text without the secrets that the server was given.
+    pub fn hide_secrets(&self, text: &str) -> String {
+        secrets::hidden(text, &secrets::given(&self.server))
+    }
 }
 
 /// Why a server isn't used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotUsed {
+pub enum UnusedReason {
     /// The workspace that names it isn't trusted.
     Untrusted,
     /// Settings turn it off: where.
@@ -57,26 +135,26 @@ pub enum NotUsed {
     BadSignIn(String),
 }
 
-impl NotUsed {
-    /// In words.
-    pub fn words(&self) -> String {
+impl UnusedReason {
+    /// The reason as a message.
+    pub fn message(&self) -> String {
         match self {
-            NotUsed::Untrusted => "the workspace is not trusted; `haft trust` shows it".to_owned(),
-            NotUsed::Disabled(by) => format!("turned off by {by}"),
-            NotUsed::Hidden(by) => format!("{by} names one that is called the same"),
-            NotUsed::Denied(by) => format!("denied by {by} (`deniedMcpServers`)"),
-            NotUsed::ByRule(by) => format!("denied by {by}"),
-            NotUsed::BadSignIn(words) => format!("its `oauth` can't be used: {words}"),
-            NotUsed::NotAllowed => "`allowedMcpServers` does not name it".to_owned(),
+            UnusedReason::Untrusted => "the workspace is not trusted; `haft trust` shows it".to_owned(),
+            UnusedReason::Disabled(by) => format!("turned off by {by}"),
+            UnusedReason::Hidden(by) => format!("{by} names one that is called the same"),
+            UnusedReason::Denied(by) => format!("denied by {by} (`deniedMcpServers`)"),
+            UnusedReason::ByRule(by) => format!("denied by {by}"),
+            UnusedReason::BadSignIn(words) => format!("its `oauth` can't be used: {words}"),
+            UnusedReason::NotAllowed => "`allowedMcpServers` does not name it".to_owned(),
         }
     }
 }
 
 /// Understands what settings say about servers.
-pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> Planned {
+pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> ServerPlan {
     let mcp = &settings.mcp;
     if mcp.servers.is_empty() && mcp.withheld.is_empty() {
-        return Planned::default();
+        return ServerPlan::default();
     }
     let variable = |name: &str| match name {
         "CLAUDE_PROJECT_DIR" => Some(places.cwd.display().to_string()),
@@ -92,18 +170,18 @@ pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> 
         let refused = refused(settings, &written).filter(|refused| matches!(refused, Refused::Denied(_)));
         let refused = refused.or_else(|| self::refused(settings, &config));
         let plan = match refused {
-            None => oauth(server).map(|_| config).map_err(NotUsed::BadSignIn),
-            Some(Refused::Denied(by)) => Err(NotUsed::Denied(by.to_string())),
-            Some(Refused::NotAllowed) => Err(NotUsed::NotAllowed),
+            None => oauth(server).map(|_| config).map_err(UnusedReason::BadSignIn),
+            Some(Refused::Denied(by)) => Err(UnusedReason::Denied(by.to_string())),
+            Some(Refused::NotAllowed) => Err(UnusedReason::NotAllowed),
         };
         let enabled = server.of_workspace && mcp.is_enabled(&server.name);
         servers.push(PlannedServer { server: server.clone(), plan, unset, enabled });
     }
     for (server, why) in &mcp.withheld {
         let why = match why {
-            Withheld::Untrusted => NotUsed::Untrusted,
-            Withheld::Disabled(by) => NotUsed::Disabled(by.to_string()),
-            Withheld::Hidden(by) => NotUsed::Hidden(by.to_string()),
+            Withheld::Untrusted => UnusedReason::Untrusted,
+            Withheld::Disabled(by) => UnusedReason::Disabled(by.to_string()),
+            Withheld::Hidden(by) => UnusedReason::Hidden(by.to_string()),
         };
         servers.push(PlannedServer {
             server: server.clone(),
@@ -112,7 +190,7 @@ pub(super) fn plan(settings: &Settings, places: &Places, lookup: Lookup<'_>) -> 
             enabled: false,
         });
     }
-    Planned { servers }
+    ServerPlan { servers }
 }
 
 fn refused(settings: &Settings, config: &ServerConfig) -> Option<Refused> {
@@ -190,7 +268,7 @@ fn oauth(server: &Server) -> Result<OAuth, String> {
     }
 }
 
-impl Planned {
+impl ServerPlan {
     /// Whether there is nothing to start.
     pub fn is_empty(&self) -> bool {
         self.usable().next().is_none()
@@ -207,16 +285,16 @@ impl Planned {
     }
 
     /// Without all others.
-    pub fn only(mut self, name: &str) -> Planned {
+    pub fn only(mut self, name: &str) -> ServerPlan {
         self.servers.retain(|planned| planned.server.name == name);
         self
     }
 
     /// Where everything of a server is denied by a rule, it is not used at all: it has more than tools.
-    pub fn without_denied(mut self, denies: impl Fn(&str) -> Option<DecisionReason>) -> Planned {
+    pub fn without_denied(mut self, denies: impl Fn(&str) -> Option<DecisionReason>) -> ServerPlan {
         for planned in self.servers.iter_mut().filter(|planned| planned.plan.is_ok()) {
             if let Some(reason) = denies(&planned.server.name) {
-                planned.plan = Err(NotUsed::ByRule(reason.text.into_owned()));
+                planned.plan = Err(UnusedReason::ByRule(reason.text.into_owned()));
             }
         }
         self
@@ -236,7 +314,7 @@ impl Planned {
                 })),
                 // Who names a file wants what is in it.
                 Err(why) if planned.server.source.scope == Scope::CommandLine => {
-                    warnings.push(format!("{source}: the server `{name}` is not used: {}", why.words()));
+                    warnings.push(format!("{source}: the server `{name}` is not used: {}", why.message()));
                 }
                 Err(_) => {}
             }

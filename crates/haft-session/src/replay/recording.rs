@@ -1,33 +1,31 @@
-//! What was recorded, whatever kind of file it lies in: calls in order, and what came of each.
+//! Recorded calls in order with their results, whatever kind of file they are in.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use haft_journal::{Block, Kept, OutcomeRecord, Record, Recovered, Store};
+use haft_journal::{Block, Kept, OutcomeRecord, Record, Recovered, Store, StoreError};
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
 use haft_provider::transcript::{self, PastResult, Transcript};
 use serde_json::Value;
 
-use crate::args::Common;
-use crate::output::one_line;
-use crate::{Usage, given};
+use crate::SessionError;
+use crate::text::one_line;
 
 /// Calls that were made.
-pub(super) struct Recording {
+pub struct CallRecording {
     /// Where it was read from.
-    pub(super) source: String,
+    pub source: String,
     /// What kind of file it is.
-    pub(super) form: String,
+    pub form: String,
     /// Where its calls were made, where that is known.
     pub(super) cwd: Option<PathBuf>,
-    pub(super) calls: Vec<Past>,
+    pub(super) calls: Vec<RecordedCall>,
     warnings: Vec<String>,
 }
 
-/// One of them.
-pub(super) struct Past {
+/// A call that was made.
+pub(super) struct RecordedCall {
     pub(super) id: String,
     /// The tool as the call named it.
     pub(super) name: String,
@@ -36,7 +34,7 @@ pub(super) struct Past {
     pub(super) turn: usize,
     pub(super) line: Option<usize>,
     pub(super) agent: Option<String>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RecordedOutcome,
     /// Who allowed it, where that was recorded.
     pub(super) by: Option<String>,
     /// The text that the model got.
@@ -47,7 +45,7 @@ pub(super) struct Past {
 
 /// What became of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RecordedOutcome {
     Ran,
     /// It ran, and gave an error.
     Failed,
@@ -57,13 +55,13 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-impl Outcome {
-    pub(super) fn word(&self) -> String {
+impl RecordedOutcome {
+    pub(super) fn name(&self) -> String {
         match self {
-            Outcome::Ran => "ran".to_owned(),
-            Outcome::Failed => "failed".to_owned(),
-            Outcome::Refused(kind) => kind.clone(),
-            Outcome::Unknown => "no result".to_owned(),
+            RecordedOutcome::Ran => "ran".to_owned(),
+            RecordedOutcome::Failed => "failed".to_owned(),
+            RecordedOutcome::Refused(kind) => kind.clone(),
+            RecordedOutcome::Unknown => "no result".to_owned(),
         }
     }
 }
@@ -97,60 +95,49 @@ const SAID: [(&str, &str); 11] = [
 /// Such words stand at the beginning of a result.
 const SAID_CHARS_MAX: usize = 200;
 
-/// Finds what a command line names: a file, or a session.
-pub(super) fn open(name: &str, common: &Common) -> Result<Recording, Usage> {
-    if name == "-" {
-        return read(io::stdin().lock(), "standard input");
-    }
-    let path = common.cwd.as_deref().unwrap_or(Path::new("")).join(name);
-    let path = if path.exists() { path } else { PathBuf::from(name) };
-    let path = if path.is_dir() { path.join("journal.log") } else { path };
-    let shown = one_line(&path.display().to_string());
-    match File::open(&path) {
-        Ok(file) => read(file, &shown),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => session(name, common),
-        Err(error) => Err(Usage(format!("`{shown}` can't be read: {error}"))),
-    }
-}
-
-fn session(name: &str, common: &Common) -> Result<Recording, Usage> {
-    let neither = |why: String| {
-        let name = one_line(name);
-        Usage(format!("`{name}` is neither a file nor a session: {why}"))
-    };
-    let base = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let places = given::places(base, &|name| std::env::var_os(name))?;
-    let state = places.state_dir.as_deref().ok_or_else(|| neither("there is no state folder".to_owned()))?;
-    let store = Store::at(state);
-    let found = store.find(name).map_err(|error| neither(error.to_string()))?;
-    let kept = store.read(&found.id).map_err(|error| Usage(error.to_string()))?;
-    Ok(of_journal(&kept, format!("session {}", found.id)))
-}
-
-fn read(from: impl io::Read, source: &str) -> Result<Recording, Usage> {
-    let mut bytes = Vec::new();
-    let read = from.take(TRANSCRIPT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Usage(format!("{source} can't be read: {error}")))?;
-    if bytes.len() > TRANSCRIPT_BYTES_MAX {
-        return Err(Usage(format!(
-            "{source} has more than {TRANSCRIPT_BYTES_MAX} bytes; that many are read"
-        )));
-    }
-    if is_journal(&bytes) {
-        let kept = haft_journal::parse(&bytes);
-        if kept.records.is_empty() {
-            return Err(Usage(format!("{source}: no line of this journal can be read")));
+impl CallRecording {
+    /// Reads a journal or a transcript, and detects which it is. `source` names it in messages.
+    ///
+    /// # Errors
+    /// What can't be read, is too long or has no known form.
+    pub fn read(from: impl io::Read, source: &str) -> Result<CallRecording, SessionError> {
+        let mut bytes = Vec::new();
+        let read = from.take(TRANSCRIPT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|error| SessionError::new(format!("{source} can't be read: {error}")))?;
+        if bytes.len() > TRANSCRIPT_BYTES_MAX {
+            return Err(SessionError::new(format!(
+                "{source} has more than {TRANSCRIPT_BYTES_MAX} bytes; that many are read"
+            )));
         }
-        return Ok(of_journal(&kept, source.to_owned()));
+        if is_journal(&bytes) {
+            let kept = haft_journal::parse(&bytes);
+            if kept.records.is_empty() {
+                return Err(SessionError::new(format!("{source}: no line of this journal can be read")));
+            }
+            return Ok(of_journal(&kept, source.to_owned()));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+            SessionError::new(format!("{source}: line {line}: these bytes are not UTF-8"))
+        })?;
+        let transcript = transcript::read(&text)
+            .map_err(|bad| SessionError::new(format!("{source}: {}", one_line(&bad.to_string()))))?;
+        Ok(of_transcript(transcript, source.to_owned()))
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
-        Usage(format!("{source}: line {line}: these bytes are not UTF-8"))
-    })?;
-    let transcript =
-        transcript::read(&text).map_err(|bad| Usage(format!("{source}: {}", one_line(&bad.to_string()))))?;
-    Ok(of_transcript(transcript, source.to_owned()))
+
+    /// Reads the journal of the session with this id.
+    ///
+    /// # Errors
+    /// No such session, or a journal that can't be read.
+    pub fn read_session(store: &Store, id: &str) -> Result<CallRecording, StoreError> {
+        Ok(of_journal(&store.read(id)?, format!("session {id}")))
+    }
+
+    /// What should be known beside the calls, as messages.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
 }
 
 /// A journal's lines begin with a checksum.
@@ -158,7 +145,7 @@ fn is_journal(bytes: &[u8]) -> bool {
     bytes.len() > 9 && bytes[..8].iter().all(u8::is_ascii_hexdigit) && bytes[8..].starts_with(b" {")
 }
 
-fn of_transcript(transcript: Transcript, source: String) -> Recording {
+fn of_transcript(transcript: Transcript, source: String) -> CallRecording {
     let Transcript { form, cwd, calls, passed_over, stray_results, .. } = transcript;
     let mut warnings = Vec::new();
     if !passed_over.is_empty() {
@@ -169,8 +156,8 @@ fn of_transcript(transcript: Transcript, source: String) -> Recording {
     }
     let calls = calls.into_iter().map(|call| {
         let result = call.result;
-        Past {
-            outcome: result.as_ref().map_or(Outcome::Unknown, outcome),
+        RecordedCall {
+            outcome: result.as_ref().map_or(RecordedOutcome::Unknown, outcome),
             place: result.as_ref().map(|result| result.place),
             text: result.map(|result| result.text),
             by: None,
@@ -183,24 +170,24 @@ fn of_transcript(transcript: Transcript, source: String) -> Recording {
         }
     });
     let form = form.map_or_else(|| "transcript without calls".to_owned(), |form| form.to_string());
-    Recording { source, form, cwd, calls: calls.collect(), warnings }
+    CallRecording { source, form, cwd, calls: calls.collect(), warnings }
 }
 
-fn outcome(result: &PastResult) -> Outcome {
+fn outcome(result: &PastResult) -> RecordedOutcome {
     match (&result.kind, result.is_error) {
-        (Some(kind), _) if REFUSED.contains(&kind.as_str()) => Outcome::Refused(kind.clone()),
+        (Some(kind), _) if REFUSED.contains(&kind.as_str()) => RecordedOutcome::Refused(kind.clone()),
         (None, true) => {
             let begin: String = result.text.chars().take(SAID_CHARS_MAX).collect::<String>().to_lowercase();
             let said = SAID.iter().find(|(words, _)| begin.contains(words));
-            said.map_or(Outcome::Failed, |(_, kind)| Outcome::Refused((*kind).to_owned()))
+            said.map_or(RecordedOutcome::Failed, |(_, kind)| RecordedOutcome::Refused((*kind).to_owned()))
         }
-        (_, true) => Outcome::Failed,
-        _ => Outcome::Ran,
+        (_, true) => RecordedOutcome::Failed,
+        _ => RecordedOutcome::Ran,
     }
 }
 
 /// A journal has what ran as it ran. Results of calls that only look are not in its outcomes, but in the conversation.
-fn of_journal(kept: &Kept, source: String) -> Recording {
+fn of_journal(kept: &Kept, source: String) -> CallRecording {
     let mut outcomes: HashMap<(&str, u64, &str), &OutcomeRecord> = HashMap::new();
     let mut cwd = None;
     for stamped in &kept.records {
@@ -218,7 +205,7 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
     let said: HashMap<&str, &PastResult> =
         said.iter().filter_map(|call| Some((call.id.as_str(), call.result.as_ref()?))).collect();
     let agent = |agent: &str| (agent != "main").then(|| agent.to_owned());
-    let mut calls: Vec<Past> = Vec::new();
+    let mut calls: Vec<RecordedCall> = Vec::new();
     let mut turn = 0;
     let mut started: HashSet<(usize, &str)> = HashSet::new();
     for stamped in &kept.records {
@@ -232,7 +219,7 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
                     let is_main = intent.agent == "main";
                     said.get(intent.call.as_str()).filter(|_| is_main).map(|said| said.text.clone())
                 };
-                calls.push(Past {
+                calls.push(RecordedCall {
                     id: intent.call.clone(),
                     name: intent.tool.clone(),
                     input: Some(intent.input.to_string()),
@@ -240,9 +227,9 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
                     line: None,
                     agent: agent(&intent.agent),
                     outcome: match outcome {
-                        None => Outcome::Unknown,
-                        Some(outcome) if outcome.error.is_some() => Outcome::Failed,
-                        Some(_) => Outcome::Ran,
+                        None => RecordedOutcome::Unknown,
+                        Some(outcome) if outcome.error.is_some() => RecordedOutcome::Failed,
+                        Some(_) => RecordedOutcome::Ran,
                     },
                     by: Some(intent.by.clone()),
                     text: text.or_else(from_words),
@@ -252,7 +239,7 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
             Record::Reply { turn: replied, .. } => turn = usize::try_from(*replied).unwrap_or(0),
             // One that began has its outcome.
             Record::Refused(refused) if started.contains(&(turn, refused.call.as_str())) => {}
-            Record::Refused(refused) => calls.push(Past {
+            Record::Refused(refused) => calls.push(RecordedCall {
                 id: refused.call.clone(),
                 name: refused.tool.clone(),
                 input: Some(match &refused.input {
@@ -262,7 +249,7 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
                 turn,
                 line: None,
                 agent: agent(&refused.agent),
-                outcome: Outcome::Refused(refused.kind.clone()),
+                outcome: RecordedOutcome::Refused(refused.kind.clone()),
                 by: None,
                 text: Some(refused.why.clone()),
                 place: None,
@@ -274,7 +261,7 @@ fn of_journal(kept: &Kept, source: String) -> Recording {
         0 => Vec::new(),
         count => vec![format!("{count} lines of this journal are damaged and left out")],
     };
-    Recording { source, form: "journal".to_owned(), cwd, calls, warnings }
+    CallRecording { source, form: "journal".to_owned(), cwd, calls, warnings }
 }
 
 fn text(blocks: &[Block]) -> String {
@@ -284,11 +271,4 @@ fn text(blocks: &[Block]) -> String {
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")
-}
-
-impl Recording {
-    /// What should be known beside the rows.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
-    }
 }

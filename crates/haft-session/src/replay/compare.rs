@@ -69,7 +69,7 @@ pub(super) fn first_difference(then: &str, now: &str) -> String {
             (None, None) => return "they differ in nothing that is shown".to_owned(),
             (then, now) => {
                 let shown = |line: Option<&str>| match line {
-                    Some(line) => format!("`{}`", super::report::shortened(line, 60)),
+                    Some(line) => format!("`{}`", haft::text::truncate_with_ellipsis(line, 60)),
                     None => "nothing more".to_owned(),
                 };
                 return format!("line {line}: {} then, {} now", shown(then), shown(now));

@@ -1,0 +1,118 @@
+//! The session of one client of a server, and the MCP servers that its clients share.
+
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft::ports::Asker;
+use haft::{Engine, EngineBuilder, Registry};
+use haft_journal::Began;
+use haft_policy::gate::Policy;
+use haft_policy::hooks::Hooks;
+
+use super::factory::{EngineParts, SessionConfig};
+use super::server_pool::{ServerPool, ServerPorts, ServerStarter};
+use crate::hooks::{self, ServerSlot};
+use crate::kept::{Keeping, Lazy};
+use crate::{NoticeSink, SessionError};
+
+/// A session of one client of a server: an engine with answers, results, background tasks and a journal of its own.
+///
+/// Dropping it ends the journal; calls end with the engine.
+pub struct ClientSession {
+    builder: EngineBuilder,
+    engine: Engine,
+    /// The engine that evaluates the conditions of hooks.
+    bare: Engine,
+    id: String,
+    policy: Policy,
+    hooks: Hooks,
+    servers: ServerSlot,
+    notices: NoticeSink,
+    /// Begins with the first call.
+    _journal: Arc<Lazy>,
+}
+
+impl ClientSession {
+    pub(super) fn new(id: String, policy: Policy, parts: EngineParts, config: &SessionConfig) -> Self {
+        let EngineParts { engine, bare, hooks, servers, .. } = parts;
+        let journal = journal(config, &id);
+        let recorder = journal.clone();
+        let builder = engine.ports(|ports| ports.recorder = Some(recorder));
+        let engine = builder.clone().build();
+        let notices = config.options.notices.clone();
+        ClientSession { builder, engine, bare, id, policy, hooks, servers, notices, _journal: journal }
+    }
+
+    /// The engine that runs the client's calls.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// An engine with the rules, hooks and journal of this session, only these tools, and no limit on the results of a turn.
+    pub fn engine_with_tools(&self, registry: Registry) -> Engine {
+        let engine = self.builder.clone().session_id(self.id.as_str()).turn_budget(usize::MAX).build();
+        engine.refresh_with(registry);
+        engine
+    }
+
+    /// Lets hooks call tools of these servers.
+    pub fn use_servers(&self, pool: &ServerPool) {
+        let _ = self.servers.set(pool.servers().clone());
+    }
+
+    /// Replaces the tools, from the next turn on.
+    pub fn set_tools(&self, registry: &Registry) {
+        self.bare.refresh_with(registry.clone());
+        self.engine.refresh_with(registry.clone());
+    }
+
+    /// Whether a rule denies every call of this tool.
+    pub fn denies_tool(&self, tool: &str) -> bool {
+        self.policy.denies_tool(tool).is_some()
+    }
+
+    /// Whether a rule denies everything of this MCP server.
+    pub fn denies_server(&self, server: &str) -> bool {
+        self.policy.denies_server(server).is_some()
+    }
+
+    /// Reports what hooks in the background have said so far.
+    pub fn report_hooks(&self) {
+        hooks::report(&self.hooks, &self.notices);
+    }
+}
+
+fn journal(config: &SessionConfig, id: &str) -> Arc<Lazy> {
+    let (settings, state) = (config.settings().journal.clone(), config.given.places.state_dir.clone());
+    let (id, cwd) = (id.to_owned(), config.workspace.cwd().to_owned());
+    let (environment, notices) = (config.options.environment.clone(), config.options.notices.clone());
+    Lazy::new(move || {
+        let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
+        let lookup: Lookup<'_> = &|name| environment.get(name);
+        // The id is new, so no other process has this journal.
+        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices).unwrap_or_default()
+    })
+}
+
+/// MCP servers that all clients of a server share, before they are started.
+pub struct SharedServers {
+    pub(super) starter: ServerStarter,
+    pub(super) engine: Engine,
+    pub(super) asker: Option<Arc<dyn Asker>>,
+}
+
+impl SharedServers {
+    /// Whether there is nothing to start.
+    pub fn is_empty(&self) -> bool {
+        self.starter.planned.is_empty()
+    }
+
+    /// Starts the servers in parallel and waits for none. Needs a runtime.
+    ///
+    /// # Errors
+    /// Servers that can't be started.
+    pub fn start(&self) -> Result<ServerPool, SessionError> {
+        let ports = ServerPorts { asker: self.asker.clone(), ..ServerPorts::default() };
+        self.starter.start(&self.engine, ports)
+    }
+}

@@ -1,0 +1,451 @@
+//! [`SessionFactory`]: loads settings, tools and rules once, and opens sessions with them.
+//!
+//! Most commands load one factory and open one session. A server makes a factory for each view of its tools
+//! ([`crate::clients`]) and opens a session for each client. The sessions of one factory share its sandbox.
+
+use std::collections::{BTreeSet, HashSet};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use haft::env::Lookup;
+use haft::ports::{Asker, Processes};
+use haft::{CallLog, Engine, EngineBuilder, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
+use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup, ShellAnalyzer};
+use haft_policy::hooks::Hooks;
+use haft_policy::settings::Settings;
+use haft_tools::Seen;
+
+use super::client_session::{ClientSession, SharedServers};
+use super::confine::{children, surroundings};
+use super::kit::{self, InForce};
+use super::server_plan::{self, ServerPlan};
+use super::server_pool::ServerStarter;
+use super::tools::{core, readers, with_scripts};
+use super::workspace::{real, with_directories, workspace};
+use super::{NoticeEvents, ProcessGuard, SessionParts};
+use crate::hooks::ServerSlot;
+use crate::loaded_settings::{self, LoadedSettings};
+use crate::processes::{self, Starter};
+use crate::text::one_line;
+use crate::{SessionError, SessionOptions, SessionPurpose, hooks};
+
+/// Opens sessions with the same settings, tools, rules and sandbox.
+pub struct SessionFactory {
+    pub(super) config: SessionConfig,
+    purpose: SessionPurpose,
+    /// The id of the first session. It also names the folder for temporary files of the sandbox.
+    id: String,
+    starter: Arc<Starter>,
+    processes: Arc<dyn Processes>,
+    process_guard: ProcessGuard,
+    /// Whether the sandbox could be planned. Set when the first rules are made.
+    sandbox: OnceLock<Result<(), SessionError>>,
+}
+
+/// Settings, directories and tools, read once.
+#[derive(Clone)]
+pub(super) struct SessionConfig {
+    pub(super) options: SessionOptions,
+    pub(super) given: LoadedSettings,
+    pub(super) workspace: Workspace,
+    pub(super) registry: Registry,
+    /// Analyses shell commands, for tools and rules.
+    analyzer: ShellAnalyzer,
+    server_plan: ServerPlan,
+    state: Option<PathBuf>,
+    max_concurrency: Option<NonZeroUsize>,
+    /// What the file tools have read.
+    seen: Seen,
+}
+
+/// What the engine of one session has, and those of other sessions have not.
+pub(super) struct EngineOptions<S> {
+    pub(super) id: String,
+    pub(super) policy: Policy,
+    pub(super) asker: Option<Arc<dyn Asker>>,
+    pub(super) events: S,
+    pub(super) gates: Gates,
+    /// Where its long results are kept, for the engine and for hooks; none keeps them in a temporary folder.
+    pub(super) results: Option<(OffloadStore, OffloadStore)>,
+}
+
+/// The engine to build, and what was made with it.
+pub(super) struct EngineParts {
+    pub(super) engine: EngineBuilder,
+    /// The engine that evaluates the conditions of hooks: it has the tools and the rules, and no hooks.
+    pub(super) bare: Engine,
+    pub(super) hooks: Hooks,
+    pub(super) tasks: Arc<TaskTable>,
+    pub(super) calls: CallLog,
+    /// The servers, once they are started: for hooks that are tools of one.
+    pub(super) servers: ServerSlot,
+}
+
+impl SessionFactory {
+    /// Reads settings, directories and tools. Starts nothing.
+    ///
+    /// # Errors
+    /// Settings, directories or tools that can't be used.
+    pub fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionFactory, SessionError> {
+        let config = SessionConfig::load(options, purpose)?;
+        let id = options.resume.clone().unwrap_or_else(hooks::session_id);
+        Ok(SessionFactory::new(config, purpose, id))
+    }
+
+    fn new(config: SessionConfig, purpose: SessionPurpose, id: String) -> SessionFactory {
+        let notices = config.options.notices.clone();
+        let starter = Arc::new(match config.is_confined() {
+            true => Starter::confined(notices),
+            false => Starter::unconfined(notices),
+        });
+        let processes: Arc<dyn Processes> = Arc::new(children(&starter, &config.given));
+        let process_guard = ProcessGuard::new(starter.clone());
+        SessionFactory { config, purpose, id, starter, processes, process_guard, sandbox: OnceLock::new() }
+    }
+
+    /// Opens a session: the conversation of a user, or the calls of one command. Starts nothing.
+    ///
+    /// # Errors
+    /// Rules, hooks or sandbox settings that can't be used.
+    pub fn open(&self) -> Result<SessionParts, SessionError> {
+        let SessionConfig { options, given, workspace, state, seen, .. } = &self.config;
+        let source = options.asker.as_ref().filter(|_| !options.non_interactive);
+        let asker = source.and_then(|source| source.open(workspace.cwd()));
+        let (policy, findings) = self.rules(options.non_interactive)?;
+        let search =
+            self.config.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
+        let mut gates = Gates::default();
+        gates.groups_off = self.config.groups_off()?;
+        if let Some(above) = search.above {
+            gates.defer_above = usize::try_from(above).unwrap_or(usize::MAX);
+        }
+        if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
+            gates.defer_above_percent = percent;
+        }
+        let EngineParts { engine, bare, hooks, tasks, calls, servers } = self.engine(EngineOptions {
+            id: self.id.clone(),
+            policy: policy.clone(),
+            asker: asker.clone(),
+            events: NoticeEvents(options.notices.clone()),
+            gates,
+            results: self.config.results().zip(self.config.results()),
+        })?;
+        let crons = kit::crons(state.as_deref(), workspace.cwd());
+        let engine = engine.ports(|ports| {
+            ports.crons = Some(crons.clone());
+            // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
+            ports.grants = Some(Arc::new(policy.clone()));
+        });
+        let searches = search.enabled != Some(false);
+        let server_starter = self.server_starter(&policy, asker, bare, searches, &servers);
+        let lints = findings.lints.iter().map(ToString::to_string);
+        let hook_warnings = hooks.warnings().iter().map(ToString::to_string);
+        let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(hook_warnings);
+        Ok(SessionParts {
+            id: self.id.clone(),
+            workspace: workspace.clone(),
+            engine,
+            built_engine: OnceLock::new(),
+            policy,
+            given: given.clone(),
+            warnings: warnings.collect(),
+            hooks,
+            tasks,
+            calls,
+            crons,
+            seen: seen.clone(),
+            confined: self.processes.confines(),
+            server_starter,
+            notices: options.notices.clone(),
+            process_guard: self.process_guard.share(),
+        })
+    }
+
+    /// Opens a session for one client of a server. `asker` is the client's user, if the client can be asked.
+    ///
+    /// # Errors
+    /// Rules or hooks that can't be used.
+    pub fn open_client(
+        &self,
+        asker: Option<Arc<dyn Asker>>,
+        events: impl EventSink,
+    ) -> Result<ClientSession, SessionError> {
+        let (policy, _) = self.rules(asker.is_none())?;
+        let id = hooks::session_id();
+        let store = OffloadStore::temporary().with_readers(readers(&self.config.registry));
+        let of_hooks = self.config.store(store.dir());
+        // A client decides itself which tools its model is shown.
+        let mut gates = Gates::default();
+        gates.defer_above = usize::MAX;
+        gates.groups_off = self.config.groups_off()?;
+        let parts = self.engine(EngineOptions {
+            id: id.clone(),
+            policy: policy.clone(),
+            asker,
+            events,
+            gates,
+            results: Some((store, of_hooks)),
+        })?;
+        Ok(ClientSession::new(id, policy, parts, &self.config))
+    }
+
+    /// The MCP servers of the settings, for a server whose clients share them. `asker` answers their questions.
+    ///
+    /// # Errors
+    /// Rules or hooks that can't be used.
+    pub fn shared_servers(&self, asker: Option<Arc<dyn Asker>>) -> Result<SharedServers, SessionError> {
+        let (policy, _) = self.rules(true)?;
+        // This engine runs no calls: servers are started beside it.
+        let parts = self.engine(EngineOptions {
+            id: hooks::session_id(),
+            policy: policy.clone(),
+            asker: None,
+            events: NoticeEvents(self.config.options.notices.clone()),
+            gates: Gates::default(),
+            results: None,
+        })?;
+        let starter = self.server_starter(&policy, asker.clone(), parts.bare, false, &parts.servers);
+        Ok(SharedServers { starter, engine: parts.engine.build(), asker })
+    }
+
+    /// The directory to work in.
+    pub fn cwd(&self) -> &Path {
+        self.config.workspace.cwd()
+    }
+
+    /// The tools without those of MCP servers.
+    pub fn registry(&self) -> &Registry {
+        &self.config.registry
+    }
+
+    /// Ends the processes of all sessions when the last guard is dropped.
+    pub fn process_guard(&self) -> ProcessGuard {
+        self.process_guard.share()
+    }
+
+    /// The same settings with a change, and rules and a sandbox of their own. `describe` words each warning about them.
+    pub(crate) fn with_settings(
+        &self,
+        change: impl FnOnce(&mut Settings),
+        describe: impl Fn(String) -> String,
+    ) -> Result<SessionFactory, SessionError> {
+        let mut config = self.config.clone();
+        change(&mut config.given.loaded.settings);
+        let factory = SessionFactory::new(config, self.purpose, hooks::session_id());
+        let (_, findings) = factory.rules(factory.config.options.non_interactive)?;
+        let lints = findings.lints.iter().map(ToString::to_string);
+        let warnings = factory.config.given.warnings().into_iter().chain(lints).chain(findings.notices);
+        let notices = &factory.config.options.notices;
+        warnings.for_each(|text| notices.warn(one_line(&describe(text))));
+        Ok(factory)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.config.settings()
+    }
+
+    pub(crate) fn loaded(&self) -> &LoadedSettings {
+        &self.config.given
+    }
+
+    pub(crate) fn options(&self) -> &SessionOptions {
+        &self.config.options
+    }
+
+    /// The names of the MCP servers that may be used.
+    pub(crate) fn server_names(&self) -> impl Iterator<Item = &str> {
+        self.config.server_plan.usable().map(|(_, config)| config.name.as_str())
+    }
+
+    /// Rules, mode and answers of one session, and what is doubtful about them.
+    fn rules(&self, non_interactive: bool) -> Result<(Policy, Findings), SessionError> {
+        let (full, misses): (IsFull, Misses) = match self.purpose {
+            SessionPurpose::Run | SessionPurpose::Once | SessionPurpose::Replay => {
+                let (full, misses) = (self.starter.clone(), self.starter.clone());
+                (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
+            }
+            SessionPurpose::Inspect => {
+                (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open))
+            }
+        };
+        let SessionConfig { options, given, workspace, registry, analyzer, .. } = &self.config;
+        let setup = Setup {
+            no_sandbox: options.no_sandbox,
+            confined: self.processes.confines(),
+            full_sandbox: Some(full),
+            sandbox_misses: Some(misses),
+            non_interactive,
+            tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
+            scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
+            analyzer: Some(analyzer.clone()),
+            processes: Some(self.processes.clone()),
+            ..Setup::new(&given.places, workspace)
+        };
+        let made = Policy::new(&given.loaded, setup).map_err(|error| SessionError::new(error.to_string()))?;
+        self.sandbox.get_or_init(|| self.plan_sandbox(&made.0)).clone()?;
+        Ok(made)
+    }
+
+    /// Plans the sandbox that the rules want. It is made when the first process starts, or now if settings require it.
+    fn plan_sandbox(&self, policy: &Policy) -> Result<(), SessionError> {
+        let SessionConfig { options, given, workspace, state, .. } = &self.config;
+        let wanted = &self.config.settings().sandbox;
+        let around = surroundings(options, given, workspace, state, &self.id);
+        let mut sandbox = processes::sandbox(wanted, policy, around)?;
+        if self.purpose == SessionPurpose::Replay {
+            processes::shut(&mut sandbox);
+        }
+        let confined = self.config.is_confined();
+        #[cfg(feature = "browser")]
+        if !confined && self.purpose != SessionPurpose::Inspect {
+            super::browser::asks_by(sandbox.network.clone());
+        }
+        self.starter.plan(sandbox);
+        let required = wanted.fail_if_unavailable.as_ref().filter(|required| required.value && confined);
+        if let Some(required) = required.filter(|_| self.purpose != SessionPurpose::Inspect)
+            && let Err(reason) = self.starter.sandbox()
+        {
+            return Err(SessionError::new(format!("{reason} (`failIfUnavailable`, {})", required.source)));
+        }
+        Ok(())
+    }
+
+    /// Builds the engine of one session.
+    fn engine<S: EventSink>(&self, engine_options: EngineOptions<S>) -> Result<EngineParts, SessionError> {
+        let EngineOptions { id, policy, asker, events, gates, results } = engine_options;
+        let SessionConfig { options, given, workspace, registry, max_concurrency, .. } = &self.config;
+        let tasks = Arc::new(TaskTable::new());
+        let calls = CallLog::new();
+        let mut engine = Engine::builder(registry.clone())
+            .workspace(workspace.clone())
+            .permissions(policy.clone())
+            .events(events)
+            .gates(gates);
+        engine = engine.session_id(id.as_str()).ports(|ports| {
+            ports.processes = Some(self.processes.clone());
+            ports.mode = Some(Arc::new(policy.clone()));
+            ports.tasks = Some(tasks.clone());
+            ports.asker = asker;
+            ports.history = Some(Arc::new(calls.clone()));
+            ports.tracer = options.telemetry.as_ref().and_then(|telemetry| telemetry.tracer());
+            ports.settings = Some(Arc::new(InForce { given: given.clone(), policy: policy.clone() }));
+        });
+        if let Some(calls) = max_concurrency {
+            engine = engine.max_concurrency(calls.get());
+        }
+        if let Some(schedule) = options.schedule {
+            engine = engine.schedule(schedule);
+        }
+        let (own, of_hooks) = results.unzip();
+        if let Some(results) = own {
+            engine = engine.result_store(results);
+        }
+        let bare = engine.clone().build();
+        let servers = ServerSlot::default();
+        let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
+        let engine = engine.hooks(hooks.add_to(haft::Hooks::new()).after(calls.clone()));
+        Ok(EngineParts { engine, bare, hooks, tasks, calls, servers })
+    }
+
+    /// What the MCP servers of a session are started with.
+    fn server_starter(
+        &self,
+        policy: &Policy,
+        asker: Option<Arc<dyn Asker>>,
+        bare: Engine,
+        searches: bool,
+        slot: &ServerSlot,
+    ) -> ServerStarter {
+        let SessionConfig { options, registry, server_plan, workspace, state, .. } = &self.config;
+        ServerStarter {
+            notices: options.notices.clone(),
+            telemetry: options.telemetry.clone(),
+            planned: server_plan.clone().without_denied(|server| policy.denies_server(server)),
+            asker,
+            registry: registry.clone(),
+            bare,
+            processes: self.processes.clone(),
+            cwd: workspace.cwd().to_owned(),
+            roots: workspace.dirs().map(Path::to_owned).collect(),
+            state: state.clone(),
+            searches,
+            slot: slot.clone(),
+            for_hooks: hooks::use_servers(self.config.settings()),
+        }
+    }
+}
+
+impl SessionConfig {
+    fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionConfig, SessionError> {
+        let lookup: Lookup<'_> = &|name| options.environment.get(name);
+        let from_environment =
+            || haft::env::max_concurrency(lookup).map_err(|error| SessionError::new(error.to_string()));
+        let max_concurrency = match options.max_concurrency {
+            Some(calls) => Some(calls),
+            None => from_environment()?,
+        };
+        let state = haft::env::state_dir(lookup).map(|dir| real(&dir));
+        let config_dir = haft::env::config_dir(lookup).map(|dir| real(&dir));
+
+        let mut workspace = workspace(options)?;
+        let given = loaded_settings::load(options, workspace.cwd(), lookup)?;
+        workspace = with_directories(workspace, &given, &options.notices);
+        let analyzer = haft_policy::gate::analyzer(&workspace, given.places.home.as_deref());
+        let seen = Seen::default();
+        let continues = options.resume.as_deref();
+        let registry = core(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;
+        let registry = with_scripts(registry, options, config_dir.as_deref(), &given)?;
+        let usual = given.places.usual.iter().map(|dir| real(dir));
+        for dir in [&state, &config_dir].into_iter().flatten().cloned().chain(usual) {
+            workspace = workspace.with_protected(dir);
+        }
+        let server_plan = server_plan::plan(&given.loaded.settings, &given.places, lookup);
+        let options = options.clone();
+        Ok(SessionConfig {
+            options,
+            given,
+            workspace,
+            registry,
+            analyzer,
+            server_plan,
+            state,
+            max_concurrency,
+            seen,
+        })
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.given.loaded.settings
+    }
+
+    fn is_confined(&self) -> bool {
+        processes::is_wanted(self.options.no_sandbox, &self.settings().sandbox)
+    }
+
+    /// The groups of tools that are left out.
+    fn groups_off(&self) -> Result<HashSet<String>, SessionError> {
+        let known: BTreeSet<&str> = self.registry.entries().map(|entry| entry.tool().group()).collect();
+        for group in &self.options.tools_off {
+            if !known.contains(group.as_str()) {
+                let known: Vec<&str> = known.into_iter().collect();
+                return Err(SessionError::new(format!(
+                    "--tools-off {}: there is no such group of tools; there are {}",
+                    one_line(group),
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(self.options.tools_off.iter().cloned().collect())
+    }
+
+    /// Where results are kept that are too long for the model.
+    fn results(&self) -> Option<OffloadStore> {
+        Some(self.store(self.state.as_ref()?.join("results")))
+    }
+
+    /// A folder for such results, with advice that fits the tools.
+    fn store(&self, dir: impl Into<PathBuf>) -> OffloadStore {
+        OffloadStore::at(dir).with_readers(readers(&self.registry))
+    }
+}

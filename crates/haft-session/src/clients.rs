@@ -1,0 +1,357 @@
+//! Clients of a server: which tools each is offered, under which rules and mode, and how it authenticates.
+//!
+//! Settings name clients (`serve.clients`), each with a view of its own. The default view is for connections without a token of
+//! a client. A view has a sandbox of its own: what its rules deny, the kernel denies.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haft::Registry;
+use haft_policy::settings::{At, RepetitionGuard, ServeClient, ServeOauth, Settings};
+use haft_policy::source::{List, Scope, Source, WrittenRule};
+
+use crate::SessionError;
+use crate::assembly::SessionFactory;
+use crate::text::one_line;
+
+/// The name of the default view.
+pub const DEFAULT_CLIENT: &str = "default";
+
+/// Tools that every server with MCP servers behind it has.
+const SERVER_TOOLS: [&str; 5] =
+    ["GetMcpPrompt", "ListMcpPrompts", "ListMcpResources", "ReadMcpResource", "WaitForMcpServers"];
+
+/// What a client is offered.
+pub struct ClientView {
+    factory: SessionFactory,
+    /// Lists of patterns. A tool is offered if one pattern of each list matches its name.
+    tools: Vec<Vec<String>>,
+}
+
+impl ClientView {
+    /// Opens the sessions of clients with this view.
+    pub fn factory(&self) -> &SessionFactory {
+        &self.factory
+    }
+
+    /// The tools of this view among these.
+    pub fn filter_tools(&self, registry: &Registry) -> Registry {
+        match self.tools.is_empty() {
+            true => registry.clone(),
+            false => registry.only(|entry| self.has_tool(entry.tool().name())),
+        }
+    }
+
+    /// Whether the view has a tool of this name.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().all(|patterns| patterns.iter().any(|pattern| matches(pattern, name)))
+    }
+}
+
+/// The views of all clients.
+pub struct ClientViews {
+    default: Arc<ClientView>,
+    others: BTreeMap<String, Arc<ClientView>>,
+}
+
+/// Why views can't be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientViewError {
+    /// The client that the default view should be like is not named in settings; those that are.
+    UnknownClient(Vec<String>),
+    /// A pattern of the caller matches no tool.
+    UnknownTool(UnknownTool),
+    /// Rules or sandbox settings of a view can't be used.
+    Session(SessionError),
+}
+
+/// A pattern that matches no tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownTool {
+    /// The pattern.
+    pub pattern: String,
+    /// Tools with a similar name.
+    pub closest: Vec<String>,
+}
+
+impl fmt::Display for UnknownTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no tool is called that; ")?;
+        if self.closest.is_empty() {
+            return f.write_str(
+                "names as `haft tools` shows them, with `*` for any run of characters, are accepted",
+            );
+        }
+        let closest: Vec<String> = self.closest.iter().map(|name| format!("`{name}`")).collect();
+        write!(f, "closest: {}", closest.join(", "))
+    }
+}
+
+impl fmt::Display for ClientViewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientViewError::UnknownClient(known) if known.is_empty() => {
+                f.write_str("no client is called that; the settings name none (`serve.clients`)")
+            }
+            ClientViewError::UnknownClient(known) => {
+                let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "no client is called that; there are {}", known.join(", "))
+            }
+            ClientViewError::UnknownTool(unknown) => unknown.fmt(f),
+            ClientViewError::Session(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ClientViewError {}
+
+impl From<SessionError> for ClientViewError {
+    fn from(error: SessionError) -> ClientViewError {
+        ClientViewError::Session(error)
+    }
+}
+
+impl ClientViews {
+    /// Makes the views of the settings. The default view is that of the client `default_like`, if it is given. Every view has
+    /// only tools that one of the patterns in `tools` matches; none given is all.
+    ///
+    /// # Errors
+    /// An unknown client or tool, or rules of a client that can't be used.
+    pub fn new(
+        factory: &SessionFactory,
+        default_like: Option<&str>,
+        tools: &[String],
+    ) -> Result<ClientViews, ClientViewError> {
+        let clients = &factory.settings().serve.clients;
+        let find = |name: &str| clients.iter().find(|client| client.value.name == name);
+        let default = match default_like {
+            Some(name) => Some(find(name).ok_or_else(|| {
+                let known = clients.iter().map(|client| client.value.name.clone()).collect();
+                ClientViewError::UnknownClient(known)
+            })?),
+            None => find(DEFAULT_CLIENT),
+        };
+        for pattern in tools {
+            check_pattern(factory, pattern).map_err(ClientViewError::UnknownTool)?;
+        }
+        for At { value, source } in clients {
+            for pattern in value.tools.iter().flatten() {
+                if let Err(unknown) = check_pattern(factory, pattern) {
+                    let warning = format!("{source}: `tools`, `{pattern}`: {unknown}");
+                    factory.options().notices.warn(one_line(&warning));
+                }
+            }
+        }
+        let default = view(factory, default, tools)?;
+        let mut others = BTreeMap::new();
+        for client in clients.iter().filter(|client| client.value.name != DEFAULT_CLIENT) {
+            others.insert(client.value.name.clone(), view(factory, Some(client), tools)?);
+        }
+        Ok(ClientViews { default, others })
+    }
+
+    /// The view of connections without a client's token.
+    pub fn default_view(&self) -> &Arc<ClientView> {
+        &self.default
+    }
+
+    /// The view of a client.
+    pub fn view_of(&self, client: Option<&str>) -> &Arc<ClientView> {
+        client.and_then(|client| self.others.get(client)).unwrap_or(&self.default)
+    }
+
+    /// All views.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ClientView>> {
+        std::iter::once(&self.default).chain(self.others.values())
+    }
+}
+
+impl SessionFactory {
+    /// A factory with the rules and the mode of a client, and a sandbox of its own.
+    fn for_client(&self, client: Option<&At<ServeClient>>) -> Result<SessionFactory, SessionError> {
+        if let Some(At { value, source }) = client
+            && let Some(mode) = value.mode
+            && let Some(by) = self.settings().permissions.forbids(mode)
+        {
+            return Err(SessionError::new(format!("{source}: the mode `{mode}` is forbidden by {by}")));
+        }
+        let describe = |warning: String| match client {
+            Some(client) if client.value.name != DEFAULT_CLIENT => {
+                format!("{}: {warning}", client.value.name)
+            }
+            _ => warning,
+        };
+        self.with_settings(|settings| apply_client(settings, client), describe)
+    }
+
+    /// The clients, hosts and origins that settings let connect to a server.
+    pub fn client_access(&self) -> ClientAccess {
+        let serve = &self.settings().serve;
+        let token = |At { value, source }: &At<ServeClient>| ClientToken {
+            client: value.name.clone(),
+            digest: value.digest(),
+            file: value.token_file.clone(),
+            source: source.to_string(),
+        };
+        let oauth = |At { value, source }: &At<ServeOauth>| OauthAccess {
+            resource: value.resource.clone(),
+            authorization_servers: value.authorization_servers.clone(),
+            introspection: value.introspection.clone(),
+            client_id: value.client_id.clone(),
+            client_secret_file: value.client_secret_file.clone(),
+            scopes: value.scopes.clone(),
+            source: source.to_string(),
+        };
+        ClientAccess {
+            tokens: serve.clients.iter().map(token).collect(),
+            oauth: serve.oauth.as_ref().map(oauth),
+            hosts: serve.hosts.iter().map(|at| at.value.clone()).collect(),
+            origins: serve.origins.iter().map(|at| at.value.clone()).collect(),
+            home: self.loaded().places.home.clone(),
+        }
+    }
+}
+
+/// The clients, hosts and origins that settings let connect to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientAccess {
+    /// The tokens of clients.
+    pub tokens: Vec<ClientToken>,
+    /// An authorization server whose tokens are accepted.
+    pub oauth: Option<OauthAccess>,
+    /// Names of hosts by which the server is reached, beside those of this machine.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may use the server, beside those of this machine.
+    pub origins: Vec<String>,
+    /// The user's home directory, for paths that begin with `~/`.
+    pub home: Option<PathBuf>,
+}
+
+/// The token of a client: its digest, or a file that has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientToken {
+    /// The name of the client.
+    pub client: String,
+    /// The SHA-256 of the token.
+    pub digest: Option<[u8; 32]>,
+    /// A file with the token; absolute, or of the home directory.
+    pub file: Option<String>,
+    /// The place in the settings.
+    pub source: String,
+}
+
+/// An authorization server whose tokens are accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OauthAccess {
+    /// The address of this server as clients know it; a token has to be meant for it.
+    pub resource: String,
+    /// Where clients get tokens.
+    pub authorization_servers: Vec<String>,
+    /// Where a token is asked about (RFC 7662).
+    pub introspection: String,
+    /// The client id of this server there.
+    pub client_id: String,
+    /// A file with the client secret; absolute, or of the home directory.
+    pub client_secret_file: Option<String>,
+    /// Scopes that a token needs.
+    pub scopes: Vec<String>,
+    /// The place in the settings.
+    pub source: String,
+}
+
+fn view(
+    factory: &SessionFactory,
+    client: Option<&At<ServeClient>>,
+    tools: &[String],
+) -> Result<Arc<ClientView>, SessionError> {
+    let mut lists: Vec<Vec<String>> = Vec::new();
+    if !tools.is_empty() {
+        lists.push(tools.to_vec());
+    }
+    lists.extend(client.and_then(|client| client.value.tools.clone()));
+    Ok(Arc::new(ClientView { factory: factory.for_client(client)?, tools: lists }))
+}
+
+/// Makes the settings those of a client.
+fn apply_client(settings: &mut Settings, client: Option<&At<ServeClient>>) {
+    // Calls come one by one, and which of them belong to one turn of a model is unknown: a client that polls isn't stuck.
+    if settings.repetition_guard.is_none() {
+        let source = Source::of(Scope::User, "/");
+        settings.repetition_guard = Some(At { value: RepetitionGuard::Off, source });
+    }
+    let Some(At { value: client, source }) = client else { return };
+    let permissions = &mut settings.permissions;
+    if let Some(mode) = client.mode {
+        permissions.default_mode = Some(At { value: mode, source: source.clone() });
+    }
+    let may_allow = permissions.managed_rules_only.is_none();
+    for (list, rules) in [(List::Deny, &client.deny), (List::Ask, &client.ask), (List::Allow, &client.allow)]
+    {
+        if list != List::Allow || may_allow {
+            let written = rules.iter().map(|rule| WrittenRule::plain(rule, list, source.clone()));
+            permissions.rules.extend(written);
+        }
+    }
+}
+
+/// Checks that a pattern matches a tool of the factory, or may match one of an MCP server.
+fn check_pattern(factory: &SessionFactory, pattern: &str) -> Result<(), UnknownTool> {
+    let own: Vec<&str> = factory.registry().entries().map(|entry| entry.tool().name()).collect();
+    let servers: Vec<String> = factory.server_names().map(|server| format!("mcp__{server}__")).collect();
+    // The part before the first `*` says whose tools are meant; which ones a server has is known later.
+    let prefix = pattern.split('*').next().unwrap_or_default();
+    let is_of_server = |server: &String| match pattern.contains('*') {
+        true => prefix.starts_with(server.as_str()) || server.starts_with(prefix),
+        false => pattern.starts_with(server.as_str()),
+    };
+    let is_known = own.iter().any(|name| matches(pattern, name))
+        || servers.iter().any(is_of_server)
+        || (!servers.is_empty() && SERVER_TOOLS.iter().any(|name| matches(pattern, name)));
+    if is_known {
+        return Ok(());
+    }
+    let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
+    let wanted = letters(pattern);
+    let closest = own.iter().filter(|name| haft::spelling::edits(&wanted, &letters(name)) <= 2);
+    let closest = closest.take(3).map(|name| (*name).to_owned()).collect();
+    Err(UnknownTool { pattern: pattern.to_owned(), closest })
+}
+
+/// Whether a pattern, with `*` for any run of characters, matches a whole name.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((prefix, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut remaining) = name.strip_prefix(prefix) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match remaining.find(part) {
+            Some(at) => remaining = &remaining[at + part.len()..],
+            None => return false,
+        }
+    }
+    remaining.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expected) in [
+            ("Read", "Read", true),
+            ("Read", "ReadMcpResource", false),
+            ("mcp__time__*", "mcp__time__now", true),
+            ("mcp__time__*", "mcp__timer__now", false),
+            ("*", "anything", true),
+            ("mcp__*__get_*", "mcp__a__get_b", true),
+            ("mcp__*__get", "mcp__a__get_b", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Decides on each call: it is found, its input read, and decided on. Runs nothing, asks no user, starts no server.
+//!
+//! Tools of servers are decided on by their names, as a check does it; what they take is known to the servers alone.
+
+use haft::Engine;
+use haft_policy::gate::{CheckedCall, Policy};
+
+use super::ReplayedCall;
+use super::current_decision::CurrentDecision;
+use super::recording::{CallRecording, RecordedCall};
+use crate::assembly::{PlannedServer, SessionFactory, SessionParts};
+use crate::{SessionError, SessionOptions, SessionPurpose};
+
+/// The fewest calls for which a second thread is worth its start.
+const CALLS_PER_THREAD_MIN: usize = 500;
+/// The most threads.
+const THREADS_MAX: usize = 8;
+
+/// Decides on recorded calls by today's rules.
+///
+/// # Errors
+/// A session that can't be opened.
+pub fn check_calls(
+    recording: &CallRecording,
+    options: &SessionOptions,
+) -> Result<Vec<ReplayedCall>, SessionError> {
+    let session = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;
+    session.report_warnings();
+    let checker = CallChecker::new(&session);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| SessionError::new(format!("no runtime can be started: {error}")))?;
+    let calls = &recording.calls;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (calls.len() / CALLS_PER_THREAD_MIN).clamp(1, cores.min(THREADS_MAX));
+    let part_size = calls.len().div_ceil(threads).max(1);
+    let check_part = |(part, calls): (usize, &[RecordedCall])| -> Vec<ReplayedCall> {
+        let numbered = calls.iter().enumerate();
+        let check = |(at, recorded)| runtime.block_on(checker.check(part * part_size + at, recorded));
+        numbered.map(check).collect()
+    };
+    let check_part = &check_part;
+    // No decision depends on another, so each thread has its part.
+    let parts: Vec<Vec<ReplayedCall>> = std::thread::scope(|scope| {
+        let parts = calls.chunks(part_size).enumerate();
+        let handles: Vec<_> = parts.map(|part| scope.spawn(move || check_part(part))).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap_or_default()).collect()
+    });
+    let checked: Vec<ReplayedCall> = parts.into_iter().flatten().collect();
+    match checked.len() == calls.len() {
+        true => Ok(checked),
+        false => Err(SessionError::new("judging a call failed; please report this")),
+    }
+}
+
+/// Decides on calls as a session would.
+pub(super) struct CallChecker {
+    policy: Policy,
+    engine: Engine,
+    /// Names of the servers that are configured.
+    servers: Vec<String>,
+}
+
+impl CallChecker {
+    pub(super) fn new(session: &SessionParts) -> CallChecker {
+        let planned = &session.server_starter.planned.servers;
+        let servers = planned.iter().map(PlannedServer::name).map(str::to_owned).collect();
+        CallChecker { policy: session.policy.clone(), engine: session.engine().clone(), servers }
+    }
+
+    /// What today says of one call.
+    pub(super) async fn check(&self, at: usize, recorded: &RecordedCall) -> ReplayedCall {
+        let Some(input) = &recorded.input else {
+            let why = "its input was never whole";
+            return ReplayedCall::new(
+                at,
+                recorded,
+                recorded.name.clone(),
+                "not whole",
+                why.to_owned(),
+                false,
+            );
+        };
+        let servers: Vec<&str> = self.servers.iter().map(String::as_str).collect();
+        let call = CheckedCall::new(&recorded.name, input.clone()).with_servers(&servers);
+        let decided = self.policy.decide(&self.engine, call).await;
+        let (tool, today, why) = CurrentDecision::from_check(&self.policy, decided, &recorded.name);
+        ReplayedCall::new(at, recorded, tool, today.name(), why, today.contradicts(recorded))
+    }
+}

@@ -1,0 +1,64 @@
+//! Sub-agents for calls that are made without a run: the model of a run, without its conversation.
+
+use std::sync::Arc;
+
+use haft::env::Lookup;
+use haft_provider::run::RunEvent;
+
+use super::plan::limits;
+use super::prompt::system;
+use super::provider::{self, ModelOptions, ModelRequirements};
+use crate::agents::kinds::Kinds;
+use crate::agents::{Agents, Setup};
+use crate::assembly::SessionParts;
+use crate::{SessionError, SessionOptions};
+
+impl SessionParts {
+    /// Whether a tool is the one that gives tasks to sub-agents.
+    pub fn is_agent_tool(&self, name: &str) -> bool {
+        self.engine.registry().entries().any(|entry| {
+            let tool = entry.tool();
+            tool.name() == "Agent" && (name == "Agent" || tool.aliases().iter().any(|alias| alias == name))
+        })
+    }
+
+    /// Gives the session sub-agents, with the model of these options, environment and settings. They have to be closed when the
+    /// session ends.
+    ///
+    /// # Errors
+    /// No model is configured.
+    pub fn add_agents(
+        &mut self,
+        options: &SessionOptions,
+        model: &ModelOptions,
+    ) -> Result<Arc<Agents>, SessionError> {
+        let lookup: Lookup<'_> = &|name| options.environment.get(name);
+        let settings = &self.given.loaded.settings.run;
+        let requirements = ModelRequirements::default();
+        let chosen = provider::choose(model, settings, requirements, &self.id, lookup, &self.notices)?;
+        let mut run_options = limits(None, settings);
+        run_options.system = system(&self.workspace, None, &[]);
+        run_options.window_tokens = chosen.window_tokens;
+        run_options.prices = chosen.prices;
+        let kinds = Kinds::load(&self.given, options);
+        kinds.problems.iter().for_each(|problem| self.notices.warn(problem));
+        let agents = Agents::new(kinds);
+        self.engine = self.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
+        agents.open(Setup {
+            engine: self.engine().clone(),
+            policy: self.policy.clone(),
+            model: chosen.model,
+            others: chosen.others,
+            options: run_options,
+            // The result is all that a call shows.
+            sink: Arc::new(|_: RunEvent| {}),
+            hooks: self.hooks.clone(),
+            asker: self.server_starter.asker.clone(),
+            cwd: self.workspace.cwd().to_owned(),
+            // Nothing is kept of a single call.
+            keeping: None,
+            notices: self.notices.clone(),
+        });
+        Ok(agents)
+    }
+}
