@@ -137,7 +137,7 @@ pub struct SandboxConfig {
     pub full_only: bool,
     /// Who makes its namespaces.
     pub maker: Maker,
-    /// A program that begins with [`entry`](crate::entry), if this one doesn't: tests.
+    /// The program that is the helper, if this one isn't: tests.
     pub helper: Option<PathBuf>,
 }
 
@@ -173,7 +173,7 @@ impl SandboxConfig {
         self
     }
 
-    /// A program that begins with [`entry`](crate::entry), if this one doesn't.
+    /// The program that is the helper, in place of this one.
     #[must_use]
     pub fn with_helper(mut self, program: impl Into<PathBuf>) -> SandboxConfig {
         self.helper = Some(program.into());
@@ -231,7 +231,6 @@ impl std::error::Error for Unavailable {}
 /// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
 /// use haft::ports::{Confinement, ProcessRequest, Processes};
 ///
-/// // `main` has begun with `haft_sandbox::entry()`.
 /// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
 /// let sandbox = Sandbox::start(SandboxConfig::new(profile).with_variables(std::env::vars_os()))?;
 /// let looking = ProcessRequest::new(["git", "status"], "/home/me/project").with_confinement(Confinement::ReadOnly);
@@ -472,6 +471,11 @@ impl Sandbox {
             HelperProgram::At(path) => path,
         };
         Ok(std::fs::File::open(path)?.into())
+    }
+
+    /// Whether the helper, and so the process of an isolated tool, is this program.
+    pub(crate) fn is_own_helper(&self) -> bool {
+        matches!(self.program, HelperProgram::ThisProgram)
     }
 
     /// How many children there are, those included that are about to end.

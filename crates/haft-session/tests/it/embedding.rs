@@ -66,7 +66,8 @@ fn scripted(turns: &serde_json::Value) -> ScriptedModel {
     ScriptedModel::new(script, Wire::Anthropic)
 }
 
-/// A test program can't be its own sandbox helper, so no command runs here; the example below has a sandbox.
+/// An agent with rules, a sandbox and a journal printed a denied file through `python3`: the rules did not reach the
+/// sandbox unless eight fields were copied by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_file_is_denied_to_commands_too() {
     let workspace = Workspace::new();
@@ -77,6 +78,10 @@ async fn a_denied_file_is_denied_to_commands_too() {
     {
         let results = session.run_turn([bash(&command)]).await;
         assert!(!results[0].text().contains("top-secret-key"), "{command}: {}", results[0].text());
+    }
+    let results = session.run_turn([bash(&open("notes.txt"))]).await;
+    if haft_sandbox::is_possible() {
+        assert!(results[0].text().contains("plain notes"), "{}", results[0].text());
     }
 }
 
@@ -149,8 +154,7 @@ fn a_wrong_rule_or_directory_fails_the_build() {
     assert!(message(workspace.builder().resume(ResumeFrom::Latest)).contains("nothing to continue"));
 }
 
-/// The program of the README. An agent with rules, a sandbox and a journal printed a denied file through `python3`: the
-/// rules did not reach the sandbox unless eight fields were copied by hand.
+/// The program of the README: `#[tokio::main]`, and no line about the sandbox.
 #[test]
 fn the_whole_product_in_forty_lines() {
     let source = include_str!("../../examples/agent.rs");
