@@ -384,7 +384,7 @@ async fn a_spare_is_never_stale() {
 async fn a_spare_holds_what_was_made_anew() {
     let mut user = User::new();
     let (name, secret) = (user.at("work/.mcp.json"), user.at("work/secret"));
-    user.config.deny_read_paths.push(secret.clone());
+    user.config.rules.unreadable_paths.push(secret.clone());
     let (hooks, stood_for) = (user.at("work/.git/hooks"), user.at("work/.envrc"));
     let anew = || {
         // An empty folder stands there for a moment, so that no command makes it.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
 use haft::{CallLog, Engine, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup, ShellAnalyzer};
+use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
 
@@ -182,11 +182,11 @@ impl Base {
         let around = surroundings(common, given, workspace, state, id);
         let mut sandbox = processes::sandbox(&base.ground.settings().sandbox, &policy, around)?;
         if purpose == SessionPurpose::Replay {
-            processes::shut(&mut sandbox);
+            sandbox = processes::shut(sandbox);
         }
         #[cfg(feature = "browser")]
         if !confined && purpose != SessionPurpose::Inspect {
-            super::browser::asks_by(sandbox.network.clone());
+            super::browser::asks_by(sandbox.network().clone());
         }
         base.starter.plan(sandbox);
         if let Some(must) = must
@@ -199,13 +199,13 @@ impl Base {
 
     /// Rules, mode and answers, and what is doubtful about them. Answers are those of whoever gets it.
     pub fn policy(&self, non_interactive: bool) -> Result<(Policy, Findings), SessionError> {
-        let (full, misses): (IsFull, Misses) = match self.purpose {
+        let (full, coverage): (IsFull, SandboxCoverage) = match self.purpose {
             SessionPurpose::Run | SessionPurpose::Once | SessionPurpose::Replay => {
-                let (full, misses) = (self.starter.clone(), self.starter.clone());
-                (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
+                let (full, starter) = (self.starter.clone(), self.starter.clone());
+                (Arc::new(move || full.is_full()), SandboxCoverage::new(move || starter.coverage_gap()))
             }
             SessionPurpose::Inspect => {
-                (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open))
+                (Arc::new(processes::can_be_full), SandboxCoverage::new(processes::may_leave_open))
             }
         };
         let Ground { common, given, workspace, registry, analyzer, .. } = &self.ground;
@@ -213,10 +213,9 @@ impl Base {
             no_sandbox: common.no_sandbox,
             confined: self.processes.confines(),
             full_sandbox: Some(full),
-            sandbox_misses: Some(misses),
+            coverage,
             non_interactive,
             tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
-            scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
             analyzer: Some(analyzer.clone()),
             processes: Some(self.processes.clone()),
             ..Setup::new(&given.places, workspace)
