@@ -2,8 +2,9 @@
 
 use std::io::{self, Read as _};
 
+use haft::effects::{Access, State};
 use haft::schema::not_json;
-use haft::{Class, Engine, ListedClass, ToolCall, ToolResult};
+use haft::{Engine, ToolCall, ToolResult};
 use serde::de::IgnoredAny;
 
 use crate::args::{CallArgs, Common, Form};
@@ -38,9 +39,10 @@ pub(crate) fn carry_out(
     // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
     let _ = engine.clean_results(session::RESULTS_KEPT);
     let call = ToolCall::new("call-1", tool, input);
+    let is_of_session = is_of_session(&engine, &call);
     let result = turn::run(&engine, &links, vec![call], interrupts)?.pop().expect("one call has one result");
     session::report_tasks(&tasks, &output::notices());
-    if !result.is_error() && is_of_session(&engine, tool) {
+    if !result.is_error() && is_of_session {
         output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
     }
     hooks::report(&hooks, &output::notices());
@@ -59,16 +61,15 @@ pub(crate) fn carry_out(
     })
 }
 
-/// Whether a tool only changes what a session remembers.
-fn is_of_session(engine: &Engine, tool: &str) -> bool {
+/// Whether a call of the groups that plan changes what a session remembers.
+fn is_of_session(engine: &Engine, call: &ToolCall) -> bool {
     let snapshot = engine.snapshot();
-    let changes = ListedClass::Always(Class::WriteExclusive);
-    snapshot.find(tool).is_ok_and(|offer| {
-        let tool = offer.tool();
-        matches!(tool.group(), "planning" | "tasks")
-            && tool.listed_class() == changes
-            && tool.name() != "AskUserQuestion"
-    })
+    let plans =
+        snapshot.find(&call.name).is_ok_and(|offer| matches!(offer.tool().group(), "planning" | "tasks"));
+    let changes = |state: &State| state.access == Access::Change && state.resource.starts_with("session:");
+    plans
+        && turn::declared_effects(engine, &snapshot, call)
+            .is_some_and(|effects| effects.state.iter().any(changes))
 }
 
 /// The input as text, of `haft check` too. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.

@@ -1,6 +1,7 @@
 //! One turn: calls in, results out, with a runtime for as long as it takes.
 
-use haft::{Engine, NotFound, Snapshot, ToolCall, ToolResult};
+use haft::effects::{Access, State};
+use haft::{Effects, Engine, NotFound, Snapshot, ToolCall, ToolResult};
 use tokio::runtime::Runtime;
 
 use crate::Usage;
@@ -10,18 +11,6 @@ use crate::threads;
 
 /// The fewest worker threads: one for the calls, one for time limits while a call keeps the first busy.
 const WORKERS_MIN: usize = 2;
-
-/// Tools whose answer is about all servers.
-const LOOK_THROUGH_ALL: [&str; 8] = [
-    "ListMcpPrompts",
-    "ListMcpPromptsTool",
-    "list_mcp_prompts",
-    "ListMcpResources",
-    "ListMcpResourcesTool",
-    "list_mcp_resources",
-    "ToolSearch",
-    "tool_search",
-];
 
 /// Runs the calls and returns one result for each, in order. Interrupts go to this turn while it runs.
 ///
@@ -35,10 +24,9 @@ pub(crate) fn run(
     if calls.is_empty() {
         return Ok(Vec::new());
     }
-    let names: Vec<String> = calls.iter().map(|call| call.name.to_string()).collect();
-    // What looks through all that servers offer has to wait for all of them.
-    let looks = names.iter().any(|name| LOOK_THROUGH_ALL.contains(&name.as_str()));
-    let all_there = |snapshot: &Snapshot| !looks && names.iter().all(|name| is_known(snapshot, name));
+    let made = calls.clone();
+    let all_there =
+        |snapshot: &Snapshot| made.iter().all(|call| needs_no_more_servers(engine, snapshot, call));
     let runtime = runtime(calls.len())?;
     let results = runtime.block_on(async {
         let mut pool = None;
@@ -66,9 +54,26 @@ pub(crate) fn run(
     results
 }
 
-/// Whether no server is needed to know what becomes of a call of this name.
-fn is_known(snapshot: &Snapshot, name: &str) -> bool {
-    !matches!(snapshot.find(name), Err(NotFound::Unknown(_)))
+/// What a call declares to touch, if its tool is offered and its input fits.
+pub(crate) fn declared_effects(engine: &Engine, snapshot: &Snapshot, call: &ToolCall) -> Option<Effects> {
+    let offer = snapshot.find(&call.name).ok()?;
+    let (tool, input) = (offer.tool(), call.input.clone());
+    engine.consider(tool, offer.origin(), input, |request| request.declared().clone()).ok()
+}
+
+/// Whether a call reads what servers offer: their tools, or their prompts and resources.
+fn reads_servers(effects: &Effects) -> bool {
+    let of_servers =
+        |resource: &str| resource == "session:tools" || resource == "mcp" || resource.starts_with("mcp:");
+    let observes = |state: &State| state.access == Access::Observe && of_servers(&state.resource);
+    effects.state.iter().any(observes)
+}
+
+/// Whether a call can be made with the servers that are there: its tool is known, and it doesn't look through all that
+/// servers offer.
+fn needs_no_more_servers(engine: &Engine, snapshot: &Snapshot, call: &ToolCall) -> bool {
+    !matches!(snapshot.find(&call.name), Err(NotFound::Unknown(_)))
+        && !declared_effects(engine, snapshot, call).is_some_and(|effects| reads_servers(&effects))
 }
 
 /// A runtime on this thread, for what hardly ever waits.
