@@ -475,7 +475,7 @@ mod tests {
             0,
             r#"{"decision":"block","decision":"approve"}"#,
             "",
-            "failed: it printed JSON that can't be read: at `/decision`: the key \"decision\" appears twice in one object; give it once",
+            "failed: it printed JSON that can't be read: /decision: the key \"decision\" appears twice in one object; give it once",
         );
         check(
             PreToolUse,
