@@ -2,8 +2,9 @@
 
 use std::io::{self, Read as _};
 
+use haft::effects::{Access, State};
 use haft::schema::not_json;
-use haft::{Class, ListedClass, ToolCall, ToolResult};
+use haft::{ToolCall, ToolResult};
 use haft_session::SessionPurpose;
 use haft_session::assembly::SessionParts;
 use serde::de::IgnoredAny;
@@ -35,10 +36,11 @@ pub(crate) fn carry_out(
     interrupts: &Interrupts,
 ) -> Result<Exit, Usage> {
     let call = ToolCall::new("call-1", tool, input(given)?);
+    let is_of_session = is_of_session(session, &call);
     let mut results = session::run_calls(session, vec![call], interrupts)?;
     let result = results.pop().expect("one call has one result");
     session.report_tasks();
-    if !result.is_error() && is_of_session(session, tool) {
+    if !result.is_error() && is_of_session {
         output::warning("a single call has no memory: what it noted ends with it; `haft run` has a session");
     }
     session.report_hooks();
@@ -57,16 +59,13 @@ pub(crate) fn carry_out(
     })
 }
 
-/// Whether a tool only changes what a session remembers.
-fn is_of_session(session: &SessionParts, tool: &str) -> bool {
+/// Whether a call of the groups that plan changes what a session remembers.
+fn is_of_session(session: &SessionParts, call: &ToolCall) -> bool {
     let snapshot = session.snapshot();
-    let changes = ListedClass::Always(Class::WriteExclusive);
-    snapshot.find(tool).is_ok_and(|offer| {
-        let tool = offer.tool();
-        matches!(tool.group(), "planning" | "tasks")
-            && tool.listed_class() == changes
-            && tool.name() != "AskUserQuestion"
-    })
+    let plans =
+        snapshot.find(&call.name).is_ok_and(|offer| matches!(offer.tool().group(), "planning" | "tasks"));
+    let changes = |state: &State| state.access == Access::Change && state.resource.starts_with("session:");
+    plans && session.declared_effects(call).is_some_and(|effects| effects.state.iter().any(changes))
 }
 
 /// The input as text, of `haft check` too. That it is JSON is made sure of here; what the tool thinks of it is the call's own result.

@@ -69,7 +69,6 @@ impl From<SessionError> for Usage {
 }
 
 fn main() -> ExitCode {
-    haft_session::sandbox_entry();
     std::panic::set_hook(Box::new(output::panicked));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
     let cli = Cli::parse();

@@ -188,6 +188,27 @@ impl Program {
     }
 }
 
+/// A program of the user's that can't be started, because the host starts no processes. It asks about every call: what the
+/// user's program would deny must not be left to the built-in classifier.
+pub(crate) struct NotStarted {
+    program: String,
+}
+
+impl NotStarted {
+    pub(crate) fn new(given: &settings::Classifier) -> NotStarted {
+        NotStarted { program: given.command.first().cloned().unwrap_or_default() }
+    }
+}
+
+impl Classifier for NotStarted {
+    fn classify<'a>(&'a self, _: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
+        let text =
+            format!("the classifier `{}` can't be started: no processes are started here", self.program);
+        let reason = DecisionReason::new(DecisionSource::Classifier, Verdict::Ask, text);
+        Box::pin(std::future::ready(Some(reason)))
+    }
+}
+
 impl Classifier for Program {
     fn classify<'a>(&'a self, call: &'a Considered<'a>) -> BoxFuture<'a, Option<DecisionReason>> {
         Box::pin(async move {

@@ -15,14 +15,14 @@ mod live;
 mod meaning;
 mod mode;
 mod repeat;
+mod sandbox_rules;
 mod twin;
 mod unasked;
 mod unknown;
 mod verdict;
-mod walls;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
@@ -32,7 +32,7 @@ use haft::{AnyTool, BoxFuture, Decision, Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
-use crate::classify::{Careful, Classifier, Considered, Program};
+use crate::classify::{Careful, Classifier, Considered, NotStarted, Program};
 use crate::conventions;
 use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
@@ -46,11 +46,11 @@ pub use explain::{
 };
 use live::Live;
 pub use meaning::Meaning;
+use sandbox_rules::SandboxDenials;
 use twin::Twin;
 pub use unasked::IsFull;
 use unasked::Unasked;
-pub use verdict::{Misses, Open};
-pub use walls::{DeniedReads, Walls};
+pub use verdict::{CoverageGap, SandboxCoverage};
 
 /// How many rules a session remembers.
 pub const SESSION_RULES_MAX: usize = 1_000;
@@ -67,18 +67,16 @@ pub struct Setup<'a> {
     pub confined: bool,
     /// Says whether all of the sandbox is there; then commands may run unasked where mode or settings say so.
     pub full_sandbox: Option<IsFull>,
-    /// Says what of the files that rules stop the sandbox may leave open to commands. Asked only where such rules exist.
-    pub sandbox_misses: Option<Misses>,
+    /// Reports what of the files that rules stop the sandbox may leave open to commands.
+    pub coverage: SandboxCoverage,
     /// Nobody can be asked.
     pub non_interactive: bool,
     /// The names of the tools that there are, for findings about rules.
     pub tools: Vec<String>,
-    /// Files in the workspace that run for it: scripts that hooks, servers and tools name.
-    pub scripts: Vec<PathBuf>,
     /// What analyses shell commands: the one that the shell tools of the session use, so that each command is analysed once.
     /// Without it the policy has one of its own.
     pub analyzer: Option<ShellAnalyzer>,
-    /// Starts the classifier of the settings.
+    /// Starts the classifier of the settings. Without it that classifier asks about everything.
     pub processes: Option<Arc<dyn Processes>>,
     /// Decides before the user, in place of the settings' classifier.
     pub classifier: Option<Arc<dyn Classifier>>,
@@ -93,10 +91,9 @@ impl<'a> Setup<'a> {
             no_sandbox: false,
             confined: false,
             full_sandbox: None,
-            sandbox_misses: None,
+            coverage: SandboxCoverage::unknown(),
             non_interactive: false,
             tools: Vec::new(),
-            scripts: Vec::new(),
             analyzer: None,
             processes: None,
             classifier: None,
@@ -123,7 +120,8 @@ struct Inner {
     effects: effects::Given,
     guard: repeat::Guard,
     unasked: Unasked,
-    misses: Option<Misses>,
+    coverage: SandboxCoverage,
+    sandbox: SandboxDenials,
     classifier: Option<Arc<dyn Classifier>>,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
@@ -197,22 +195,27 @@ impl Policy {
         findings.lints.extend(live.sets().rules.unknown_tools(setup.tools.iter().map(String::as_str)));
         let (effects, notices) = effects::Given::read(&loaded.settings.effects);
         findings.notices.extend(notices);
-        let classifier = setup.classifier.or_else(|| {
+        let classifier = setup.classifier.clone().or_else(|| {
             let given = &loaded.settings.classifier.as_ref()?.value;
-            let processes = setup.processes.clone()?;
-            Some(Arc::new(Program::new(given, processes, setup.workspace.cwd())) as Arc<dyn Classifier>)
+            Some(match &setup.processes {
+                Some(processes) => Arc::new(Program::new(given, processes.clone(), setup.workspace.cwd()))
+                    as Arc<dyn Classifier>,
+                None => Arc::new(NotStarted::new(given)),
+            })
         });
+        let sandbox = SandboxDenials::new(&loaded.settings.sandbox, &setup);
         let by_settings = loaded.settings.sandbox.auto_allow_bash.as_ref().filter(|at| at.value);
         let state_dir = setup.places.state_dir.as_deref();
         let inner = Inner {
             live,
             surroundings,
-            protected: Protected::new(setup.places, setup.scripts),
+            protected: Protected::new(setup.places, loaded.inventory.files().map(Path::to_owned)),
             blocks: mode::Blocks::new(permissions),
             effects,
             guard: repeat::Guard::new(loaded.settings.repetition_guard.as_ref().map(|at| at.value)),
             unasked: Unasked::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
-            misses: setup.sandbox_misses,
+            coverage: setup.coverage,
+            sandbox,
             classifier,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),

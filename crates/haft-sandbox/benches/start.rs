@@ -59,7 +59,12 @@ fn user(root: &Path) -> ProfileConfig {
     ] {
         fs::write(root.join(file), content).unwrap();
     }
-    let mut config = ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
+    let mut config = ProfileConfig::new(
+        root.join("work"),
+        root.join("state/tmp"),
+        root.join("state/caches"),
+        haft::ports::SandboxRules::none(),
+    );
     config.home = Some(root.join("home"));
     config.own.push(root.join("state"));
     config
@@ -91,7 +96,8 @@ async fn all() {
     let work = root.join("work");
     start_up(&profile);
     let local = LocalProcesses::new(std::env::vars_os());
-    let mut config = SandboxConfig::new(profile).with_helper(HELPER).with_variables(std::env::vars_os());
+    let mut config =
+        SandboxConfig::new(profile).unwrap().with_helper(HELPER).with_variables(std::env::vars_os());
     config.full_only = true;
     let full = Sandbox::start(config).unwrap();
     let (session, read_only) = (scene(&work, true).session_network(), scene(&work, false));
@@ -159,7 +165,7 @@ fn start_up(small: &ProfileConfig) {
     let start = |workspace: &Path| {
         let mut profile = small.clone();
         profile.workspace = vec![workspace.to_owned()];
-        let config = SandboxConfig::new(profile).with_helper(HELPER);
+        let config = SandboxConfig::new(profile).unwrap().with_helper(HELPER);
         let begun = Instant::now();
         let sandbox = Sandbox::start(config).unwrap();
         let took = begun.elapsed().as_secs_f64() * 1e3;

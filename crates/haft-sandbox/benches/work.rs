@@ -38,10 +38,16 @@ async fn all() {
     let root = dir.path().canonicalize().unwrap();
     let work = root.join("work");
     furnish(&work);
-    let mut profile = ProfileConfig::new(&work, root.join("state/tmp"), root.join("state/caches"));
+    let mut profile = ProfileConfig::new(
+        &work,
+        root.join("state/tmp"),
+        root.join("state/caches"),
+        haft::ports::SandboxRules::none(),
+    );
     profile.home = std::env::var_os("HOME").map(PathBuf::from);
     profile.own.push(root.join("state"));
-    let mut config = SandboxConfig::new(profile).with_helper(HELPER).with_variables(std::env::vars_os());
+    let mut config =
+        SandboxConfig::new(profile).unwrap().with_helper(HELPER).with_variables(std::env::vars_os());
     config.full_only = true;
     let sandbox = Sandbox::start(config).unwrap();
     let bench = Bench { local: LocalProcesses::new(std::env::vars_os()), sandbox, work };

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,15 +23,15 @@ use crate::init::Walls;
 use crate::scene::Scene;
 use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
 use crate::wire::{self, Job, Report};
-use crate::{helper, limits, remains, watch};
+use crate::{before_main, helper, limits, remains, watch};
 
 /// Which program is the helper.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum HelperProgram {
-    /// This one, which has to begin with [`entry`](crate::entry).
+    /// This one, which becomes the helper [before `main`](crate::before_main).
     #[default]
     ThisProgram,
-    /// Another one that does.
+    /// Another one that uses this crate.
     At(PathBuf),
 }
 
@@ -116,8 +115,7 @@ impl Helper {
     }
 
     fn greeting(&self) -> Result<VecDeque<OwnedFd>, String> {
-        let silent =
-            || "its helper doesn't answer; does `main` begin with `haft_sandbox::entry()`?".to_owned();
+        let silent = || "its helper doesn't answer".to_owned();
         if !readable(self.socket.as_fd(), limits::HELPER_WAIT) {
             return Err(silent());
         }
@@ -245,10 +243,9 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
         CString::new(text.as_bytes()).map_err(|_| "its helper has a name with a NUL in it".to_owned())
     };
     let program = match program {
-        HelperProgram::ThisProgram if !entered() => {
-            return Err(
-                "this program doesn't call `haft_sandbox::entry()` at the beginning of its `main`".into()
-            );
+        // It would run `main` once more.
+        HelperProgram::ThisProgram if !before_main::has_run() => {
+            return Err("this program can't be its own helper: functions in `.init_array` didn't run".into());
         }
         HelperProgram::ThisProgram => c"/proc/self/exe".to_owned(),
         HelperProgram::At(path) => text(path.as_os_str())?,
@@ -258,17 +255,6 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
     let argv = argv.map(|argument| text(OsStr::new(&argument))).collect::<Result<Vec<_>, _>>()?;
     let (envp, cwd, locks) = (Vec::new(), c"/".to_owned(), Locks::default());
     Ok(Plan { program, opened: None, argv, envp, cwd, locks, dies_with_us: true })
-}
-
-static ENTERED: AtomicBool = AtomicBool::new(false);
-
-/// This program would be the helper if it were started as one.
-pub(crate) fn enter() {
-    ENTERED.store(true, Ordering::Relaxed);
-}
-
-fn entered() -> bool {
-    ENTERED.load(Ordering::Relaxed)
 }
 
 /// A child in its sandbox.

@@ -102,17 +102,17 @@ impl Helper {
         ports: &[u16],
         user: UserNamespace,
     ) -> Result<Helper, (OwnedFd, String)> {
-        let made = match walls {
-            Walls::Namespaces => user.enter().and_then(|()| loopback::make(ports).map(Some)),
-            Walls::Bare | Walls::Probe | Walls::Open => Ok(None),
-        };
-        let (session_net, listeners) = match made {
-            Ok(Some(made)) => (Some(made.namespace), made.listeners),
-            Ok(None) => (None, Vec::new()),
-            Err(words) => return Err((socket, words)),
-        };
-        let Some(one_thread) = OneThread::look() else {
-            return Err((socket, "something has started a thread before `haft_sandbox::entry()`".into()));
+        let prepared = OneThread::verify().and_then(|one_thread| match walls {
+            Walls::Namespaces => {
+                user.enter()?;
+                let made = loopback::make(&one_thread, ports)?;
+                Ok((one_thread, Some(made.namespace), made.listeners))
+            }
+            Walls::Bare | Walls::Probe | Walls::Open => Ok((one_thread, None, Vec::new())),
+        });
+        let (one_thread, session_net, listeners) = match prepared {
+            Ok(prepared) => prepared,
+            Err(message) => return Err((socket, message)),
         };
         sys::ignore_children(true);
         let sent: Vec<_> = listeners.iter().map(|listener| listener.as_fd()).collect();

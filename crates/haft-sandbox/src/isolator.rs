@@ -11,6 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as Task, Poll};
 use std::thread::JoinHandle;
 
@@ -31,25 +32,56 @@ use crate::{limits, sys};
 pub(crate) const NAME: &str = "haft: isolated tool";
 const PIPE: i32 = 3;
 
-/// The child's whole life.
-pub(crate) fn run(tools: fn() -> Vec<Isolated>) -> ! {
-    let done = || -> Option<()> {
-        let socket = Socket::from(sys::inherited(PIPE)?);
-        socket.set_nonblocking(true).ok()?;
-        let runtime = Builder::new_current_thread().enable_all().build().ok()?;
-        runtime.block_on(async {
-            if let Ok(pipe) = UnixStream::from_std(socket) {
-                run_child(pipe, &tools()).await;
-            }
-        });
-        Some(())
-    };
-    std::process::exit(i32::from(done().is_none()));
+/// Whether `main` has called [`serve_isolated_tools`], so that a child of this program would serve.
+static SERVES: AtomicBool = AtomicBool::new(false);
+
+/// Runs an isolated tool and ends the process, if this process was started for that; returns at once otherwise.
+///
+/// The children of [`SandboxIsolator`] are this program again, already inside the sandbox. A program with
+/// [isolated](haft::isolated) tools calls this at the beginning of `main`, before anything that has an effect; the first
+/// line of an `async` main is early enough. Without this call [`SandboxIsolator::new`] fails. A program without isolated
+/// tools needs no such line.
+///
+/// ```no_run
+/// use haft::isolate::Isolated;
+///
+/// fn tools() -> Vec<Isolated> {
+///     Vec::new() // haft::isolated(|| MyTool), …
+/// }
+///
+/// #[tokio::main]
+/// async fn main() {
+///     haft_sandbox::serve_isolated_tools(tools);
+///     // … the program, which registers `tools()` and sets the port `isolator`
+/// }
+/// ```
+pub fn serve_isolated_tools(tools: fn() -> Vec<Isolated>) {
+    SERVES.store(true, Ordering::Relaxed);
+    if std::env::args_os().next().is_none_or(|name| name != NAME) {
+        return;
+    }
+    // On a thread of its own, since the caller's may be one of a runtime, which can't wait for another.
+    let thread = std::thread::Builder::new().stack_size(limits::ISOLATED_STACK_BYTES);
+    let served = thread.spawn(move || serve(tools)).ok().and_then(|serving| serving.join().ok()?);
+    std::process::exit(i32::from(served.is_none()));
+}
+
+/// Serves the pipe until the host closes it.
+fn serve(tools: fn() -> Vec<Isolated>) -> Option<()> {
+    let socket = Socket::from(sys::inherited(PIPE)?);
+    socket.set_nonblocking(true).ok()?;
+    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async {
+        if let Ok(pipe) = UnixStream::from_std(socket) {
+            run_child(pipe, &tools()).await;
+        }
+    });
+    Some(())
 }
 
 /// Starts isolated tools in a sandbox: the port [`Isolator`].
 ///
-/// `main` has to begin with [`entry_with`](crate::entry_with) and the same tools.
+/// `main` has to begin with [`serve_isolated_tools`] and the same tools.
 pub struct SandboxIsolator {
     sandbox: Arc<Sandbox>,
     handle: Handle,
@@ -61,8 +93,13 @@ impl SandboxIsolator {
     /// One that starts its children in this sandbox.
     ///
     /// # Errors
-    /// There is no thread for its pipes.
+    /// There is no thread for its pipes, or this program doesn't call [`serve_isolated_tools`].
     pub fn new(sandbox: Arc<Sandbox>) -> Result<SandboxIsolator, Unavailable> {
+        if sandbox.is_own_helper() && !SERVES.load(Ordering::Relaxed) {
+            let message =
+                "no tool can be isolated: `main` doesn't begin with `haft_sandbox::serve_isolated_tools`";
+            return Err(Unavailable { message: message.to_owned() });
+        }
         let failed = |error: io::Error| Unavailable { message: format!("no tool can be isolated: {error}") };
         let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
         let handle = runtime.handle().clone();

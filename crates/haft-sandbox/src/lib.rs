@@ -8,6 +8,10 @@
 //! When it ends, is cancelled or takes too long, everything that it started ends with it; in the sandbox also what left
 //! its session, and also when the host is killed.
 //!
+//! The helper is this program again: a process that is started as the helper becomes it before `main` runs. A program that
+//! uses the sandbox needs no line for that, also with `#[tokio::main]` and in tests. Only one with isolated tools calls
+//! [`serve_isolated_tools`].
+//!
 //! ```text
 //!  host ── order: scene, program, descriptors ──► helper            one for a session, this program again
 //!   ▲                                               │ clone3        user namespace; knows the session's network
@@ -24,7 +28,7 @@
 //! | `program`, `environment`, `start` | which file is run, with which variables, and becoming it (unsafe) |
 //! | `sandbox`, [`net`], `profile` | the whole; what may be reached; what may be seen and changed |
 //! | `scene` | the plan for one child, made by the profile and carried out by the helper |
-//! | `entry`, `helper`, `confined`, `wire` | the helper: becoming it, being it, using it, talking to it |
+//! | `before_main`, `helper`, `confined`, `wire` | the helper: becoming it, being it, using it, talking to it |
 //! | `bubblewrap` | who starts the helper where nobody else may make a user namespace |
 //! | `init`, `stage`, `loopback` | the first process of a child; its mounts; the session's network |
 //! | `landlock`, `seccomp`, `bare` | rules for files; the filter; the same scene without namespaces |
@@ -40,11 +44,11 @@
 
 mod ahead;
 mod bare;
+mod before_main;
 mod bubblewrap;
 mod capture;
 mod confined;
 mod covers;
-mod entry;
 pub mod environment;
 mod evidence;
 mod helper;
@@ -72,9 +76,8 @@ mod views;
 mod watch;
 mod wire;
 
-pub use entry::{entry, entry_with};
-pub use isolator::SandboxIsolator;
+pub use isolator::{SandboxIsolator, serve_isolated_tools};
 pub use local::LocalProcesses;
 pub use probe::{Finding, maker_of, probe, stack_of};
-pub use profile::{DeniedRead, HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig, clear_way, make_way};
+pub use profile::{HIDDEN_IN_HOME, PLAIN_WORK, PROTECTED, ProfileConfig, clear_way, make_way};
 pub use sandbox::{Maker, Sandbox, SandboxConfig, Stack, Unavailable, is_possible};

@@ -58,8 +58,7 @@ impl LocalProcesses {
     }
 
     /// The same where nothing that a child with [pipes](ProcessRequest::with_pipes) started outlives it, whatever that did to get
-    /// away: such children stay, and what they leave behind would too. Needs a program that begins with
-    /// [`entry`](crate::entry): this one, or the one given.
+    /// away: such children stay, and what they leave behind would too. The helper is this program, or the one given.
     #[must_use]
     pub fn keeping_families(mut self, helper: Option<PathBuf>) -> LocalProcesses {
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);

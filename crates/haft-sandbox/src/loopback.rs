@@ -1,17 +1,20 @@
 //! The session's network: a namespace with nothing but a loopback, and the sockets on it that the host listens on.
 //!
 //! The sockets are bound inside and listened on outside: nothing has to run in the namespace, and no socket file lies
-//! anywhere. Made by a thread that ends at once, because a thread can enter a network namespace of its own; so the helper
-//! stays in the host's, and can still make a child that was granted it.
+//! anywhere. A process that ends at once makes it and sends its descriptors, because the helper can't return to the host's
+//! network once it has left it, and children that were granted that need it. It is a process and no thread, since the helper
+//! has one thread throughout its life: a thread that has just ended would still be counted for a moment.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, Result};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::sys;
+use crate::sys::{self, Forked, OneThread};
+use crate::wire;
 
 /// Where programs find the proxy.
 pub(crate) const PROXY_PORT: u16 = 3128;
@@ -21,7 +24,7 @@ pub(crate) const NAMES_PORT: u16 = 53;
 const BACKLOG: i32 = 128;
 
 /// The namespace, and what is bound in it.
-pub(crate) struct Made {
+pub(crate) struct SessionNetwork {
     pub(crate) namespace: OwnedFd,
     /// Proxy, name server by UDP, by TCP, and the other ports.
     pub(crate) listeners: Vec<OwnedFd>,
@@ -30,20 +33,52 @@ pub(crate) struct Made {
 /// Makes it, with these ports bound beside our own.
 ///
 /// # Errors
-/// Why not, in words.
-pub(crate) fn make(ports: &[u16]) -> std::result::Result<Made, String> {
-    let ports = ports.to_vec();
-    let made = std::thread::spawn(move || inside(&ports))
-        .join()
-        .map_err(|_| "no network namespace can be made".to_owned())?;
-    made.map_err(|errno| format!("no network namespace can be made: {}", std::io::Error::from(errno)))
+/// Why not, as a message.
+pub(crate) fn make(one_thread: &OneThread, ports: &[u16]) -> std::result::Result<SessionNetwork, String> {
+    make_in_child(one_thread, ports)
+        .map_err(|errno| format!("no network namespace can be made: {}", std::io::Error::from(errno)))
 }
 
-fn inside(ports: &[u16]) -> Result<Made> {
+fn make_in_child(one_thread: &OneThread, ports: &[u16]) -> Result<SessionNetwork> {
+    let (ours, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    match sys::fork(one_thread, 0)? {
+        Forked::Child => {
+            let made = bind_listeners(ports).and_then(|network| {
+                let namespace = [network.namespace.as_fd()].into_iter();
+                let sent: Vec<_> = namespace.chain(network.listeners.iter().map(OwnedFd::as_fd)).collect();
+                wire::send(theirs.as_fd(), &0i32.to_le_bytes(), &sent)
+            });
+            if let Err(errno) = made {
+                let _ = wire::send(theirs.as_fd(), &errno.raw_os_error().to_le_bytes(), &[]);
+            }
+            sys::exit_now(0)
+        }
+        Forked::Parent(child) => {
+            drop(theirs);
+            let mut number = [0; 4];
+            let received = wire::receive(ours.as_fd(), &mut number, RecvFlags::empty());
+            // It has nothing more to do, and the helper doesn't collect its children yet.
+            let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+            let (count, mut descriptors) = received?;
+            match i32::from_le_bytes(number) {
+                // The child ended without a message: it was killed.
+                _ if count != number.len() => Err(Errno::CHILD),
+                0 => {
+                    let namespace = descriptors.pop_front().ok_or(Errno::PROTO)?;
+                    Ok(SessionNetwork { namespace, listeners: descriptors.into() })
+                }
+                errno => Err(Errno::from_raw_os_error(errno)),
+            }
+        }
+    }
+}
+
+/// Enters a new namespace and binds everything in it.
+fn bind_listeners(ports: &[u16]) -> Result<SessionNetwork> {
     sys::unshare(libc::CLONE_NEWNET)?;
     up()?;
-    let namespace =
-        rustix::fs::open("/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let namespace = rustix::fs::open("/proc/self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut listeners = vec![
         bound(SocketType::STREAM, PROXY_PORT)?,
         bound(SocketType::DGRAM, NAMES_PORT)?,
@@ -52,7 +87,7 @@ fn inside(ports: &[u16]) -> Result<Made> {
     for port in ports {
         listeners.push(bound(SocketType::STREAM, *port)?);
     }
-    Ok(Made { namespace, listeners })
+    Ok(SessionNetwork { namespace, listeners })
 }
 
 fn bound(kind: SocketType, port: u16) -> Result<OwnedFd> {

@@ -42,7 +42,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
 pub use haft_net::{address, host, preset};
-pub use policy::NetworkPolicy;
+pub use policy::{InvalidHost, NetworkPolicy};
 pub(crate) use ticket::Ticket;
 
 use haft_net::outside::{Internet, Outside};

@@ -57,7 +57,7 @@ const PARTS: [(&str, Option<Stack>, Attempt); 6] = [
 const IN_BUBBLEWRAP: [(&str, Option<Stack>, Attempt); 3] =
     [(SCENE, Some(Stack::Full), scene), (OVERLAY, None, overlay), (NETWORK, Some(Stack::Full), network)];
 
-/// Tries every part. The program has to begin with [`entry`](crate::entry), or `helper` to name one that does.
+/// Tries every part, with this program as the helper or with the one that `helper` names.
 pub fn probe(helper: Option<&Path>) -> Vec<Finding> {
     let program = helper.map_or(HelperProgram::ThisProgram, |path| HelperProgram::At(path.to_owned()));
     let mut findings = ask(Helper::start(&program, Walls::Probe, &[]), &PARTS);
@@ -170,8 +170,13 @@ fn advice(part: &str) -> Option<String> {
 
 /// In the helper: tries each part in a copy of itself, says what came of it, and ends.
 pub(crate) fn run(user: UserNamespace) -> ! {
-    let (Some(socket), Some(one_thread)) = (sys::inherited(helper::SOCKET), OneThread::look()) else {
-        sys::exit_now(1)
+    let Some(socket) = sys::inherited(helper::SOCKET) else { sys::exit_now(1) };
+    let one_thread = match OneThread::verify() {
+        Ok(one_thread) => one_thread,
+        Err(message) => {
+            say(&socket, Err(message));
+            sys::exit_now(1)
+        }
     };
     let _ = wire::send(socket.as_fd(), b"+", &[]);
     let parts: &[_] = match user {
@@ -230,7 +235,7 @@ fn user_namespace(user: UserNamespace) -> Result<String, String> {
 fn scene(user: UserNamespace) -> Result<String, String> {
     user.enter()?;
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWNET;
-    let one_thread = OneThread::look().ok_or("there is more than one thread")?;
+    let one_thread = OneThread::verify()?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| error.to_string())?;
     let itself = Itself::look();
     match sys::fork(&one_thread, namespaces).map_err(|errno| std::io::Error::from(errno).to_string())? {
@@ -274,7 +279,8 @@ fn overlay(user: UserNamespace) -> Result<String, String> {
 
 fn network(user: UserNamespace) -> Result<String, String> {
     user.enter()?;
-    loopback::make(&[]).map(|_| "with a loopback, a proxy and a name server on it".into())
+    loopback::make(&OneThread::verify()?, &[])
+        .map(|_| "with a loopback, a proxy and a name server on it".into())
 }
 
 fn landlock(_: UserNamespace) -> Result<String, String> {

@@ -64,14 +64,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::files::Hidden;
-use haft::ports::{Confinement, ProcessRequest, Refusal};
+use haft::ports::{Confinement, ProcessRequest, Refusal, SandboxRules};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
 use caches::Caches;
 use denied::Denied;
-pub use denied::DeniedRead;
 use guard::Guard;
 pub use guard::{PLAIN_WORK, PROTECTED};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
@@ -85,9 +83,13 @@ use stand_in::StandIns;
 /// that don't exist are left out, but for the working directories, which must.
 ///
 /// ```
+/// use haft::ports::SandboxRules;
 /// use haft_sandbox::ProfileConfig;
 ///
-/// let mut config = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
+/// // With a policy: `policy.sandbox_rules()`.
+/// let rules = SandboxRules::none();
+/// let caches = "/home/me/.local/state/haft/caches";
+/// let mut config = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// config.home = Some("/home/me".into());
 /// config.own.push("/home/me/.config/haft".into());
 /// assert_eq!(config.workspace, [std::path::Path::new("/home/me/project")]);
@@ -114,26 +116,20 @@ pub struct ProfileConfig {
     pub temp: PathBuf,
     /// Where private copies of caches are kept, and records of what is to be cleaned up.
     pub caches: PathBuf,
-    /// Says what may not be read. Looked for in the working directories once.
-    pub deny_read: Option<Hidden>,
-    /// The rules among these that deny, for what commands see outside of the working directories.
-    pub denied_reads: Vec<DeniedRead>,
-    /// Paths that may not be read. Looked for before each command.
-    pub deny_read_paths: Vec<PathBuf>,
-    /// Says what may not be written. Looked for in the working directories once.
-    pub deny_write: Option<Hidden>,
-    /// Paths that may not be written, whether they exist or not.
-    pub deny_write_paths: Vec<PathBuf>,
     /// Scripts that hooks run. Not written.
     pub scripts: Vec<PathBuf>,
+    /// What rules deny. Files that match a rule are looked for in the working directories once, paths before each command;
+    /// outside of the working directories rules that deny count for what commands see.
+    pub rules: SandboxRules,
 }
 
 impl ProfileConfig {
-    /// A session in this working directory, with these folders of its own, and nothing else.
+    /// A session in this working directory, with these folders of its own, under these rules, and nothing else.
     pub fn new(
         cwd: impl Into<PathBuf>,
         temp: impl Into<PathBuf>,
         caches: impl Into<PathBuf>,
+        rules: SandboxRules,
     ) -> ProfileConfig {
         ProfileConfig {
             workspace: vec![cwd.into()],
@@ -145,12 +141,8 @@ impl ProfileConfig {
             allow_write: Vec::new(),
             temp: temp.into(),
             caches: caches.into(),
-            deny_read: None,
-            denied_reads: Vec::new(),
-            deny_read_paths: Vec::new(),
-            deny_write: None,
-            deny_write_paths: Vec::new(),
             scripts: Vec::new(),
+            rules,
         }
     }
 }
@@ -265,14 +257,15 @@ impl Profile {
             .map(|workspace| workspace.path.clone())
             .filter(|path| path != Path::new("/"))
             .collect();
-        let mut found = walk::walk(&roots, config.deny_read.as_ref(), config.deny_write.as_ref());
+        let mut found =
+            walk::walk(&roots, config.rules.unreadable.as_ref(), config.rules.unwritable.as_ref());
         let mut writable: Vec<PathBuf> = workspaces
             .iter()
             .filter(|workspace| workspace.writable)
             .map(|workspace| workspace.path.clone())
             .collect();
         if let Some(why) = &found.missed {
-            let denies = config.deny_read.is_some() || config.deny_write.is_some();
+            let denies = config.rules.unreadable.is_some() || config.rules.unwritable.is_some();
             let so = match denies {
                 true => "so commands ask unless a rule allows them",
                 false => {
@@ -288,7 +281,7 @@ impl Profile {
         let unseen: Vec<PathBuf> =
             beside.iter().filter(|path| !roots.iter().any(|root| path.starts_with(root))).cloned().collect();
         if !unseen.is_empty() {
-            let more = walk::walk_but(&unseen, &roots, None, config.deny_write.as_ref());
+            let more = walk::walk_but(&unseen, &roots, None, config.rules.unwritable.as_ref());
             notes.extend(found.add(&unseen, more).map(|why| {
                 format!(
                     "not everything in folders of `sandbox.filesystem.allowWrite` can be protected: {why}; name narrower ones"
@@ -333,7 +326,8 @@ impl Profile {
         let mut masks: Vec<PathBuf> = found.sockets.into_iter().chain(found.unreadable).collect();
         masks.extend(listening.filter(|path| !masks.contains(path)).collect::<Vec<_>>());
         let denied_names = denied.named(&session);
-        let hidden = masks.iter().chain(&denied.found).chain(&denied_names).chain(&config.deny_read_paths);
+        let hidden =
+            masks.iter().chain(&denied.found).chain(&denied_names).chain(&config.rules.unreadable_paths);
         // A folder elsewhere may hold anything, and what is linked from there was put here by the user.
         let known = |path: &&PathBuf| path.is_file() || seen.iter().any(|root| beneath(path, root));
         let twins = twins::find(&hidden.filter(known).cloned().collect::<Vec<_>>(), &seen);
@@ -516,7 +510,7 @@ impl Profile {
     fn hide_denied(&self, places: &mut Places) {
         let denied = &self.denied;
         let named = denied.named(&self.session);
-        for paths in [&self.config.deny_read_paths, &named, &denied.found, &self.masks] {
+        for paths in [&self.config.rules.unreadable_paths, &named, &denied.found, &self.masks] {
             self.hide_but(places, paths, &self.config.allow_read);
         }
     }

@@ -20,7 +20,8 @@ use crate::confined::{Confined, Helper, HelperProgram};
 use crate::covers::Covers;
 use crate::init::Walls;
 use crate::local::LocalProcesses;
-use crate::net::{Listeners, Network, NetworkPolicy, Ticket};
+use crate::net::preset::Preset;
+use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
 use crate::profile::{Profile, ProfileConfig};
 use crate::scene::Scene;
@@ -118,10 +119,14 @@ impl Scenes for Profile {
 /// What a session's sandbox is to be.
 ///
 /// ```
+/// use haft::ports::SandboxRules;
 /// use haft_sandbox::{ProfileConfig, SandboxConfig};
 ///
-/// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
-/// let config = SandboxConfig::new(profile).with_variables(std::env::vars_os());
+/// // With a policy: `policy.sandbox_rules()`.
+/// let rules = SandboxRules::none();
+/// let caches = "/home/me/.local/state/haft/caches";
+/// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
+/// let config = SandboxConfig::new(profile).unwrap().with_variables(std::env::vars_os());
 /// assert!(config.helper.is_none());
 /// ```
 #[derive(Clone, Debug)]
@@ -130,39 +135,55 @@ pub struct SandboxConfig {
     /// What children see and may change.
     pub profile: ProfileConfig,
     /// What they may reach.
-    pub network: NetworkPolicy,
+    network: NetworkPolicy,
     /// The variables of which each child gets what [`environment`] lets through.
-    pub variables: Vec<(OsString, OsString)>,
+    variables: Vec<(OsString, OsString)>,
     /// Whether less than the whole sandbox is refused.
     pub full_only: bool,
     /// Who makes its namespaces.
     pub maker: Maker,
-    /// A program that begins with [`entry`](crate::entry), if this one doesn't: tests.
+    /// The program that is the helper, if this one isn't: tests.
     pub helper: Option<PathBuf>,
 }
 
 impl SandboxConfig {
-    /// This profile, no network, no variables, and whatever walls the machine has.
-    pub fn new(profile: ProfileConfig) -> SandboxConfig {
-        let (network, variables) = (NetworkPolicy::new(), Vec::new());
+    /// This profile with the hosts of its rules, no variables, and whatever walls the machine has.
+    ///
+    /// # Errors
+    /// A host of a rule that can't be understood.
+    pub fn new(profile: ProfileConfig) -> Result<SandboxConfig, InvalidHost> {
+        let (network, variables) = (NetworkPolicy::from_rules(&profile.rules)?, Vec::new());
         let maker = Maker::default();
-        SandboxConfig { profile, network, variables, full_only: false, maker, helper: None }
+        Ok(SandboxConfig { profile, network, variables, full_only: false, maker, helper: None })
     }
 
-    /// What children may reach.
+    /// Lets children reach the hosts of a preset as well, but for those that a rule denies.
     #[must_use]
-    pub fn with_network(mut self, network: NetworkPolicy) -> SandboxConfig {
-        self.network = network;
+    pub fn with_preset(mut self, preset: Preset) -> SandboxConfig {
+        self.network = self.network.with_preset(preset);
         self
     }
 
-    /// Variables for children, usually [`std::env::vars_os`].
+    /// Lets children reach no host, whatever rules and presets allow.
+    #[must_use]
+    pub fn without_network(mut self) -> SandboxConfig {
+        self.network = self.network.without_allowed();
+        self
+    }
+
+    /// What children may reach.
+    pub fn network(&self) -> &NetworkPolicy {
+        &self.network
+    }
+
+    /// Variables for children, usually [`std::env::vars_os`]. Those that the rules hide are left out.
     #[must_use]
     pub fn with_variables(
         mut self,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> SandboxConfig {
-        self.variables.extend(variables);
+        let hidden = &self.profile.rules.hidden_variables;
+        self.variables.extend(variables.into_iter().filter(|(name, _)| !hidden.contains(name)));
         self
     }
 
@@ -173,7 +194,7 @@ impl SandboxConfig {
         self
     }
 
-    /// A program that begins with [`entry`](crate::entry), if this one doesn't.
+    /// The program that is the helper, in place of this one.
     #[must_use]
     pub fn with_helper(mut self, program: impl Into<PathBuf>) -> SandboxConfig {
         self.helper = Some(program.into());
@@ -231,9 +252,11 @@ impl std::error::Error for Unavailable {}
 /// # async fn program() -> Result<(), Box<dyn std::error::Error>> {
 /// use haft::ports::{Confinement, ProcessRequest, Processes};
 ///
-/// // `main` has begun with `haft_sandbox::entry()`.
-/// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", "/home/me/.local/state/haft/caches");
-/// let sandbox = Sandbox::start(SandboxConfig::new(profile).with_variables(std::env::vars_os()))?;
+/// // With a policy: `policy.sandbox_rules()`.
+/// let rules = haft::ports::SandboxRules::none();
+/// let caches = "/home/me/.local/state/haft/caches";
+/// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
+/// let sandbox = Sandbox::start(SandboxConfig::new(profile)?.with_variables(std::env::vars_os()))?;
 /// let looking = ProcessRequest::new(["git", "status"], "/home/me/project").with_confinement(Confinement::ReadOnly);
 /// let outcome = sandbox.run(looking).await?;
 /// # Ok(()) }
@@ -472,6 +495,11 @@ impl Sandbox {
             HelperProgram::At(path) => path,
         };
         Ok(std::fs::File::open(path)?.into())
+    }
+
+    /// Whether the helper, and so the process of an isolated tool, is this program.
+    pub(crate) fn is_own_helper(&self) -> bool {
+        matches!(self.program, HelperProgram::ThisProgram)
     }
 
     /// How many children there are, those included that are about to end.

@@ -8,17 +8,35 @@ use std::ffi::{c_int, c_long, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, Result};
+
+use crate::limits;
 
 /// The proof that this process has one thread, so that a copy of it is whole.
 pub(crate) struct OneThread(());
 
 impl OneThread {
-    /// Looks. Whoever has this starts no thread any more.
-    pub(crate) fn look() -> Option<OneThread> {
-        let threads = std::fs::read_dir("/proc/self/task").ok()?.count();
-        (threads == 1).then_some(OneThread(()))
+    /// Verifies it. The holder of the proof starts no thread any more.
+    ///
+    /// A thread that was joined can be listed for a moment: `pthread_join` returns when the kernel has cleared the
+    /// thread's id, and the kernel removes the thread from its process after that. So this waits for a short while.
+    ///
+    /// # Errors
+    /// The list of threads can't be read, or there are others.
+    pub(crate) fn verify() -> std::result::Result<OneThread, String> {
+        let until = Instant::now() + limits::THREAD_EXIT_WAIT;
+        loop {
+            let threads = std::fs::read_dir("/proc/self/task")
+                .map_err(|error| format!("`/proc/self/task` can't be read: {error}"))?
+                .count();
+            match threads {
+                1 => return Ok(OneThread(())),
+                _ if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                _ => return Err(format!("the helper has {threads} threads before it begins")),
+            }
+        }
     }
 }
 
@@ -105,8 +123,8 @@ pub(crate) fn inherited(number: c_int) -> Option<OwnedFd> {
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return None;
     }
-    // SAFETY: It is open, and by agreement with whoever started us nobody else uses this number: the caller asks once, at
-    // the beginning of `main`.
+    // SAFETY: It is open, and by agreement with whoever started us nobody else uses this number: the caller asks once,
+    // before or at the beginning of `main`.
     Some(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

@@ -13,12 +13,8 @@ const SCRIPT: &str = r#"{"turns": [
     {"tool_calls": [{"name": "Bash", "input": {"command": "cat notes.txt; python3 -c \"print(open('secrets/key.txt').read())\""}}]},
     {"text": "I can read the notes, and not the key."}]}"#;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    haft_sandbox::entry(); // first: the helper of the sandbox is this program again, with one thread
-    tokio::runtime::Runtime::new()?.block_on(run())
-}
-
-async fn run() -> Result<(), Box<dyn std::error::Error>> {
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
     let session = Session::builder(dir)
         .deny("Read(./secrets/**)") // binds the file tools and every command in the sandbox

@@ -18,10 +18,11 @@ mod workspace;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use haft::effects::{Access, State};
 use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
 use haft::{
-    CallLog, Engine, EngineBuilder, NotFound, Snapshot, TaskTable, ToolCall, ToolResult, TurnHandle,
+    CallLog, Effects, Engine, EngineBuilder, NotFound, Snapshot, TaskTable, ToolCall, ToolResult, TurnHandle,
     Workspace,
 };
 use haft_policy::gate::{CheckedCall, Policy};
@@ -46,18 +47,6 @@ pub use self::server_pool::{ReportLevel, ServerPool, ServerPorts, ServerStarter}
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
-/// Tools whose answer is about all servers.
-const TOOLS_ABOUT_ALL_SERVERS: [&str; 8] = [
-    "ListMcpPrompts",
-    "ListMcpPromptsTool",
-    "list_mcp_prompts",
-    "ListMcpResources",
-    "ListMcpResourcesTool",
-    "list_mcp_resources",
-    "ToolSearch",
-    "tool_search",
-];
 
 /// An opened session: the engine to build, the rules that it asks, and what was loaded for it.
 pub struct SessionParts {
@@ -164,11 +153,9 @@ impl SessionParts {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
-        let names: Vec<String> = calls.iter().map(|call| call.name.to_string()).collect();
-        let needs_all = names.iter().any(|name| TOOLS_ABOUT_ALL_SERVERS.contains(&name.as_str()));
-        let is_known =
-            |snapshot: &Snapshot, name: &str| !matches!(snapshot.find(name), Err(NotFound::Unknown(_)));
-        let has_all = |snapshot: &Snapshot| !needs_all && names.iter().all(|name| is_known(snapshot, name));
+        let made = calls.clone();
+        let has_all =
+            |snapshot: &Snapshot| made.iter().all(|call| self.needs_no_more_servers(snapshot, call));
         let mut pool = None;
         if self.server_starter.are_for_hooks() || !has_all(&self.engine().snapshot()) {
             self.server_starter.warn();
@@ -194,6 +181,24 @@ impl SessionParts {
         Ok(results)
     }
 
+    /// What a call declares to touch, if its tool is offered and its input fits.
+    pub fn declared_effects(&self, call: &ToolCall) -> Option<Effects> {
+        self.effects_in(&self.engine().snapshot(), call)
+    }
+
+    fn effects_in(&self, snapshot: &Snapshot, call: &ToolCall) -> Option<Effects> {
+        let offer = snapshot.find(&call.name).ok()?;
+        let (tool, input) = (offer.tool(), call.input.clone());
+        self.engine().consider(tool, offer.origin(), input, |request| request.declared().clone()).ok()
+    }
+
+    /// Whether a call can be made with the servers that are connected: its tool is known, and it doesn't read what all
+    /// servers offer.
+    fn needs_no_more_servers(&self, snapshot: &Snapshot, call: &ToolCall) -> bool {
+        !matches!(snapshot.find(&call.name), Err(NotFound::Unknown(_)))
+            && !self.effects_in(snapshot, call).is_some_and(|effects| reads_servers(&effects))
+    }
+
     /// Reports background tasks that end with the session.
     pub fn report_tasks(&self) {
         report_tasks(&self.tasks, &self.notices);
@@ -208,6 +213,14 @@ impl SessionParts {
     pub fn report_turn_end(&self, results: &[ToolResult]) {
         hooks::ended(results, &self.notices);
     }
+}
+
+/// Whether a call reads what servers offer: their tools, or their prompts and resources.
+fn reads_servers(effects: &Effects) -> bool {
+    let of_servers =
+        |resource: &str| resource == "session:tools" || resource == "mcp" || resource.starts_with("mcp:");
+    let observes = |state: &State| state.access == Access::Observe && of_servers(&state.resource);
+    effects.state.iter().any(observes)
 }
 
 /// Ends every process of a session when it and all that it is [shared](ProcessGuard::share) with are dropped.

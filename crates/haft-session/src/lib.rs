@@ -25,7 +25,6 @@ pub use builder::{ResumeFrom, SessionBuilder};
 pub use error::SessionError;
 pub use notice::{NoticeSink, SessionNotice};
 pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
-pub use processes::sandbox_entry;
 pub use session::{Agent, Session};
 
 // Plain values that front ends name.

@@ -3,20 +3,16 @@
 //! The sandbox is made when the first child is started, since most runs of this program start none. Whether there can be
 //! one is asked of the kernel at once, as the rules have to know; if it then can't be made, nothing is started.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use haft::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
-use haft_policy::gate::{DeniedReads, Open, Policy};
+use haft_policy::gate::{CoverageGap, Policy};
 use haft_policy::settings::{At, Sandbox as Wanted};
-use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
-use haft_sandbox::{
-    DeniedRead, LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of,
-};
+use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of};
 
 use crate::text::one_line;
 use crate::{Environment, NoticeSink, SessionError};
@@ -87,11 +83,13 @@ impl Starter {
 
     /// What of that which rules deny may be left open: the sandbox could not look at everything, or has no mounts that
     /// mask it.
-    pub fn misses(&self) -> Open {
+    pub fn coverage_gap(&self) -> CoverageGap {
         match self.plan.as_ref().and_then(|_| self.sandbox().ok()) {
-            Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != Stack::Full => Open::Anything,
-            Some(sandbox) if sandbox.misses_elsewhere() => Open::Elsewhere,
-            _ => Open::Nothing,
+            Some(sandbox) if sandbox.is_incomplete() || sandbox.stack() != Stack::Full => {
+                CoverageGap::Anything
+            }
+            Some(sandbox) if sandbox.misses_elsewhere() => CoverageGap::Elsewhere,
+            _ => CoverageGap::Nothing,
         }
     }
 
@@ -191,11 +189,6 @@ pub struct Surroundings<'a> {
     pub session: &'a str,
 }
 
-/// Becomes the helper of the sandbox if this process was started as one, and returns otherwise.
-pub fn sandbox_entry() {
-    haft_sandbox::entry();
-}
-
 /// Removes placeholder files that sandboxes of killed processes left in workspaces.
 pub fn remove_leftovers(environment: &Environment) {
     if let Some(state) = haft::env::state_dir(&|name| environment.get(name)) {
@@ -216,12 +209,11 @@ pub fn sandbox(
 ) -> Result<SandboxConfig, SessionError> {
     let Surroundings { workspace, home, own, state, tools, scripts, session } = surroundings;
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
-    let path = |at: &At<String>| at_home(home, &cwd, &at.value);
-    let paths = |list: &[At<String>]| list.iter().map(path).collect::<Vec<_>>();
+    let paths = |list: &[At<String>]| Wanted::absolute_paths(list, home, &cwd);
     // Another process that is told to go on with a session that runs has a folder of its own to remove.
     let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}-{:x}", std::process::id()));
     let kept = state.map_or_else(|| temp.join("caches"), caches);
-    let mut profile = ProfileConfig::new(&cwd, temp, kept);
+    let mut profile = ProfileConfig::new(&cwd, temp, kept, policy.sandbox_rules());
     profile.workspace = workspace;
     profile.home = home.map(Path::to_owned);
     profile.own = own;
@@ -230,53 +222,19 @@ pub fn sandbox(
     profile.scripts = scripts;
     profile.allow_read = paths(&wanted.files.allow_read);
     profile.allow_write = paths(&wanted.files.allow_write);
-    // By their very names, and as rules would have them.
-    profile.deny_read_paths = paths(&wanted.files.deny_read);
-    profile.deny_read_paths.extend(paths(&wanted.files.hidden));
-    // One above a working directory hides what lies around that.
-    let around = |path: &&PathBuf| profile.workspace.iter().any(|workspace| workspace.starts_with(path));
-    let as_rules: Vec<PathBuf> =
-        profile.deny_read_paths.iter().filter(|path| !around(path)).cloned().collect();
-    let walls = policy.walls_denying(&as_rules);
-    profile.deny_read = walls.unreadable;
-    profile.denied_reads = walls.denied_reads.into_iter().map(denied_read).collect();
-    profile.deny_write = walls.unwritable;
-    profile.deny_write_paths = paths(&wanted.files.deny_write);
-    profile.deny_write_paths.extend(walls.unwritable_names);
-
-    let network = NetworkPolicy::new()
-        .with_allowed(of_rules(&walls.allowed_hosts)?)
-        .with_allowed(of_settings(&wanted.network.allowed_domains)?)
-        .with_asked(of_rules(&walls.asked_hosts)?)
-        .with_denied(of_rules(&walls.denied_hosts)?)
-        .with_denied(of_settings(&wanted.network.denied_domains)?);
-    let network = wanted.presets.iter().try_fold(network, |network, preset| {
+    let config = SandboxConfig::new(profile).map_err(|bad| SessionError::new(bad.to_string()))?;
+    let config = wanted.presets.iter().try_fold(config, |config, preset| {
         let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
-        Ok(network.with_preset(preset))
+        Ok::<_, SessionError>(config.with_preset(preset))
     })?;
-    let hidden = |name: &OsString| wanted.hidden_variables.iter().any(|hidden| *name == *hidden.value);
-    let variables = std::env::vars_os().filter(|(name, _)| !hidden(name));
-    Ok(SandboxConfig::new(profile).with_network(network).with_variables(variables))
+    Ok(config.with_variables(std::env::vars_os()))
 }
 
 /// Leaves nothing to be changed but the workspace, and nobody to be reached: what settings and rules open beside it is for the
 /// sessions that they were written for, not for calls that are made again.
-pub fn shut(config: &mut SandboxConfig) {
+pub fn shut(mut config: SandboxConfig) -> SandboxConfig {
     config.profile.allow_write.clear();
-    config.network = NetworkPolicy::new();
-}
-
-fn denied_read(denied: DeniedReads) -> DeniedRead {
-    let DeniedReads { rule, path, whole, covers } = denied;
-    let read = DeniedRead::new(rule, path, covers);
-    if whole { read } else { read.with_pattern() }
-}
-
-fn of_rules(hosts: &[String]) -> Result<Vec<HostRule>, SessionError> {
-    let read = |host: &String| {
-        host.parse().map_err(|bad| SessionError::new(format!("WebFetch(domain:{host}): {bad}")))
-    };
-    hosts.iter().map(read).collect()
+    config.without_network()
 }
 
 pub fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, SessionError> {
@@ -287,14 +245,6 @@ fn wrong(source: &haft_policy::source::Source, bad: &impl std::fmt::Display) -> 
     SessionError::new(format!("{source}: {bad}"))
 }
 
-/// A path of settings: absolute, of the home folder, or from the working directory.
-fn at_home(home: Option<&Path>, cwd: &Path, text: &str) -> PathBuf {
-    match (text.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => cwd.join(text),
-    }
-}
-
 /// Whether all of a sandbox could be made here, for whoever makes none. Tried once.
 pub fn can_be_full() -> bool {
     static FULL: LazyLock<bool> = LazyLock::new(|| stack_of(&probe(None)) == Stack::Full);
@@ -302,8 +252,8 @@ pub fn can_be_full() -> bool {
 }
 
 /// What a sandbox would leave open here of that which rules deny, as far as that is known without one.
-pub fn may_leave_open() -> Open {
-    if can_be_full() { Open::Nothing } else { Open::Anything }
+pub fn may_leave_open() -> CoverageGap {
+    if can_be_full() { CoverageGap::Nothing } else { CoverageGap::Anything }
 }
 
 /// Whether the user wants commands in a sandbox.

@@ -59,6 +59,8 @@ pub struct Engine {
 pub struct CheckOptions {
     /// What hooks before the call say.
     pub hooks: Vec<DecisionReason>,
+    /// What permission hooks say, if the call asks. The first that allows or denies counts.
+    pub permission_hooks: Vec<DecisionReason>,
     /// A user can be asked.
     pub has_user: bool,
 }

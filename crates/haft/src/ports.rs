@@ -14,6 +14,7 @@ mod mode;
 mod processes;
 mod recorder;
 mod resources;
+mod sandbox_rules;
 mod settings;
 mod sub_agents;
 mod tasks;
@@ -34,6 +35,7 @@ pub use processes::{
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};
+pub use sandbox_rules::{DeniedRead, HostPattern, SandboxRules};
 pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};

@@ -1,7 +1,8 @@
 //! Messages of JSON-RPC: what one says, and how answers are written. Nothing here knows a method.
 //!
 //! A message is read once. What it carries stays the text that it was; whoever needs it reads it. A key that stands twice makes
-//! a message senseless, so that nobody can read it differently than somebody before us did.
+//! a message senseless, so that nobody can read it differently than somebody before us did. It isn't `haft::schema::parse_json`
+//! because the envelope borrows from the text; what it carries is read with that reader.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -150,8 +150,9 @@ impl<'a> Case<'a> {
         subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
         let keeps = !request.external && conventions::is_file_tool(name);
         subject.enforced = keeps || (child && held);
-        // These walk by descriptors that don't show what is hidden.
-        subject.leaves_out = !request.external && matches!(name, "Glob" | "Grep");
+        // Such a tool walks a tree by descriptors that don't show what is hidden.
+        let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);
+        subject.leaves_out = keeps && walks;
 
         let look = |path: &Path, entry: bool| {
             let look = if entry { resolve_entry } else { resolve };

@@ -195,12 +195,20 @@ pub struct CheckedCall<'a> {
     pub servers: &'a [&'a str],
     /// What hooks before the call are taken to say.
     pub hooks: Vec<DecisionReason>,
+    /// What permission hooks are taken to say, if it asks.
+    pub permission_hooks: Vec<DecisionReason>,
 }
 
 impl<'a> CheckedCall<'a> {
     /// A call of a tool.
     pub fn new(tool: &'a str, input: impl Into<CallInput>) -> CheckedCall<'a> {
-        CheckedCall { tool, input: input.into(), servers: &[], hooks: Vec::new() }
+        CheckedCall {
+            tool,
+            input: input.into(),
+            servers: &[],
+            hooks: Vec::new(),
+            permission_hooks: Vec::new(),
+        }
     }
 
     /// Where these MCP servers are configured.
@@ -214,6 +222,13 @@ impl<'a> CheckedCall<'a> {
     #[must_use]
     pub fn with_hooks(mut self, hooks: Vec<DecisionReason>) -> CheckedCall<'a> {
         self.hooks = hooks;
+        self
+    }
+
+    /// Where permission hooks say this.
+    #[must_use]
+    pub fn with_permission_hooks(mut self, hooks: Vec<DecisionReason>) -> CheckedCall<'a> {
+        self.permission_hooks = hooks;
         self
     }
 }
@@ -242,7 +257,7 @@ async fn look_at<T>(
     call: CheckedCall<'_>,
     look: impl FnOnce(&Request<'_>, &Decision) -> T,
 ) -> Result<T, BadCall> {
-    let CheckedCall { tool, input, servers, hooks } = call;
+    let CheckedCall { tool, input, servers, hooks, permission_hooks } = call;
     let snapshot = engine.snapshot();
     let offered = snapshot.offers().iter().map(|offer| (offer.tool(), offer.origin()));
     let withheld = snapshot.withheld().map(|(entry, _)| (entry.tool(), entry.origin()));
@@ -252,7 +267,7 @@ async fn look_at<T>(
         let alias = |known: &haft::AnyTool| known.aliases().iter().any(|alias| alias == tool);
         all.iter().find(|(known, origin)| **origin == Origin::BuiltIn && alias(known))
     });
-    let options = CheckOptions { hooks, has_user: !policy.0.non_interactive };
+    let options = CheckOptions { hooks, permission_hooks, has_user: !policy.0.non_interactive };
     let checked = match known {
         Some((known, origin)) => engine.check(known, origin, input, options, look).await,
         None => {

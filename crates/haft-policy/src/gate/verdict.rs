@@ -14,7 +14,7 @@ use crate::source::List;
 
 /// What a sandbox may leave open to commands of that which rules stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum CoverageGap {
     /// Nothing.
     Nothing,
     /// Something outside of the working directories that may not be read, since there was too much to look at. Commands
@@ -24,8 +24,21 @@ pub enum Open {
     Anything,
 }
 
-/// Says what a sandbox may leave open.
-pub type Misses = Arc<dyn Fn() -> Open + Send + Sync>;
+/// Reports what the sandbox of a session may leave open. Asked only where rules stop something and a sandbox is to hide it.
+#[derive(Clone)]
+pub struct SandboxCoverage(Arc<dyn Fn() -> CoverageGap + Send + Sync>);
+
+impl SandboxCoverage {
+    /// What this function reports.
+    pub fn new(gap: impl Fn() -> CoverageGap + Send + Sync + 'static) -> SandboxCoverage {
+        SandboxCoverage(Arc::new(gap))
+    }
+
+    /// Nothing is known of the sandbox, so it is assumed to hide nothing.
+    pub fn unknown() -> SandboxCoverage {
+        SandboxCoverage::new(|| CoverageGap::Anything)
+    }
+}
 
 /// What rules and mode say of a call, and the matches behind it.
 pub(super) struct PolicyReason {
@@ -55,13 +68,13 @@ pub(super) fn judge(
     let reason = by_rules_and_mode(inner, mode, rules, case, &matches);
     let bypass = mode == PermissionMode::BypassPermissions;
     let allowed = reason.verdict == Verdict::Allow;
-    let open = if allowed { open(inner, rules, case) } else { Open::Nothing };
-    if open == Open::Anything && reason.rule.is_none() && !bypass {
+    let open = if allowed { open(inner, rules, case) } else { CoverageGap::Nothing };
+    if open == CoverageGap::Anything && reason.rule.is_none() && !bypass {
         let reason = DecisionReason::new(DecisionSource::Sandbox, Verdict::Ask, MISSES);
         return PolicyReason { reason, matches, unknown: None };
     }
     let unknown =
-        if allowed { unknown::find(inner, rules, case, open != Open::Nothing, bypass) } else { None };
+        if allowed { unknown::find(inner, rules, case, open != CoverageGap::Nothing, bypass) } else { None };
     match unknown {
         None => PolicyReason { reason, matches, unknown: None },
         Some(Unknown { text, rule }) => {
@@ -109,12 +122,9 @@ pub(super) fn by_rule(rules: &RuleSet, matches: &RuleMatches, verdict: Verdict) 
 const MISSES: &str = "the sandbox can't hide from it here all that rules keep commands from";
 
 /// What of that which rules stop a command could touch, because the sandbox could not look at everything or masks nothing.
-fn open(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> Open {
+fn open(inner: &Inner, rules: &RuleSet, case: &Case<'_>) -> CoverageGap {
     let stops = [Touch::Reads, Touch::Writes].iter().any(|touch| rules.may_stop(*touch, false).is_some());
-    match &inner.misses {
-        Some(misses) if case.caged && stops => misses(),
-        _ => Open::Nothing,
-    }
+    if case.caged && stops { (inner.coverage.0)() } else { CoverageGap::Nothing }
 }
 
 /// The rule for exactly this command line, which lets through what nobody understands.

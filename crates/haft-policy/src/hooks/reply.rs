@@ -5,6 +5,7 @@
 //! whoever fired it.
 
 use haft::ports::Exit;
+use haft::schema::parse_json;
 use haft::text::truncate_with_note;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -196,10 +197,11 @@ fn as_json(event: Event, printed: &str, cut: bool) -> Option<Result<Reply, Strin
     if cut {
         return Some(Err(format!("it printed more than {} bytes of JSON", limits::OUTPUT_BYTES_MAX)));
     }
-    let read = serde_json::from_str::<Map<String, Value>>(printed)
-        .map_err(|error| format!("it printed JSON that can't be read: {error}"))
-        .and_then(|object| read(event, &object));
-    Some(read)
+    Some(match parse_json(printed) {
+        Ok(Value::Object(object)) => read(event, &object),
+        Ok(_) => return None,
+        Err(violation) => Err(format!("it printed JSON that can't be read: {violation}")),
+    })
 }
 
 /// What an object says about an event.
@@ -467,6 +469,14 @@ mod tests {
         );
         check(PreToolUse, 0, r#"{"decision":"approve"}"#, "", "Allow");
         check(PreToolUse, 0, r#"{"decision":"block"}"#, "", "Deny(\"it gave no reason\")");
+        // Nobody knows which of the two is meant.
+        check(
+            PreToolUse,
+            0,
+            r#"{"decision":"block","decision":"approve"}"#,
+            "",
+            "failed: it printed JSON that can't be read: /decision: the key \"decision\" appears twice in one object; give it once",
+        );
         check(
             PreToolUse,
             0,

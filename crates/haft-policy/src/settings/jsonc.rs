@@ -2,7 +2,7 @@
 //!
 //! The grammar is JSON with comments and trailing commas, and nothing laxer: what an editor marks as wrong is wrong
 //! here. A key that is given twice is an error, because one of the two would be lost, and it could be the one that
-//! denies.
+//! denies. It isn't `haft::schema::parse_json` because the grammar has comments and every value needs its line and column.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@
 //! told, and go nowhere. Nothing here builds a sandbox.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -182,6 +183,18 @@ pub struct Sandbox {
     pub network: SandboxNetwork,
     /// Environment variables that commands don't get.
     pub hidden_variables: Vec<At<String>>,
+}
+
+impl Sandbox {
+    /// The absolute paths of a list: a relative path starts from the working directory, one that begins with `~/` from the
+    /// home folder.
+    pub fn absolute_paths(list: &[At<String>], home: Option<&Path>, cwd: &Path) -> Vec<PathBuf> {
+        let absolute = |at: &At<String>| match (at.value.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => cwd.join(&at.value),
+        };
+        list.iter().map(absolute).collect()
+    }
 }
 
 /// Files in the sandbox.

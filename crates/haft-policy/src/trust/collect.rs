@@ -321,7 +321,8 @@ impl Collect<'_> {
                 let Ok(Some(text)) = input::text(&path, crate::settings::SETTINGS_BYTES_MAX) else {
                     continue;
                 };
-                let Ok(tool) = serde_json::from_str::<Value>(&text) else { continue };
+                // By the reader that reads it when it is loaded: what that refuses is no tool.
+                let Ok(tool) = haft::schema::parse_json(&text) else { continue };
                 let command: Vec<&str> =
                     tool["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 let own = path.parent().unwrap_or(&folder).to_owned();

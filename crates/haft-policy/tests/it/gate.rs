@@ -20,7 +20,7 @@ use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
 use haft::{BoxFuture, Effects, ErrorKind, Registry, ToolResult, Workspace, dynamic_tool};
 use haft_policy::conventions;
-use haft_policy::gate::{BadCall, CheckedCall, DecisionReport, Policy, Setup};
+use haft_policy::gate::{BadCall, CheckedCall, CoverageGap, DecisionReport, Policy, SandboxCoverage, Setup};
 use haft_policy::settings::Flags;
 use serde_json::{Value, json};
 
@@ -115,6 +115,7 @@ impl With {
             no_sandbox: self.no_sandbox,
             non_interactive: self.non_interactive,
             confined: self.confined,
+            coverage: SandboxCoverage::new(|| CoverageGap::Nothing),
             ..Setup::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));

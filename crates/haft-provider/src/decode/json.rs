@@ -5,6 +5,9 @@
 //! call's input goes to the engine as it was written, where the one strict reader judges it (equal keys, depth, halves
 //! of surrogates, numbers), and whatever is wrong in it is that call's own.
 //!
+//! It isn't `haft::schema::parse_json` because a frame must stay readable around an input that is wrong, and because a message
+//! of megabytes isn't copied into values.
+//!
 //! An object that is opened belongs to the frame. Two equal keys in it are refused, because two readers could take
 //! different ones.
 

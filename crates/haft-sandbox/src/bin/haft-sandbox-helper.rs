@@ -1,7 +1,11 @@
-//! The helper alone, for programs that can't begin with `haft_sandbox::entry()`: tests and benchmarks.
+//! A program that uses the sandbox and does nothing else: the helper of tests and benchmarks.
 
 fn main() {
     #[cfg(feature = "testing")]
-    haft_sandbox::entry_with(haft_sandbox::testing::tools);
-    haft_sandbox::entry();
+    let tools = haft_sandbox::testing::tools;
+    #[cfg(not(feature = "testing"))]
+    let tools = Vec::new;
+    // In a runtime, as in a program with `#[tokio::main]`.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
+    runtime.block_on(async { haft_sandbox::serve_isolated_tools(tools) });
 }

@@ -1,6 +1,9 @@
 //! What a session may reach: rules, and what they come to for one host and port. Pure; addresses are checked by
 //! whoever dials (`outside`).
 
+use std::fmt;
+
+use haft::ports::{HostPattern, SandboxRules};
 use haft_net::address::{self, Kind};
 use haft_net::host::{Host, HostRule};
 use haft_net::outside::Pass;
@@ -38,10 +41,30 @@ impl NetworkPolicy {
         NetworkPolicy::default()
     }
 
+    /// What rules and settings say of hosts.
+    ///
+    /// # Errors
+    /// A host that can't be understood.
+    pub fn from_rules(rules: &SandboxRules) -> Result<NetworkPolicy, InvalidHost> {
+        Ok(NetworkPolicy {
+            allow: parse_hosts(&rules.allowed_hosts)?,
+            ask: parse_hosts(&rules.asked_hosts)?,
+            deny: parse_hosts(&rules.denied_hosts)?,
+            private: false,
+        })
+    }
+
     /// These hosts as well.
     #[must_use]
     pub fn with_allowed(mut self, rules: impl IntoIterator<Item = HostRule>) -> NetworkPolicy {
         self.allow.extend(rules);
+        self
+    }
+
+    /// No host but those that a call was granted; what rules deny stays denied.
+    #[must_use]
+    pub fn without_allowed(mut self) -> NetworkPolicy {
+        self.allow.clear();
         self
     }
 
@@ -166,6 +189,28 @@ impl NetworkPolicy {
         self.judge(&[], &Host::Name("localhost".into()), port).is_ok()
     }
 }
+
+fn parse_hosts(hosts: &[HostPattern]) -> Result<Vec<HostRule>, InvalidHost> {
+    let parse = |host: &HostPattern| {
+        host.pattern.parse().map_err(|error| InvalidHost { message: format!("{}: {error}", host.origin) })
+    };
+    hosts.iter().map(parse).collect()
+}
+
+/// A host in a rule or a setting that can't be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidHost {
+    /// Where it stands, and what is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for InvalidHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for InvalidHost {}
 
 /// Why a host may not be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,47 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use haft::files::Hidden;
+use haft::ports::DeniedRead;
 use haft::sync::lock;
 
 use super::places::Places;
 use super::{ProfileConfig, beneath, limits};
-
-/// A rule that denies reading, by where it begins.
-///
-/// ```
-/// use haft::files::Hidden;
-/// use haft_sandbox::DeniedRead;
-///
-/// let rule = DeniedRead::new("Read(//etc/hosts)", "/etc/hosts", Hidden::new(|path| path.starts_with("/etc/hosts")));
-/// assert!(rule.whole);
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DeniedRead {
-    /// The rule as it is written.
-    pub rule: String,
-    /// What it names before its first wildcard.
-    pub path: PathBuf,
-    /// It is for all of that, with everything below; otherwise for some of what lies there.
-    pub whole: bool,
-    /// Says what this rule, by itself, is for.
-    pub covers: Hidden,
-}
-
-impl DeniedRead {
-    /// A rule for a path and everything below it.
-    pub fn new(rule: impl Into<String>, path: impl Into<PathBuf>, covers: Hidden) -> DeniedRead {
-        DeniedRead { rule: rule.into(), path: path.into(), whole: true, covers }
-    }
-
-    /// The same for a pattern that begins there.
-    #[must_use]
-    pub fn with_pattern(mut self) -> DeniedRead {
-        self.whole = false;
-        self
-    }
-}
 
 /// What has to be hidden because rules deny reading it.
 #[derive(Default)]
@@ -158,7 +122,7 @@ pub(super) fn find(config: &ProfileConfig, places: &Places) -> Result<Denied, St
     let mut denied = Denied::default();
     let search = Search { config, places };
     let (mut patterns, mut roots): (Vec<&DeniedRead>, Vec<Root>) = (Vec::new(), Vec::new());
-    for rule in &config.denied_reads {
+    for rule in &config.rules.denied_reads {
         if ["/proc", "/dev"].iter().any(|own| rule.path.starts_with(own)) {
             denied.missed =
                 Some(format!("`{}` is for a folder of which each command has its own", rule.rule));
@@ -234,7 +198,7 @@ impl Search<'_> {
     /// Whether one of these rules is for a path; what settings let be read although a wider path is denied isn't denied
     /// by that.
     fn is_denied(&self, patterns: &[&DeniedRead], path: &Path) -> bool {
-        if !self.config.deny_read.as_ref().is_none_or(|all| all.covers(path)) {
+        if !self.config.rules.unreadable.as_ref().is_none_or(|all| all.covers(path)) {
             return false;
         }
         let opened = |rule: &DeniedRead| {
@@ -347,7 +311,7 @@ fn needed() -> Vec<PathBuf> {
 
 fn refuse_what_is_needed(config: &ProfileConfig, places: &Places, denied: &Denied) -> Result<(), String> {
     let named = denied.named(places);
-    let hidden = named.iter().chain(&denied.found).chain(&config.deny_read_paths);
+    let hidden = named.iter().chain(&denied.found).chain(&config.rules.unreadable_paths);
     let hidden: Vec<PathBuf> = hidden.filter_map(|path| path.canonicalize().ok()).collect();
     if hidden.is_empty() {
         return Ok(());
@@ -356,7 +320,7 @@ fn refuse_what_is_needed(config: &ProfileConfig, places: &Places, denied: &Denie
     let Some(path) = needed.iter().find(|path| hidden.iter().any(|hidden| path.starts_with(hidden))) else {
         return Ok(());
     };
-    let mut rules = config.denied_reads.iter();
+    let mut rules = config.rules.denied_reads.iter();
     let rule = rules.find(|rule| rule.covers.covers(path) || path.starts_with(&rule.path));
     let who =
         rule.map_or("`sandbox.filesystem.denyRead`".to_owned(), |rule| format!("the rule `{}`", rule.rule));

@@ -48,7 +48,7 @@ impl Profile {
             let Some(shown) = self.show(places, request, root, write)? else { continue };
             let masks = masks.get_or_insert_with(Vec::new);
             if let Shown::Folder(_) = shown {
-                let hidden = access.hidden.as_ref().or(self.config.deny_read.as_ref());
+                let hidden = access.hidden.as_ref().or(self.config.rules.unreadable.as_ref());
                 let found = walk::walk(std::slice::from_ref(&root.path), hidden, None);
                 masks.extend(found.unreadable.into_iter().chain(found.sockets));
             }
@@ -153,7 +153,7 @@ impl Profile {
         // What is made there must not bring along what no call may write.
         let config = &self.config;
         let mut never =
-            request.access.never_written.iter().chain(&config.deny_write_paths).chain(&config.own);
+            request.access.never_written.iter().chain(&config.rules.unwritable_paths).chain(&config.own);
         if root.extent == Extent::Subtree && never.any(|never| never.starts_with(&root.path)) {
             return false;
         }
@@ -179,15 +179,16 @@ impl Profile {
         let shown = config.results.iter().chain([&config.temp]).chain(&config.workspace);
         let own = config.own.iter().any(|own| path.starts_with(own))
             && !shown.into_iter().any(|shown| path.starts_with(shown));
-        let rules = [&request.access.hidden, &config.deny_read];
-        own || config.deny_read_paths.iter().any(|denied| path.starts_with(denied))
+        let rules = [&request.access.hidden, &config.rules.unreadable];
+        own || config.rules.unreadable_paths.iter().any(|denied| path.starts_with(denied))
             || rules.into_iter().flatten().any(|rule| rule.covers(path))
     }
 
     fn may_write(&self, request: &ProcessRequest, path: &Path) -> bool {
         let config = &self.config;
-        let never = request.access.never_written.iter().chain(&config.deny_write_paths).chain(&config.own);
-        let denied = config.deny_write.as_ref().is_some_and(|rule| rule.covers(path));
+        let never =
+            request.access.never_written.iter().chain(&config.rules.unwritable_paths).chain(&config.own);
+        let denied = config.rules.unwritable.as_ref().is_some_and(|rule| rule.covers(path));
         !denied
             && !never.into_iter().any(|never| path.starts_with(never))
             && is_too_wide(path, config.home.as_deref()).is_none()

@@ -197,10 +197,11 @@ impl Guard {
         state.plain = workspaces.iter().filter(is_plain).cloned().collect();
         let remembered = workspaces.iter().filter(|root| !found.too_much.contains(root)).cloned().collect();
         state.nested = Nested::new(remembered, found.unreadable.clone(), found.folders.take())
-            .with_denied(config.deny_write.clone(), std::mem::take(&mut found.denied));
+            .with_denied(config.rules.unwritable.clone(), std::mem::take(&mut found.denied));
         let in_workspaces =
             workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
-        let names: Vec<PathBuf> = in_workspaces.chain(config.deny_write_paths.iter().cloned()).collect();
+        let names: Vec<PathBuf> =
+            in_workspaces.chain(config.rules.unwritable_paths.iter().cloned()).collect();
         let mut led = Named::default();
         let plain: Vec<PathBuf> =
             workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name))).collect();

@@ -167,8 +167,8 @@ impl Profile {
     /// Whether rules or settings deny that a name is written.
     fn is_denied(&self, held: &Path) -> bool {
         let config = &self.config;
-        config.deny_write_paths.iter().any(|denied| denied == held)
-            || config.deny_write.as_ref().is_some_and(|rule| rule.covers(held))
+        config.rules.unwritable_paths.iter().any(|denied| denied == held)
+            || config.rules.unwritable.as_ref().is_some_and(|rule| rule.covers(held))
     }
 
     fn why(&self, kept: &Kept) -> String {

@@ -69,10 +69,15 @@ pass_through_bubblewrap! {
 }
 
 fn config(ground: &Ground) -> SandboxConfig {
-    let mut profile = ProfileConfig::new(ground.workspace(), ground.at("temp"), ground.at("caches"));
+    let mut profile = ProfileConfig::new(
+        ground.workspace(),
+        ground.at("temp"),
+        ground.at("caches"),
+        haft::ports::SandboxRules::none(),
+    );
     profile.home = Some(ground.at("home"));
     std::fs::create_dir_all(ground.at("home")).unwrap();
-    SandboxConfig::new(profile).with_helper(HELPER).with_variables(std::env::vars_os())
+    SandboxConfig::new(profile).unwrap().with_helper(HELPER).with_variables(std::env::vars_os())
 }
 
 /// On a thread of its own, because what is taken from it is never given back.

@@ -94,12 +94,16 @@ fn in_a_container_commands_run_in_the_fallback() {
     let run = || {
         haft_sandbox::testing::as_in_a_container();
         let ground = Ground::new();
-        let mut profile =
-            haft_sandbox::ProfileConfig::new(ground.workspace(), ground.at("temp"), ground.at("caches"));
+        let mut profile = haft_sandbox::ProfileConfig::new(
+            ground.workspace(),
+            ground.at("temp"),
+            ground.at("caches"),
+            haft::ports::SandboxRules::none(),
+        );
         profile.home = Some(ground.at("home"));
         std::fs::create_dir_all(ground.at("home")).unwrap();
         std::fs::create_dir(ground.workspace().join(".git")).unwrap();
-        let config = haft_sandbox::SandboxConfig::new(profile).with_helper(crate::confined::HELPER);
+        let config = haft_sandbox::SandboxConfig::new(profile).unwrap().with_helper(crate::confined::HELPER);
         let config = config.with_maker(haft_sandbox::Maker::Ourselves).with_variables(std::env::vars_os());
         let sandbox = haft_sandbox::Sandbox::start(config).unwrap();
         assert_eq!(sandbox.stack(), Stack::Fallback);

@@ -261,9 +261,15 @@ fn witness_of_killed_sessions() {
 #[ignore = "it is a part of another test"]
 fn session_that_is_killed() {
     let Some(root) = std::env::var_os("HAFT_TEST_ROOT").map(PathBuf::from) else { return };
-    let mut config = ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"));
+    let mut config = ProfileConfig::new(
+        root.join("work"),
+        root.join("state/tmp"),
+        root.join("state/caches"),
+        haft::ports::SandboxRules::none(),
+    );
     config.home = Some(root.join("home"));
     let config = SandboxConfig::new(config)
+        .unwrap()
         .with_helper(HELPER)
         .with_maker(maker())
         .with_variables(std::env::vars_os());

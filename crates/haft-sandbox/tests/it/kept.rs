@@ -141,7 +141,8 @@ async fn a_view_of_the_kernel_is_no_working_directory() {
         let user = User::new();
         let mut config = user.config.clone();
         config.workspace = vec![folder.into()];
-        let refused = Sandbox::start(SandboxConfig::new(config).with_helper(HELPER)).err().unwrap().message;
+        let refused =
+            Sandbox::start(SandboxConfig::new(config).unwrap().with_helper(HELPER)).err().unwrap().message;
         assert!(
             refused.contains("no command can run in") && refused.contains("`--cwd`"),
             "{folder}: {refused}"

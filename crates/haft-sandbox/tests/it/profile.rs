@@ -69,7 +69,12 @@ impl User {
         git(&work, &["init", "-q", "-b", "main"]);
         git(&work, &["add", "-A"]);
         git(&work, &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one"]);
-        let mut config = ProfileConfig::new(&work, root.join("state/tmp"), root.join("state/caches"));
+        let mut config = ProfileConfig::new(
+            &work,
+            root.join("state/tmp"),
+            root.join("state/caches"),
+            haft::ports::SandboxRules::none(),
+        );
         config.home = Some(root.join("home"));
         config.own.push(root.join("state"));
         config.results = Some(root.join("state/results"));
@@ -85,7 +90,8 @@ impl User {
     }
 
     pub(crate) fn session_with(&self, helper: impl Into<PathBuf>) -> Session<'_> {
-        let mut config = SandboxConfig::new(self.config.clone()).with_helper(helper).with_maker(maker());
+        let mut config =
+            SandboxConfig::new(self.config.clone()).unwrap().with_helper(helper).with_maker(maker());
         config.full_only = true;
         let config = config.with_variables(std::env::vars_os());
         let sandbox = Sandbox::start(config).unwrap();
@@ -332,7 +338,7 @@ async fn denied_files_cannot_be_read() {
     let mut user = User::new();
     fs::create_dir(user.at("work/sub")).unwrap();
     fs::write(user.at("work/sub/.env"), "SECRET").unwrap();
-    user.config.deny_read = Some(Hidden::new(|path| path.ends_with(".env")));
+    user.config.rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")));
     let session = user.session();
     for attempt in [
         "cat sub/.env",
@@ -361,10 +367,10 @@ async fn what_rules_deny_is_not_made_either() {
     fs::create_dir_all(user.at("work/sub/db/in")).unwrap();
     fs::write(user.at("work/sub/db/old"), "old").unwrap();
     let below = |path: &Path| path.ancestors().skip(1).any(|above| above.ends_with("db"));
-    user.config.deny_write =
+    user.config.rules.unwritable =
         Some(Hidden::new(move |path| below(path) || path.extension().is_some_and(|end| end == "key")));
     // As a rule names it.
-    user.config.deny_write_paths.push(user.at("work/db"));
+    user.config.rules.unwritable_paths.push(user.at("work/db"));
     let session = user.session();
     for attempt in
         ["echo n > sub/db/new", "echo n > sub/db/in/new", "rm sub/db/old", "mkdir db", "mv sub other"]

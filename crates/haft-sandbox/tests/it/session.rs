@@ -7,14 +7,19 @@ use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 use crate::confined::{Ground, HELPER, said};
 
 fn session(ground: &Ground) -> Sandbox {
-    let mut profile = ProfileConfig::new(ground.workspace(), ground.at("temp"), ground.at("caches"));
+    let mut profile = ProfileConfig::new(
+        ground.workspace(),
+        ground.at("temp"),
+        ground.at("caches"),
+        haft::ports::SandboxRules::none(),
+    );
     std::fs::create_dir_all(ground.at("home/.cargo")).unwrap();
     std::fs::create_dir_all(ground.at("home/.ssh")).unwrap();
     std::fs::write(ground.at("home/.ssh/id"), "SECRET").unwrap();
     profile.home = Some(ground.at("home"));
     let variables = std::env::vars_os().filter(|(name, _)| name != "HOME");
     let variables = variables.chain([("HOME".into(), ground.at("home").into_os_string())]);
-    let config = SandboxConfig::new(profile).with_helper(HELPER).with_maker(maker());
+    let config = SandboxConfig::new(profile).unwrap().with_helper(HELPER).with_maker(maker());
     Sandbox::start(config.with_variables(variables)).unwrap()
 }
 

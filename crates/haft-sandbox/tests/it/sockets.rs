@@ -89,7 +89,7 @@ async fn variables_that_lead_to_sockets_are_not_passed() {
     ];
     let leading = names.map(|name| (name.into(), "/run/somewhere".into()));
     let variables = || std::env::vars_os().chain(leading.clone());
-    let mut config = SandboxConfig::new(user.config.clone()).with_helper(HELPER);
+    let mut config = SandboxConfig::new(user.config.clone()).unwrap().with_helper(HELPER);
     config.full_only = true;
     let sandbox = Sandbox::start(config.with_variables(variables())).unwrap();
     let request = || ProcessRequest::new(["/usr/bin/env"], user.at("work"));

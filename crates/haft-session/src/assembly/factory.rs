@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use haft::env::Lookup;
 use haft::ports::{Asker, Processes};
 use haft::{CallLog, Engine, EngineBuilder, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
-use haft_policy::gate::{Findings, IsFull, Misses, Policy, Setup, ShellAnalyzer};
+use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
 use haft_tools::Seen;
@@ -260,13 +260,13 @@ impl SessionFactory {
 
     /// Rules, mode and answers of one session, and what is doubtful about them.
     fn rules(&self, non_interactive: bool) -> Result<(Policy, Findings), SessionError> {
-        let (full, misses): (IsFull, Misses) = match self.purpose {
+        let (full, coverage): (IsFull, SandboxCoverage) = match self.purpose {
             SessionPurpose::Run | SessionPurpose::Once | SessionPurpose::Replay => {
-                let (full, misses) = (self.starter.clone(), self.starter.clone());
-                (Arc::new(move || full.is_full()), Arc::new(move || misses.misses()))
+                let (full, starter) = (self.starter.clone(), self.starter.clone());
+                (Arc::new(move || full.is_full()), SandboxCoverage::new(move || starter.coverage_gap()))
             }
             SessionPurpose::Inspect => {
-                (Arc::new(processes::can_be_full), Arc::new(processes::may_leave_open))
+                (Arc::new(processes::can_be_full), SandboxCoverage::new(processes::may_leave_open))
             }
         };
         let SessionConfig { options, given, workspace, registry, analyzer, .. } = &self.config;
@@ -274,10 +274,9 @@ impl SessionFactory {
             no_sandbox: options.no_sandbox,
             confined: self.processes.confines(),
             full_sandbox: Some(full),
-            sandbox_misses: Some(misses),
+            coverage,
             non_interactive,
             tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
-            scripts: given.loaded.inventory.files().map(Path::to_owned).collect(),
             analyzer: Some(analyzer.clone()),
             processes: Some(self.processes.clone()),
             ..Setup::new(&given.places, workspace)
@@ -294,12 +293,12 @@ impl SessionFactory {
         let around = surroundings(options, given, workspace, state, &self.id);
         let mut sandbox = processes::sandbox(wanted, policy, around)?;
         if self.purpose == SessionPurpose::Replay {
-            processes::shut(&mut sandbox);
+            sandbox = processes::shut(sandbox);
         }
         let confined = self.config.is_confined();
         #[cfg(feature = "browser")]
         if !confined && self.purpose != SessionPurpose::Inspect {
-            super::browser::asks_by(sandbox.network.clone());
+            super::browser::asks_by(sandbox.network().clone());
         }
         self.starter.plan(sandbox);
         let required = wanted.fail_if_unavailable.as_ref().filter(|required| required.value && confined);

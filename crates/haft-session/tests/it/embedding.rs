@@ -1,10 +1,11 @@
 //! Programs that embed a session: rules hold in the sandbox, what is left out fails closed, sessions end and continue.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use haft::ports::Answer;
+use haft::ports::{Answer, PermissionMode};
 use haft::{Effects, NoInput, ToolCall, tool};
 use haft_journal::Store;
 use haft_provider::Wire;
@@ -66,7 +67,8 @@ fn scripted(turns: &serde_json::Value) -> ScriptedModel {
     ScriptedModel::new(script, Wire::Anthropic)
 }
 
-/// A test program can't be its own sandbox helper, so no command runs here; the example below has a sandbox.
+/// An agent with rules, a sandbox and a journal printed a denied file through `python3`: the rules did not reach the
+/// sandbox unless eight fields were copied by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_file_is_denied_to_commands_too() {
     let workspace = Workspace::new();
@@ -78,6 +80,72 @@ async fn a_denied_file_is_denied_to_commands_too() {
         let results = session.run_turn([bash(&command)]).await;
         assert!(!results[0].text().contains("top-secret-key"), "{command}: {}", results[0].text());
     }
+    let results = session.run_turn([bash(&open("notes.txt"))]).await;
+    if haft_sandbox::is_possible() {
+        assert!(results[0].text().contains("plain notes"), "{}", results[0].text());
+    }
+}
+
+/// The lines of a program about its session, beside rules and settings. A session without some of them never does what it
+/// would not do with them.
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_that_are_left_out_allow_nothing_more() {
+    type Line = fn(SessionBuilder, &Path) -> SessionBuilder;
+    const LINES: [(&str, Line); 4] = [
+        ("on_approval", |builder, _| builder.on_approval(|_| async { Answer::Once })),
+        ("mode", |builder, _| builder.mode(PermissionMode::AcceptEdits)),
+        ("add_dir", |builder, outside| builder.add_dir(outside)),
+        ("without_sandbox", |builder, _| builder.without_sandbox()),
+    ];
+    let mut done: Vec<BTreeSet<&str>> = Vec::new();
+    for lines in 0..1usize << LINES.len() {
+        let workspace = Workspace::new();
+        let outside = workspace.dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("far.txt"), "far away\n").unwrap();
+        let builder = workspace.builder().deny("Read(./secrets/**)").allow("Bash(python3 *)");
+        let said = LINES.iter().enumerate().filter(|(line, _)| lines & (1 << line) != 0);
+        let session = said.fold(builder, |builder, (_, (_, line))| line(builder, &outside)).build().unwrap();
+        let far = outside.join("far.txt").display().to_string();
+        let read = |path: &str| ToolCall::new("1", "Read", json!({"file_path": path}));
+        let write = |path: &str| ToolCall::new("1", "Write", json!({"file_path": path, "content": "x"}));
+        let python = |code: &str| bash(&format!("python3 -c \"{code}\""));
+        let calls = [
+            read("secrets/key.txt"),
+            python("print(open('secrets/key.txt').read())"),
+            bash("cat secrets/key.txt"),
+            read(&far),
+            python(&format!("print(open('{far}').read())")),
+            write("by-tool.txt"),
+            write(&outside.join("by-tool.txt").display().to_string()),
+            python(&format!("open('{}', 'w')", outside.join("by-command.txt").display())),
+            bash("touch asked-for.txt"),
+        ];
+        let mut facts = BTreeSet::new();
+        for call in calls {
+            let text = session.run_turn([call]).await[0].text();
+            facts.extend(["top-secret-key", "far away"].iter().filter(|shown| text.contains(*shown)));
+        }
+        let made =
+            ["work/by-tool.txt", "outside/by-tool.txt", "outside/by-command.txt", "work/asked-for.txt"];
+        facts.extend(made.iter().filter(|made| workspace.dir.path().join(made).exists()));
+        done.push(facts);
+    }
+    for (all, with_all) in done.iter().enumerate() {
+        for (some, with_some) in done.iter().enumerate().filter(|(some, _)| some & all == *some) {
+            let names = |lines: usize| {
+                let said = LINES.iter().enumerate().filter(move |(line, _)| lines & (1 << line) != 0);
+                said.map(|(_, (name, _))| *name).collect::<Vec<_>>()
+            };
+            let more: Vec<_> = with_some.difference(with_all).collect();
+            assert!(more.is_empty(), "{more:?} with {:?} and not with {:?}", names(some), names(all));
+        }
+    }
+    assert!(done[0].is_empty(), "{:?}", done[0]);
+    assert!(done.last().unwrap().len() > 3, "{:?}", done.last());
+    // Whatever is left out: in a sandbox the denied file is never shown.
+    let sandboxed = done.iter().take(1 << (LINES.len() - 1));
+    assert!(!sandboxed.into_iter().any(|facts| facts.contains("top-secret-key")));
 }
 
 #[tokio::test]
@@ -149,8 +217,7 @@ fn a_wrong_rule_or_directory_fails_the_build() {
     assert!(message(workspace.builder().resume(ResumeFrom::Latest)).contains("nothing to continue"));
 }
 
-/// The program of the README. An agent with rules, a sandbox and a journal printed a denied file through `python3`: the
-/// rules did not reach the sandbox unless eight fields were copied by hand.
+/// The program of the README: `#[tokio::main]`, and no line about the sandbox.
 #[test]
 fn the_whole_product_in_forty_lines() {
     let source = include_str!("../../examples/agent.rs");

@@ -217,7 +217,8 @@ pub(crate) fn consider<T>(
     Ok(look(&subject.request(&subject.effects())))
 }
 
-/// Decides on a call as step 5 does, without making it; nobody is asked.
+/// Decides on a call as step 5 does, without making it; nobody is asked. The tool's guards belong to the decision, since
+/// what they refuse isn't made and what they change is what is decided on.
 pub(crate) async fn check<T>(
     shared: &Shared,
     (tool, origin): (&AnyTool, &Origin),
@@ -225,14 +226,21 @@ pub(crate) async fn check<T>(
     options: CheckOptions,
     look: impl FnOnce(&Request<'_>, &Decision) -> T,
 ) -> Result<T, ToolError> {
-    let attempt = read(shared, tool, input)?;
     let cx = looking(shared, tool);
+    let (attempt, refusal) = read_guarded(shared, tool, input, &cx).await?;
     let mut all = Vec::new();
+    all.extend(refusal);
     all.extend(opinion(&attempt, &cx).await);
-    let CheckOptions { hooks, has_user } = options;
+    let CheckOptions { hooks, permission_hooks, has_user } = options;
     all.extend(hooks.into_iter().map(|reason| reason.spoken_by(DecisionSource::Hook)));
     let subject = Subject { shared, cx: &cx, name: tool.name(), tool, origin, attempt: &attempt, has_user };
     let mut decision = subject.decide(&all);
+    if decision.verdict == Verdict::Ask {
+        let answer = permission_hooks.into_iter().find(|reason| reason.verdict != Verdict::Ask);
+        if let Some(reason) = answer {
+            decision = decision.and(reason.spoken_by(DecisionSource::PermissionHook));
+        }
+    }
     if decision.verdict == Verdict::Ask {
         decision = subject.classify_statically(decision);
     }
@@ -273,6 +281,25 @@ fn read(shared: &Shared, tool: &AnyTool, input: CallInput) -> Result<Attempt, To
     let mut attempt = parse::read_as(tool.name(), tool, input, false)?;
     attempt.declare(&*shared.authorizer, tool.name(), tool);
     Ok(attempt)
+}
+
+/// Reads an input and passes it through the guards of its tool, as steps 2 to 4 do it, with the refusal of a guard.
+async fn read_guarded(
+    shared: &Shared,
+    tool: &AnyTool,
+    input: CallInput,
+    cx: &Context,
+) -> Result<(Attempt, Option<DecisionReason>), ToolError> {
+    let refused = |text: String| Some(DecisionReason::new(DecisionSource::Tool, Verdict::Deny, text));
+    let mut attempt = read(shared, tool, input)?;
+    for _ in 0..=limits::REWRITES_MAX {
+        match hook::pass_guards(tool, &attempt.input, cx).await {
+            Ok(input) if input == *attempt.input => return Ok((attempt, None)),
+            Ok(input) => attempt = read(shared, tool, input.into())?,
+            Err(refusal) => return Ok((attempt, refused(format!("it is blocked{refusal}")))),
+        }
+    }
+    Ok((attempt, refused("its guards rewrite its input again and again".to_owned())))
 }
 
 /// The context of a call that is only looked at: turn 0.

@@ -17,6 +17,7 @@ use crate::limits;
 use crate::ports::HookOutcome;
 use crate::result::{Parts, ToolResult};
 use crate::text::truncate_in_place;
+use crate::tool::AnyTool;
 
 /// What guards and hooks made of a call.
 pub(super) enum Hooked {
@@ -70,6 +71,24 @@ pub(super) fn any_before(shared: &Shared, opened: &Opened) -> bool {
     !shared.hooks.pre.is_empty() || !opened.entry.tool().spec().guards.is_empty()
 }
 
+/// Passes an input through the guards of its tool, for step 4 and for a call that is only checked. The input may come out
+/// changed.
+///
+/// # Errors
+/// Why a guard refuses the call: ` by one of its guards: …`, behind a verb.
+pub(super) async fn pass_guards(tool: &AnyTool, input: &Value, cx: &Context) -> Result<Value, String> {
+    let mut input = input.clone();
+    for guard in &tool.spec().guards {
+        match within(limits::CHECK_TIMEOUT, Guarded::new(|| guard.pass(input.clone(), cx.clone()))).await {
+            Some(Ok(Ok(passed))) => input = passed,
+            Some(Ok(Err(denied))) => return Err(format!(" by one of its guards: {}", denied.0)),
+            Some(Err(_)) => return Err(": one of its guards panicked".to_owned()),
+            None => return Err(": one of its guards took too long".to_owned()),
+        }
+    }
+    Ok(input)
+}
+
 /// Step 4.
 pub(super) async fn before(
     shared: &Shared,
@@ -77,23 +96,14 @@ pub(super) async fn before(
     cx: &Context,
     notes: &mut Vec<String>,
 ) -> Hooked {
-    let guards = &opened.entry.tool().spec().guards;
     let tool: &str = opened.entry.name();
-    let mut input: Value = (*opened.attempt.input).clone();
-    for guard in guards {
-        match within(limits::CHECK_TIMEOUT, Guarded::new(|| guard.pass(input.clone(), cx.clone()))).await {
-            Some(Ok(Ok(passed))) => input = passed,
-            Some(Ok(Err(denied))) => {
-                let words = format!("{tool} was blocked by one of its guards: {}", denied.0);
-                return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
-            }
-            failed => {
-                let why = if failed.is_some() { "panicked" } else { "took too long" };
-                let words = format!("{tool} was blocked: one of its guards {why}");
-                return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
-            }
+    let mut input = match pass_guards(opened.entry.tool(), &opened.attempt.input, cx).await {
+        Ok(input) => input,
+        Err(refusal) => {
+            let text = format!("{tool} was blocked{refusal}");
+            return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, text));
         }
-    }
+    };
     // What a guard has changed is nobody's work but the guard's.
     let made = opened.author.as_deref().filter(|_| input == *opened.attempt.input);
     let (mut decision, mut author) = (None, None);

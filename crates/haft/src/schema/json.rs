@@ -5,6 +5,11 @@
 //! Depth and size are bounded before anything else walks the value. An integer that 64 bits don't hold would silently become
 //! another number, so it is refused like a number that no float holds; a fraction is rounded, as everywhere.
 //!
+//! Every crate reads untrusted JSON with this reader where it needs a value: inputs of calls, results of scripts and their
+//! `tool.json`, replies of hooks, answers of MCP clients. Three readers do other work and say why in their headers: settings
+//! (`haft-policy`, `settings/jsonc.rs`), the frames of provider messages (`haft-provider`, `decode/json.rs`), and the envelope
+//! of JSON-RPC (`haft-mcp`, `server/message.rs`).
+//!
 //! The place of a failure costs nothing while all goes well: each level adds its key to the path
 //! only when an error comes up through it.
 

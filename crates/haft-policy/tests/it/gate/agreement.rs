@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use haft::hooks::Before;
 use haft::ports::PermissionMode;
-use haft::testing::{Caller, TestHook};
+use haft::testing::{Caller, ScriptedProcesses, TestHook};
 use haft::{AnyTool, DecisionReason, Hooks, Registry, Verdict, Workspace};
-use haft_policy::gate::{CheckedCall, Policy, Setup, analyzer};
+use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, Setup, analyzer};
 use haft_policy::source::List;
 use haft_tools::{Bash, BuiltIns};
 use serde_json::{Value, json};
@@ -145,20 +145,28 @@ fn object(dice: &mut Dice, schema: &Value) -> Value {
     Value::Object(made)
 }
 
-/// What a hook before the call says.
+/// What a hook before the call, or a permission hook, says.
 fn hook(dice: &mut Dice) -> Option<DecisionReason> {
-    match dice.roll(6) {
+    match dice.roll(9) {
         0 => Some(DecisionReason::allow()),
         1 => Some(DecisionReason::ask("a hook wants it")),
+        2 => Some(DecisionReason::deny("a hook is against it")),
         _ => None,
     }
+}
+
+/// What hooks say of a call.
+#[derive(Debug, Clone, Default)]
+struct HookReplies {
+    before: Option<DecisionReason>,
+    permission: Option<DecisionReason>,
 }
 
 struct Agreement {
     policy: Policy,
     caller: Caller,
     user: User,
-    said: Arc<Mutex<Option<DecisionReason>>>,
+    replies: Arc<Mutex<HookReplies>>,
     _room: Room,
 }
 
@@ -176,26 +184,36 @@ impl Agreement {
             no_sandbox: !confined,
             confined,
             non_interactive: !interactive,
+            coverage: match interactive {
+                true => SandboxCoverage::new(|| CoverageGap::Nothing),
+                false => SandboxCoverage::unknown(),
+            },
             ..Setup::new(&places, &workspace)
         };
         let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
         let user = User::saying(haft::ports::Answer::NoBecause("no".into()));
-        let said: Arc<Mutex<Option<DecisionReason>>> = Arc::default();
-        let (says, rules, asker) = (said.clone(), policy.clone(), user.clone());
-        let hook = TestHook::new("said")
-            .on_before(move |_| Ok(Before { decision: says.lock().unwrap().clone(), ..Before::default() }));
+        let replies: Arc<Mutex<HookReplies>> = Arc::default();
+        let (before, permission) = (replies.clone(), replies.clone());
+        let reply = |decision| Ok(Before { decision, ..Before::default() });
+        let before = TestHook::new("before").on_before(move |_| reply(before.lock().unwrap().before.clone()));
+        let permission = TestHook::new("permission")
+            .on_permission(move |_, _| Ok(permission.lock().unwrap().permission.clone()));
+        let hooks = Hooks::new().before(before).permission(permission);
+        let (rules, asker) = (policy.clone(), user.clone());
         let caller = Caller::of(TOOLS.clone()).engine(|engine| {
-            let engine = engine.workspace(workspace).permissions(rules).hooks(Hooks::new().before(hook));
+            let engine = engine.workspace(workspace).permissions(rules).hooks(hooks);
             if interactive { engine.asker(asker) } else { engine }
         });
-        Agreement { policy, caller, user, said, _room: room }
+        Agreement { policy, caller, user, replies, _room: room }
     }
 
     /// Whether the call reached authorization. If so, what was checked is what happens.
-    async fn holds(&self, tool: &str, input: &Value, said: Option<DecisionReason>) -> bool {
-        let call = CheckedCall::new(tool, input.clone()).with_hooks(said.iter().cloned().collect());
+    async fn holds(&self, tool: &str, input: &Value, said: HookReplies) -> bool {
+        let call = CheckedCall::new(tool, input.clone())
+            .with_hooks(said.before.iter().cloned().collect())
+            .with_permission_hooks(said.permission.iter().cloned().collect());
         let Ok(report) = self.policy.check(self.caller.as_engine(), call).await else { return false };
-        *self.said.lock().unwrap() = said.clone();
+        *self.replies.lock().unwrap() = said.clone();
         let (asked_before, ran_before) = (self.user.asked().len(), RAN.load(Ordering::SeqCst));
         let result = self.caller.call(tool, input.clone()).await;
         let outcome = if self.user.asked().len() > asked_before {
@@ -216,10 +234,83 @@ impl Agreement {
         let why = self.user.asked().last().map(|approval| approval.reason.clone());
         assert_eq!(
             report.verdict, outcome,
-            "{tool} {input} in `{mode}`, a hook said {said:?}: {told:?}, asked {why:?}\nchecked:\n{report}"
+            "{tool} {input} in `{mode}`, hooks said {said:?}: {told:?}, asked {why:?}\nchecked:\n{report}"
         );
         true
     }
+}
+
+/// Whatever of a [`Setup`] is left out, no call is allowed that would not be allowed with it.
+#[tokio::test]
+async fn what_is_left_out_allows_nothing_more() {
+    type Leave = for<'a> fn(Setup<'a>, Setup<'a>) -> Setup<'a>;
+    let left_out: [(&str, Leave); 5] = [
+        ("no_sandbox", |all, none| Setup { no_sandbox: none.no_sandbox, ..all }),
+        ("confined", |all, none| Setup { confined: none.confined, ..all }),
+        ("full_sandbox", |all, none| Setup { full_sandbox: none.full_sandbox, ..all }),
+        ("coverage", |all, none| Setup { coverage: none.coverage, ..all }),
+        ("processes", |all, none| Setup { processes: none.processes, ..all }),
+    ];
+    let mut dice = Dice(7);
+    let names: Vec<String> = TOOLS.entries().map(|entry| entry.tool().name().to_owned()).collect();
+    let (mut allowed, mut differed) = (0, 0);
+    for (round, confined) in (0..6).map(|round| (round, round % 2 == 0)) {
+        let room = Room::new();
+        let denied = (0..round / 2).map(|_| dice.pick(RULES));
+        let deny: Vec<&str> = denied.chain(["Read(**/.env)"]).collect();
+        let settings = json!({
+            "permissions": {"deny": deny, "allow": [dice.pick(RULES), dice.pick(RULES)]},
+            "sandbox": {"autoAllowBashIfSandboxed": true},
+            "classifier": {"command": ["judge"]},
+        });
+        room.write("config/settings.json", &settings.to_string());
+        for (path, text) in [("work/a.txt", "a"), ("work/src/b.txt", "b"), ("outside/c.txt", "c")] {
+            room.write(path, text);
+        }
+        let (loaded, places) = (room.load(), room.places());
+        let workspace = Workspace::new(room.at("work")).unwrap();
+        let session = |leave: Option<Leave>| {
+            let all = Setup {
+                no_sandbox: !confined,
+                confined,
+                full_sandbox: Some(Arc::new(|| true)),
+                coverage: SandboxCoverage::new(|| CoverageGap::Nothing),
+                processes: Some(Arc::new(ScriptedProcesses::new())),
+                ..Setup::new(&places, &workspace)
+            };
+            let setup = match leave {
+                Some(leave) => leave(all, Setup::new(&places, &workspace)),
+                None => all,
+            };
+            let (policy, _) = Policy::new(&loaded, setup).unwrap_or_else(|error| panic!("{error}"));
+            let rules = policy.clone();
+            let engine = |engine: haft::EngineBuilder| engine.workspace(workspace.clone()).permissions(rules);
+            (policy, Caller::of(TOOLS.clone()).engine(engine))
+        };
+        let (policy, caller) = session(None);
+        let less: Vec<_> = left_out.iter().map(|(name, leave)| (name, session(Some(*leave)))).collect();
+        for _ in 0..100 {
+            let tool = match dice.roll(2) {
+                0 => "Bash".to_owned(),
+                _ => names[dice.roll(names.len())].clone(),
+            };
+            let entry = TOOLS.entries().find(|entry| entry.tool().name() == tool).unwrap();
+            let input = object(&mut dice, entry.tool().input_schema());
+            let (_, mode) = PermissionMode::ALL[dice.roll(PermissionMode::ALL.len())];
+            haft::ports::Mode::set(&policy, mode);
+            let call = || CheckedCall::new(&tool, input.clone());
+            let Ok((_, with_all)) = policy.decide(caller.as_engine(), call()).await else { continue };
+            allowed += u64::from(with_all.verdict == Verdict::Allow);
+            for (name, (policy, caller)) in &less {
+                haft::ports::Mode::set(policy, mode);
+                let (_, with_less) = policy.decide(caller.as_engine(), call()).await.unwrap();
+                let more = with_less.verdict == Verdict::Allow && with_all.verdict != Verdict::Allow;
+                assert!(!more, "without `{name}` {tool} {input} runs in `{mode}`");
+                differed += u64::from(with_less.verdict != with_all.verdict);
+            }
+        }
+    }
+    assert!(allowed > 100 && differed > 20, "{allowed} allowed, {differed} differ");
 }
 
 /// What `haft check` said wrong before: it never asked the tool.
@@ -227,9 +318,9 @@ impl Agreement {
 async fn a_check_knows_what_the_tool_says() {
     let agreement = Agreement::new(true, true);
     let unsandboxed = json!({"command": "ls", "dangerouslyDisableSandbox": true});
-    assert!(agreement.holds("Bash", &unsandboxed, None).await);
+    assert!(agreement.holds("Bash", &unsandboxed, HookReplies::default()).await);
     let known = json!({"url": "https://docs.rs/serde", "prompt": "x"});
-    assert!(agreement.holds("WebFetch", &known, None).await);
+    assert!(agreement.holds("WebFetch", &known, HookReplies::default()).await);
 }
 
 #[tokio::test]
@@ -251,12 +342,8 @@ async fn check_and_outcome_agree() {
                 _ => names[dice.roll(names.len())].clone(),
             };
             let entry = TOOLS.entries().find(|entry| entry.tool().name() == tool).unwrap();
-            let mut input = object(&mut dice, entry.tool().input_schema());
-            // Its guard makes a name up otherwise, and another input is decided on than was checked.
-            if tool == "EnterWorktree" && input.get("path").is_none() {
-                input["name"] = json!("tree");
-            }
-            let said = hook(&mut dice);
+            let input = object(&mut dice, entry.tool().input_schema());
+            let said = HookReplies { before: hook(&mut dice), permission: hook(&mut dice) };
             reached += u64::from(agreement.holds(&tool, &input, said).await);
         }
     }

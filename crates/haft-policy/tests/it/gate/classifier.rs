@@ -102,6 +102,29 @@ async fn dont_ask_asks_nobody_at_all() {
     assert!(processes.requests().is_empty());
 }
 
+/// A host that says nothing of its sandbox: what rules deny may be there for commands.
+#[tokio::test]
+async fn a_sandbox_of_which_nothing_is_said_hides_nothing() {
+    for (given, asks) in [(rules("-Read(**/.env)"), true), (json!({}), false)] {
+        let session = with(given).open_in(Room::new(), |setup| haft_policy::gate::Setup {
+            confined: true,
+            ..haft_policy::gate::Setup::new(setup.places, setup.workspace)
+        });
+        session.call("Bash", json!({"command": "ls src"})).await;
+        assert_eq!(!session.user.asked().is_empty(), asks);
+    }
+}
+
+/// A host that starts no processes: the built-in classifier doesn't take the place of the user's.
+#[tokio::test]
+async fn a_classifier_that_can_not_be_started_asks() {
+    let settings = json!({"classifier": {"command": ["judge"]}});
+    let session = with(settings).open();
+    session.call("Bash", json!({"command": "make"})).await;
+    let asked = session.user.asked();
+    assert!(asked[0].reason.contains("`judge` can't be started"), "{}", asked[0].reason);
+}
+
 #[tokio::test]
 async fn the_careful_one_lets_through_what_stays_inside() {
     let confined = with(json!({})).mode("auto").open_in(Room::new(), |setup| haft_policy::gate::Setup {
@@ -141,12 +164,12 @@ async fn the_careful_one_lets_through_what_stays_inside() {
 /// ask, in every mode. Where rules deny no file nothing changes, and nobody is asked whether it could.
 #[tokio::test]
 async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
-    use haft_policy::gate::Open;
-    let misses = |rules: serde_json::Value, mode: &'static str, misses: Open| {
+    use haft_policy::gate::{CoverageGap, SandboxCoverage};
+    let misses = |rules: serde_json::Value, mode: &'static str, misses: CoverageGap| {
         with(rules).mode(mode).open_in(Room::new(), move |setup| haft_policy::gate::Setup {
             confined: true,
-            full_sandbox: Some(std::sync::Arc::new(move || misses != Open::Anything)),
-            sandbox_misses: Some(std::sync::Arc::new(move || misses)),
+            full_sandbox: Some(std::sync::Arc::new(move || misses != CoverageGap::Anything)),
+            coverage: SandboxCoverage::new(move || misses),
             no_sandbox: false,
             ..setup
         })
@@ -176,10 +199,10 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         (rules("+Bash"), "default", "make", false),
         (json!({}), "default", "ls src", false),
     ] {
-        let session = misses(given.clone(), mode, Open::Anything);
+        let session = misses(given.clone(), mode, CoverageGap::Anything);
         session.call("Bash", json!({"command": command})).await;
         assert_eq!(!session.user.asked().is_empty(), asks, "{given} {mode} {command}");
-        let whole = misses(given, mode, Open::Nothing);
+        let whole = misses(given, mode, CoverageGap::Nothing);
         whole.call("Bash", json!({"command": command})).await;
         assert!(whole.user.asked().is_empty(), "{mode} {command}");
     }
@@ -193,7 +216,7 @@ async fn a_sandbox_that_misses_something_lets_no_command_run_unasked() {
         (rules("-Read(//**/tok)"), "bypassPermissions", "X=/usr/tok; cat $X", true),
         (rules("-Read(//**/tok);+Bash(make)"), "default", "make", false),
     ] {
-        let session = misses(given.clone(), mode, Open::Elsewhere);
+        let session = misses(given.clone(), mode, CoverageGap::Elsewhere);
         session.call("Bash", json!({"command": command})).await;
         assert_eq!(!session.user.asked().is_empty(), asks, "{given} {mode} {command}");
     }

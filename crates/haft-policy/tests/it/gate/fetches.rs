@@ -108,20 +108,30 @@ fn rules_for_every_host_are_rules_for_commands() {
         ("?WebFetch", "", "", ""),
         ("+Bash; +Read", "", "", ""),
     ] {
-        let walls = with(rules(given)).open().policy.walls();
+        let wanted = with(rules(given)).open().policy.sandbox_rules();
+        let hosts = [&wanted.allowed_hosts, &wanted.asked_hosts, &wanted.denied_hosts];
         let hosts =
-            [&walls.allowed_hosts, &walls.asked_hosts, &walls.denied_hosts].map(|hosts| hosts.join(" "));
+            hosts.map(|hosts| hosts.iter().map(|host| host.pattern.as_str()).collect::<Vec<_>>().join(" "));
         assert_eq!(hosts, [allowed, asked, denied], "{given}");
     }
 }
 
-/// What settings deny to read is for the walls what a rule in `deny` is, beside the rules.
+/// What settings deny to read is for the sandbox what a rule in `deny` is, beside the rules.
 #[test]
 fn what_settings_deny_to_read_counts_as_a_rule() {
-    let policy = with(rules("-Read(//a/ruled)")).open().policy;
-    let paths = ["/b/plain", "/b/x/../up", "/c/**/*.key"].map(std::path::PathBuf::from);
-    let walls = policy.walls_denying(&paths);
-    let unreadable = walls.unreadable.unwrap();
+    let mut settings = rules("-Read(//a/ruled)");
+    let ruled = with(settings.clone()).open().policy;
+    settings["sandbox"] = json!({
+        "filesystem": {"denyRead": ["/b/plain", "/b/x/../up", "/c/**/*.key"], "denyWrite": ["~/w"]},
+        "network": {"deniedDomains": ["evil.io"]},
+        "credentials": {"envVars": [{"name": "TOKEN", "mode": "deny"}]},
+    });
+    let wanted = with(settings).open().policy.sandbox_rules();
+    assert_eq!(wanted.unreadable_paths.len(), 3);
+    assert!(wanted.unwritable_paths.iter().any(|path| path.ends_with("w")), "{:?}", wanted.unwritable_paths);
+    assert_eq!(wanted.denied_hosts[0].pattern, "evil.io");
+    assert_eq!(wanted.hidden_variables, ["TOKEN"]);
+    let unreadable = wanted.unreadable.unwrap();
     for (path, denied) in [
         ("/a/ruled", true),
         ("/b/plain", true),
@@ -135,7 +145,7 @@ fn what_settings_deny_to_read_counts_as_a_rule() {
         assert_eq!(unreadable.covers(path.as_ref()), denied, "{path}");
     }
     let named: Vec<(String, bool)> =
-        walls.denied_reads.iter().map(|denied| (denied.rule.clone(), denied.whole)).collect();
+        wanted.denied_reads.iter().map(|denied| (denied.rule.clone(), denied.whole)).collect();
     let of_settings = |path: &str| format!("sandbox.filesystem.denyRead: {path}");
     let expected = [
         ("Read(//a/ruled)".to_owned(), true),
@@ -145,5 +155,5 @@ fn what_settings_deny_to_read_counts_as_a_rule() {
     ];
     assert_eq!(named, expected);
     // Only there: what the tools may read is for rules to say.
-    assert_eq!(policy.walls().denied_reads.len(), 1);
+    assert_eq!(ruled.sandbox_rules().denied_reads.len(), 1);
 }

@@ -1,0 +1,159 @@
+//! What rules and settings want of the sandbox around child processes.
+//!
+//! A rule about a path or a host is worth more where the kernel keeps it. [`Policy::sandbox_rules`] is all that a sandbox has
+//! to know of rules and settings, in one value; how it is made is another crate's matter.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haft::files::Hidden;
+use haft::ports::{DeniedRead, HostPattern, SandboxRules};
+
+use super::live::Sets;
+use super::{Policy, Setup};
+use crate::rule::{Place, Rule, Touch};
+use crate::settings::{At, Sandbox, lexical};
+use crate::source::{List, Scope, Source, WrittenRule};
+
+/// What the settings of the sandbox deny to children, and the hosts that they allow.
+pub(super) struct SandboxDenials {
+    unreadable: Vec<PathBuf>,
+    unwritable: Vec<PathBuf>,
+    allowed_hosts: Vec<HostPattern>,
+    denied_hosts: Vec<HostPattern>,
+    hidden_variables: Vec<OsString>,
+    /// The working directories.
+    workspace: Vec<PathBuf>,
+}
+
+impl SandboxDenials {
+    pub(super) fn new(settings: &Sandbox, setup: &Setup<'_>) -> SandboxDenials {
+        let (home, cwd) = (setup.places.home.as_deref(), setup.workspace.cwd());
+        let paths = |list: &[At<String>]| Sandbox::absolute_paths(list, home, cwd);
+        let hosts = |list: &[At<String>]| {
+            let host =
+                |at: &At<String>| HostPattern { pattern: at.value.clone(), origin: at.source.to_string() };
+            list.iter().map(host).collect()
+        };
+        let mut unreadable = paths(&settings.files.deny_read);
+        unreadable.extend(paths(&settings.files.hidden));
+        SandboxDenials {
+            unreadable,
+            unwritable: paths(&settings.files.deny_write),
+            allowed_hosts: hosts(&settings.network.allowed_domains),
+            denied_hosts: hosts(&settings.network.denied_domains),
+            hidden_variables: settings.hidden_variables.iter().map(|at| at.value.clone().into()).collect(),
+            workspace: setup.workspace.dirs().map(Path::to_owned).collect(),
+        }
+    }
+
+    /// The paths that count as rules in `deny` would: with wildcards, in any case, for what lies below them and behind
+    /// links. One above a working directory hides what lies around that.
+    fn as_rules(&self) -> Vec<PathBuf> {
+        let around = |path: &&PathBuf| self.workspace.iter().any(|workspace| workspace.starts_with(path));
+        self.unreadable.iter().filter(|path| !around(path)).cloned().collect()
+    }
+}
+
+impl Policy {
+    /// What rules and settings want of the sandbox around child processes, as of now.
+    ///
+    /// ```no_run
+    /// # fn look(policy: &haft_policy::gate::Policy) {
+    /// let rules = policy.sandbox_rules();
+    /// let may_read = |path: &str| !rules.unreadable.as_ref().is_some_and(|hidden| hidden.covers(path.as_ref()));
+    /// # }
+    /// ```
+    pub fn sandbox_rules(&self) -> SandboxRules {
+        let sets = self.0.live.sets();
+        // A bare `WebFetch` in `allow` is every host; in the other lists it is about the tool.
+        let hosts = |list: List| {
+            let of_list = sets.rules.rules().filter(move |(_, rule)| rule.list() == list);
+            of_list.filter_map(|(_, rule)| host(rule).map(of_rule)).collect::<Vec<_>>()
+        };
+        let settings = &self.0.sandbox;
+        let of_settings = self.denying(&settings.as_rules());
+        let mut denied_reads = denied_reads(&sets);
+        if let Some(more) = &of_settings {
+            denied_reads.extend(self::denied_reads(more).into_iter().map(of_setting));
+        }
+        let unreadable =
+            either(stopped(&sets, Touch::Reads), of_settings.and_then(|more| stopped(&more, Touch::Reads)));
+        SandboxRules {
+            unreadable,
+            denied_reads,
+            unreadable_paths: settings.unreadable.clone(),
+            unwritable: stopped(&sets, Touch::Writes),
+            unwritable_paths: [settings.unwritable.clone(), sets.rules.denied_writes()].concat(),
+            allowed_hosts: [hosts(List::Allow), settings.allowed_hosts.clone()].concat(),
+            asked_hosts: hosts(List::Ask),
+            denied_hosts: [hosts(List::Deny), settings.denied_hosts.clone()].concat(),
+            hidden_variables: settings.hidden_variables.clone(),
+        }
+    }
+}
+
+impl Policy {
+    /// Rules that deny reading these paths, if there are any.
+    fn denying(&self, paths: &[PathBuf]) -> Option<Arc<Sets>> {
+        let surroundings = &self.0.surroundings;
+        let cwd = &surroundings.anchors.cwd;
+        let source = Source::of(Scope::User, cwd);
+        // One that can't be read as a rule still counts as a path.
+        let rule = |path: &PathBuf| {
+            let path = lexical(Path::new("/"), path);
+            let written =
+                WrittenRule::plain(format!("Read(/{})", path.to_str()?), List::Deny, source.clone());
+            Rule::parse(written).ok()
+        };
+        let rules: Vec<Rule> = paths.iter().filter_map(rule).collect();
+        (!rules.is_empty()).then(|| Arc::new(Sets::compile(rules, surroundings).0))
+    }
+}
+
+/// Named as it stands in settings.
+fn of_setting(mut denied: DeniedRead) -> DeniedRead {
+    let path = denied.rule.strip_prefix("Read(/").and_then(|rest| rest.strip_suffix(')'));
+    denied.rule = format!("sandbox.filesystem.denyRead: {}", path.unwrap_or(&denied.rule));
+    denied
+}
+
+fn of_rule(host: &str) -> HostPattern {
+    HostPattern { pattern: host.to_owned(), origin: format!("WebFetch(domain:{host})") }
+}
+
+/// What one of the two covers.
+fn either(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(Hidden::new(move |path| one.covers(path) || other.covers(path))),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The hosts that a rule opens or shuts to children.
+fn host(rule: &Rule) -> Option<&str> {
+    let every = || {
+        let meant = rule.list() == List::Allow || rule.to_string().contains("domain:");
+        (rule.tool() == "WebFetch" && rule.is_bare() && meant).then_some("*")
+    };
+    rule.host().or_else(every)
+}
+
+fn denied_reads(sets: &Arc<Sets>) -> Vec<DeniedRead> {
+    let begins = sets.rules.denied_reads().into_iter();
+    let with_all = begins.map(|(id, path, whole)| {
+        let own = sets.clone();
+        let covers = Hidden::new(move |path| own.rules.denies_read(id, path));
+        let denied = DeniedRead::new(sets.rules.rule(id).to_string(), path, covers);
+        if whole { denied } else { denied.with_pattern() }
+    });
+    with_all.collect()
+}
+
+/// Says what rules keep a command from touching so; nothing if no rule speaks of it.
+fn stopped(sets: &Arc<Sets>, touch: Touch) -> Option<Hidden> {
+    sets.rules.may_stop(touch, false)?;
+    let sets = sets.clone();
+    Some(Hidden::new(move |path| sets.rules.stops("Bash", touch, &Place::at(path)).is_some()))
+}
