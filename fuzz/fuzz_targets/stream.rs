@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use haft_provider::stream::{Delta, Reader};
+use haft_provider::{Delta, stream::Reader};
 use haft_provider::{Reply, Wire};
 use libfuzzer_sys::fuzz_target;
 

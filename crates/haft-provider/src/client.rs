@@ -13,14 +13,15 @@ use reqwest::redirect;
 
 pub use crate::exchange::RetryPolicy;
 
-use crate::Wire;
-use crate::deferral::Deferral;
+use crate::deferral::default_deferral;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
+use crate::message_format::MessageFormat;
 use crate::model::{Incoming, Model, Prompt};
 use crate::reply::{Failure, FailureKind};
 use crate::request::RequestOptions;
+use crate::tool_definitions::Deferral;
 
 /// A provider over HTTP. Clones share connections and what is known of the endpoint's health.
 ///
@@ -73,7 +74,7 @@ impl Client {
         headers.insert("accept", HeaderValue::from_static(accept));
         let (key, proxy) = (endpoint.key.clone(), endpoint.proxy.clone());
         let http = Http { url, headers, key, proxy, client: OnceLock::new() };
-        let usual = || Deferral::usual(endpoint.wire, &endpoint.base_url, &options.model);
+        let usual = || default_deferral(endpoint.wire, &endpoint.base_url, &options.model);
         let deferral = endpoint.deferral.unwrap_or_else(usual);
         Ok(Client {
             line: Arc::new(Line::new(endpoint.wire, http, deferral)),
@@ -116,8 +117,8 @@ impl Client {
 }
 
 impl Model for Client {
-    fn wire(&self) -> Wire {
-        self.line.wire
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.line.wire.into()
     }
 
     fn name(&self) -> &str {
@@ -125,14 +126,14 @@ impl Model for Client {
     }
 
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
-        self.send(self.options.body(prompt))
+        self.send(self.options.body(self.line.wire, prompt))
     }
 
     fn deferral(&self) -> Deferral {
         self.line.deferral()
     }
 
-    fn without_deferral(&self) {
+    fn disable_deferral(&self) {
         self.line.set_deferral(Deferral::Fallback);
     }
 }

@@ -1,64 +1,46 @@
-//! A conversation in the provider's own JSON, as it is sent with every request.
+//! A conversation in the form of its provider, as it is sent with every request.
 //!
-//! It is kept in the provider's form and not in one of ours, because what a model sent has to come back unchanged:
-//! signatures, encrypted reasoning, blocks that nobody here knows. So a conversation belongs to one wire.
+//! Its items are opaque: what has to be known about them, its format knows. So a conversation belongs to one format.
 
 use std::collections::{HashMap, HashSet};
 
-use haft::{Blob, ToolResult};
-use serde_json::{Map, Value, json};
+use haft::ToolResult;
+use serde_json::Value;
 
-use crate::deferral::history;
+use crate::message_format::{MessageFormat, UserPart};
 use crate::reply::Reply;
-use crate::{Wire, encode};
 
-/// Fields whose length says nothing about their tokens.
-const OPAQUE: [&str; 7] =
-    ["data", "encrypted_content", "file_data", "image_url", "signature", "thoughtSignature", "url"];
-/// What such a field counts, in characters.
-const OPAQUE_CHARS: u64 = 6_000;
-
-/// What was said so far: messages for Anthropic and Chat, items for OpenAI Responses, contents for Gemini.
+/// What was said so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    wire: Wire,
+    format: &'static dyn MessageFormat,
     items: Vec<Value>,
     /// Where the whole of long results is, by call.
     offloaded: HashMap<String, String>,
 }
 
-/// A part of what the user says.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum UserPart {
-    /// Words.
-    Text(String),
-    /// A picture: PNG, JPEG, GIF or WebP.
-    Image(Blob),
-}
-
 impl Conversation {
-    /// An empty conversation by this wire.
-    pub fn new(wire: Wire) -> Conversation {
-        Conversation::from_items(wire, Vec::new())
+    /// Creates an empty conversation.
+    pub fn new(format: impl Into<&'static dyn MessageFormat>) -> Conversation {
+        Conversation::from_items(format, Vec::new())
     }
 
-    /// A conversation that was kept: its items as [`items`](Conversation::items) gave them.
-    pub fn from_items(wire: Wire, items: Vec<Value>) -> Conversation {
-        Conversation { wire, items, offloaded: HashMap::new() }
+    /// Restores a conversation from its items as [`items`](Conversation::items) gave them.
+    pub fn from_items(format: impl Into<&'static dyn MessageFormat>, items: Vec<Value>) -> Conversation {
+        Conversation { format: format.into(), items, offloaded: HashMap::new() }
     }
 
-    /// The wire that it belongs to.
-    pub fn wire(&self) -> Wire {
-        self.wire
+    /// Returns the format of its items.
+    pub fn format(&self) -> &'static dyn MessageFormat {
+        self.format
     }
 
-    /// What was said, in the provider's JSON.
+    /// Returns what was said, in the provider's form.
     pub fn items(&self) -> &[Value] {
         &self.items
     }
 
-    /// Whether nothing was said.
+    /// Returns whether nothing was said.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -68,75 +50,33 @@ impl Conversation {
         self.say_parts(&[UserPart::Text(text.to_owned())]);
     }
 
-    /// Adds what the user says. Right after results it goes into the same message, where the wire has results there.
+    /// Adds what the user says. Right after results it goes into the same item, where the format has results there.
     pub fn say_parts(&mut self, parts: &[UserPart]) {
-        let mut parts: Vec<Value> = parts.iter().filter_map(|part| self.part(part)).collect();
-        if parts.is_empty() {
-            // No provider takes a message without anything in it.
-            parts.extend(self.part(&UserPart::Text("(the user said nothing)".to_owned())));
-        }
-        let key = if self.wire == Wire::Gemini { "parts" } else { "content" };
-        if matches!(self.wire, Wire::Anthropic | Wire::Gemini)
-            && let Some(Value::Object(last)) = self.items.last_mut()
-            && last.get("role").is_some_and(|role| role == "user")
-            && let Some(Value::Array(before)) = last.get_mut(key)
-        {
-            before.extend(parts);
-            return;
-        }
-        self.items.push(match self.wire {
-            Wire::OpenAi => json!({"type": "message", "role": "user", "content": parts}),
-            // Many local servers take nothing but a string.
-            Wire::OpenAiChat => match &parts[..] {
-                [only] if only["type"] == "text" => json!({"role": "user", "content": only["text"]}),
-                _ => json!({"role": "user", "content": parts}),
-            },
-            Wire::Anthropic | Wire::Gemini => {
-                let mut message = Map::new();
-                message.insert("role".to_owned(), "user".into());
-                message.insert(key.to_owned(), parts.into());
-                Value::Object(message)
-            }
-        });
+        self.format.push_user(&mut self.items, parts);
     }
 
-    fn part(&self, part: &UserPart) -> Option<Value> {
-        match part {
-            UserPart::Text(text) if text.trim().is_empty() => None,
-            UserPart::Text(text) => Some(match self.wire {
-                Wire::OpenAi => json!({"type": "input_text", "text": text}),
-                Wire::Gemini => json!({"text": text}),
-                Wire::Anthropic | Wire::OpenAiChat => json!({"type": "text", "text": text}),
-            }),
-            UserPart::Image(blob) => {
-                let url = || format!("data:{};base64,{}", blob.media_type, blob.to_base64());
-                Some(match self.wire {
-                    Wire::Anthropic => {
-                        let source = json!({"type": "base64", "media_type": &*blob.media_type, "data": blob.to_base64()});
-                        json!({"type": "image", "source": source})
-                    }
-                    Wire::OpenAi => json!({"type": "input_image", "image_url": url(), "detail": "auto"}),
-                    Wire::OpenAiChat => json!({"type": "image_url", "image_url": {"url": url()}}),
-                    Wire::Gemini => {
-                        json!({"inlineData": {"mimeType": &*blob.media_type, "data": blob.to_base64()}})
-                    }
-                })
-            }
+    /// Puts words of the user before everything else, unless the conversation starts with the user already. Some
+    /// providers take no other conversation.
+    pub fn start_with_user(&mut self, text: &str) {
+        if !self.format.starts_with_user(&self.items) {
+            let mut first = Vec::new();
+            self.format.push_user(&mut first, &[UserPart::Text(text.to_owned())]);
+            self.items.splice(0..0, first);
         }
     }
 
-    /// Adds a model's reply. What waits for an answer there has to be answered next.
+    /// Adds a model's reply. Calls that wait for an answer there have to be answered next.
     ///
     /// # Panics
-    /// The reply came by another wire.
+    /// The reply has another format.
     pub fn reply(&mut self, reply: &Reply) {
-        assert_eq!(reply.wire(), self.wire, "a conversation belongs to one wire");
+        assert_eq!(reply.format(), self.format, "a conversation belongs to one format");
         self.items.extend(reply.items().iter().cloned());
     }
 
     /// The same without a copy: the reply's items are here from now on.
     pub(crate) fn take(&mut self, reply: &mut Reply) {
-        assert_eq!(reply.wire(), self.wire, "a conversation belongs to one wire");
+        assert_eq!(reply.format(), self.format, "a conversation belongs to one format");
         self.items.append(&mut reply.items);
     }
 
@@ -151,122 +91,54 @@ impl Conversation {
     }
 
     /// Adds the answer to a reply's calls, as [`Reply::answer`] made it.
-    pub fn answer(&mut self, answer: Value) {
-        match answer {
-            Value::Array(answers) => self.items.extend(answers),
-            answer => self.items.push(answer),
-        }
+    pub fn answer(&mut self, answer: Vec<Value>) {
+        self.items.extend(answer);
     }
 
-    /// The tools whose definitions it holds because they were searched for, by name. None by wires that have no form for
-    /// that.
-    pub fn found(&self) -> HashSet<String> {
-        history::found(self.wire, &self.items)
+    /// Returns the names of the tools whose definitions it holds because the model searched for them. None in formats
+    /// that have no form for that.
+    pub fn loaded_tools(&self) -> HashSet<String> {
+        self.format.loaded_tools(&self.items)
     }
 
-    /// About how many tokens it has: a quarter of its characters, for lack of the model's own count. Pictures and what
-    /// is encrypted count as a page of text.
-    pub fn tokens_guess(&self) -> u64 {
-        self.tokens_guess_from(0)
+    /// Returns whether it ends with something that the model has not answered.
+    pub fn awaits_reply(&self) -> bool {
+        self.format.awaits_reply(&self.items)
+    }
+
+    /// Estimates how many tokens it has, for lack of the model's own count.
+    pub fn estimate_tokens(&self) -> u64 {
+        self.estimate_tokens_from(0)
     }
 
     /// The same from an item on.
-    pub(crate) fn tokens_guess_from(&self, first: usize) -> u64 {
-        fn chars(value: &Value) -> u64 {
-            match value {
-                Value::String(text) => text.len() as u64,
-                Value::Array(items) => items.iter().map(chars).sum(),
-                Value::Object(fields) => {
-                    let field = |(key, value): (&String, &Value)| match OPAQUE.contains(&key.as_str()) {
-                        true => chars(value).min(OPAQUE_CHARS),
-                        false => key.len() as u64 + chars(value),
-                    };
-                    fields.iter().map(field).sum()
-                }
-                _ => 4,
-            }
-        }
-        self.items.iter().skip(first).map(chars).sum::<u64>() / 4
+    pub(crate) fn estimate_tokens_from(&self, first: usize) -> u64 {
+        self.format.estimate_tokens(self.items.get(first..).unwrap_or_default())
     }
 
-    /// Clears old results: all but the newest `keep` lose what is in them, and say so in the words that `note` gives for
-    /// the call's id. Results that are shorter than their note stay. Returns how many were cleared.
+    /// Clears old results: all but the newest `keep` lose their content and get the text that `note` returns for the
+    /// call's id. Results that are shorter than their note stay. Returns how many were cleared.
     pub fn clear_results(&mut self, keep: usize, note: impl Fn(&str) -> String) -> usize {
-        let wire = self.wire;
-        let old = self.old_results(keep, note);
-        let cleared = old.len();
-        for (result, words) in old {
-            result[result_keys(wire).1] = match wire {
-                Wire::Gemini => json!({"output": words}),
-                _ => Value::String(words),
-            };
-            if let Some(fields) = result.as_object_mut() {
-                // Gemini keeps pictures beside the response.
-                fields.remove("parts");
-            }
-        }
-        cleared
+        self.format.clear_results(&mut self.items, keep, &note)
     }
 
-    /// The same, with notes that say where the whole of a result is, if it is anywhere.
+    /// The same, with notes that name the file with the whole result, if there is one.
     pub(crate) fn clear_old_results(&mut self, keep: usize) -> usize {
-        let offloaded = std::mem::take(&mut self.offloaded);
-        let cleared = self.clear_results(keep, |id| cleared_note(offloaded.get(id)));
-        self.offloaded = offloaded;
-        cleared
+        let note = |id: &str| cleared_note(self.offloaded.get(id));
+        self.format.clear_results(&mut self.items, keep, &note)
     }
 
-    /// Whether there is anything that could be cleared so.
-    pub(crate) fn has_old_results(&mut self, keep: usize) -> bool {
-        !self.old_results(keep, |_| cleared_note(None)).is_empty()
-    }
-
-    /// The results that may be cleared and are long enough that it helps, with what they would say.
-    fn old_results(&mut self, keep: usize, note: impl Fn(&str) -> String) -> Vec<(&mut Value, String)> {
-        let wire = self.wire;
-        let mut results: Vec<&mut Value> = Vec::new();
-        for item in &mut self.items {
-            match wire {
-                Wire::Anthropic => {
-                    let blocks = item.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten();
-                    let is_words = |block: &Value| !history::holds_definitions(block);
-                    results.extend(blocks.filter(|block| block["type"] == "tool_result" && is_words(block)));
-                }
-                Wire::OpenAi if item["type"] == "function_call_output" => results.push(item),
-                Wire::OpenAiChat if item["role"] == "tool" => results.push(item),
-                Wire::Gemini => {
-                    let parts = item.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten();
-                    results.extend(parts.filter_map(|part| part.get_mut("functionResponse")));
-                }
-                _ => {}
-            }
-        }
-        let old = results.len().saturating_sub(keep);
-        let (id, content) = result_keys(wire);
-        let old = results.into_iter().take(old);
-        old.filter_map(|result| {
-            let words = note(result[id].as_str().unwrap_or_default());
-            let gains = result[content].to_string().len() > words.len() + 64;
-            gains.then_some((result, words))
-        })
-        .collect()
+    /// Returns whether there is anything that could be cleared so.
+    pub(crate) fn has_old_results(&self, keep: usize) -> bool {
+        self.format.has_clearable_results(&self.items, keep, &|_| cleared_note(None))
     }
 }
 
-/// The fields of a result that hold the call's id and what came of it.
-fn result_keys(wire: Wire) -> (&'static str, &'static str) {
-    match wire {
-        Wire::Anthropic => ("tool_use_id", "content"),
-        Wire::OpenAi => ("call_id", "output"),
-        Wire::OpenAiChat => ("tool_call_id", "content"),
-        Wire::Gemini => ("id", "response"),
-    }
-}
-
-/// What a result says that had to make room.
+/// What a result says that was cleared.
 fn cleared_note(offloaded: Option<&String>) -> String {
     match offloaded {
         Some(path) => format!("[cleared to make room; the whole output is in {path}]"),
-        None => format!("[cleared to make room; call the tool again if it is needed; {}]", encode::CLEARED),
+        None => "[cleared to make room; call the tool again if it is needed; it may have changed since]"
+            .to_owned(),
     }
 }

@@ -7,7 +7,7 @@
 //! A tool that a provider can't take is left out alone, with the reason; the others are not affected.
 //!
 //! Tools that the model has to search for are not in the array, or in it and marked, or found in the conversation: see
-//! [`deferring`](Definitions::deferring).
+//! [`ToolDefiner`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -19,12 +19,12 @@ use haft::{AnyTool, Class, ListedClass, Listing, Offer, Snapshot};
 use serde_json::Value;
 
 use crate::Wire;
-use crate::deferral::Deferral;
 use crate::limits::{
     ANTHROPIC_DEFERRED_TOOLS_MAX, ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX,
     ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
+use crate::tool_definitions::{Deferral, LeftOut, ToolDefiner, Tools};
 
 /// The form of a `tools` array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ impl Definitions {
     /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until they were
     /// found.
     pub fn of(&self, snapshot: &Snapshot) -> Tools {
-        self.deferring(snapshot, Deferral::Fallback, &HashSet::new())
+        self.define_tools(snapshot, Deferral::Fallback, &HashSet::new())
     }
 
     /// The definition of one tool by itself, as JSON text. Nothing is kept.
@@ -141,49 +141,6 @@ impl Definitions {
             Ok(pair) => Ok(pair.plain.clone()),
             Err(reason) => Err(LeftOut { name: Arc::from(offer.name()), reason }),
         }
-    }
-
-    /// The same for an endpoint that may know of deferred tools, and a conversation that holds the definitions of those
-    /// that are `known` already ([`Conversation::found`](crate::Conversation::found)).
-    ///
-    /// Where it knows, finding a tool doesn't change a byte: for Anthropic all tools are in the array and those that can
-    /// wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A tool that was
-    /// found and that the conversation doesn't hold any more is defined like any other. Where nothing is deferred, where
-    /// there are more than the API takes, and by wires that have no form for it, the fallback is used.
-    pub fn deferring(&self, snapshot: &Snapshot, deferral: Deferral, known: &HashSet<String>) -> Tools {
-        let deferral = self.possible(snapshot, deferral);
-        let ways: Vec<Way> = snapshot.offers().iter().map(|offer| self.way(offer, deferral, known)).collect();
-        // Made while others wait: they want the same.
-        let mut kept = lock(&self.kept);
-        if let Some(kept) = &*kept
-            && kept.snapshot.is(snapshot)
-            && kept.ways == ways
-        {
-            return kept.tools.clone();
-        }
-        let mut before = kept.take();
-        let old = before.as_mut().map(|kept| std::mem::take(&mut kept.pieces)).unwrap_or_default();
-        let mut pieces = HashMap::with_capacity(old.len());
-        let mut in_order = Vec::with_capacity(old.len());
-        let mut changed = false;
-        for (offer, way) in snapshot.offers().iter().zip(&ways).filter(|(_, way)| way.is_defined()) {
-            let name: Arc<str> = Arc::from(offer.name());
-            let piece = match old.get(offer.name()) {
-                Some((tool, piece)) if tool.is(offer.tool()) => piece.clone(),
-                _ => {
-                    changed = true;
-                    self.piece(offer)
-                }
-            };
-            in_order.push((name.clone(), *way, piece.clone()));
-            pieces.insert(name, (offer.tool().clone(), piece));
-        }
-        let tools = match before {
-            Some(before) if !changed && pieces.len() == old.len() && before.ways == ways => before.tools,
-            _ => self.assemble(in_order, deferral, elsewhere(snapshot, &ways)),
-        };
-        *kept = Some(Kept { snapshot: snapshot.clone(), tools: tools.clone(), ways, pieces });
-        tools
     }
 
     /// The deferral that these tools allow.
@@ -225,7 +182,7 @@ impl Definitions {
         deferral: Deferral,
         mut referred: HashSet<Arc<str>>,
     ) -> Tools {
-        let mut left_out = Vec::new();
+        let (mut left_out, mut names) = (Vec::new(), Vec::new());
         let mut json =
             String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
         let mut budget = StrictBudget::new();
@@ -237,6 +194,7 @@ impl Definitions {
                         json.push(',');
                     }
                     any = true;
+                    names.push(name.clone());
                     let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(self.form, demands));
                     let plain = strict.map_or(&made.plain, |(_, json)| json);
                     match way {
@@ -259,7 +217,8 @@ impl Definitions {
         if !any {
             json = "[]".to_owned();
         }
-        Tools(Arc::new(Made { json: json.into(), left_out, deferral, referred, last }))
+        let tools = Tools::new(json, names).with_left_out(left_out);
+        tools.with_deferral(deferral, referred).with_cacheable(last)
     }
 
     fn piece(&self, offer: &Offer) -> Piece {
@@ -284,6 +243,49 @@ impl Definitions {
             }
         };
         made().map(Arc::new).map_err(|Refused(reason)| Arc::from(reason))
+    }
+}
+
+/// Where the endpoint knows deferred tools, finding a tool doesn't change a byte: for Anthropic all tools are in the array
+/// and those that can wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A
+/// tool that was found and that the conversation doesn't hold any more is defined like any other. Where nothing is
+/// deferred, where there are more than the API takes, and in forms that have none for it, the fallback is used.
+impl ToolDefiner for Definitions {
+    fn define_tools(&self, snapshot: &Snapshot, deferral: Deferral, loaded: &HashSet<String>) -> Tools {
+        let deferral = self.possible(snapshot, deferral);
+        let ways: Vec<Way> =
+            snapshot.offers().iter().map(|offer| self.way(offer, deferral, loaded)).collect();
+        // Made while others wait: they want the same.
+        let mut kept = lock(&self.kept);
+        if let Some(kept) = &*kept
+            && kept.snapshot.is(snapshot)
+            && kept.ways == ways
+        {
+            return kept.tools.clone();
+        }
+        let mut before = kept.take();
+        let old = before.as_mut().map(|kept| std::mem::take(&mut kept.pieces)).unwrap_or_default();
+        let mut pieces = HashMap::with_capacity(old.len());
+        let mut in_order = Vec::with_capacity(old.len());
+        let mut changed = false;
+        for (offer, way) in snapshot.offers().iter().zip(&ways).filter(|(_, way)| way.is_defined()) {
+            let name: Arc<str> = Arc::from(offer.name());
+            let piece = match old.get(offer.name()) {
+                Some((tool, piece)) if tool.is(offer.tool()) => piece.clone(),
+                _ => {
+                    changed = true;
+                    self.piece(offer)
+                }
+            };
+            in_order.push((name.clone(), *way, piece.clone()));
+            pieces.insert(name, (offer.tool().clone(), piece));
+        }
+        let tools = match before {
+            Some(before) if !changed && pieces.len() == old.len() && before.ways == ways => before.tools,
+            _ => self.assemble(in_order, deferral, elsewhere(snapshot, &ways)),
+        };
+        *kept = Some(Kept { snapshot: snapshot.clone(), tools: tools.clone(), ways, pieces });
+        tools
     }
 }
 
@@ -360,79 +362,6 @@ impl StrictBudget {
         let (Some(tools), Some(optional), Some(unions)) = left else { return false };
         *self = StrictBudget { tools, optional, unions };
         true
-    }
-}
-
-/// A finished `tools` array. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Tools(Arc<Made>);
-
-#[derive(Debug)]
-struct Made {
-    json: Arc<str>,
-    left_out: Vec<LeftOut>,
-    deferral: Deferral,
-    /// The tools that a result of a search may refer to.
-    referred: HashSet<Arc<str>>,
-    /// Where the last definition ends that isn't deferred: the place of its bracket.
-    last: Option<usize>,
-}
-
-impl Tools {
-    /// No tools, for a request that offers none.
-    pub fn none() -> Tools {
-        let (json, left_out, referred) = ("[]".into(), Vec::new(), HashSet::new());
-        Tools(Arc::new(Made { json, left_out, deferral: Deferral::Fallback, referred, last: None }))
-    }
-
-    /// How tools that the model has to search for are told of here.
-    pub fn deferral(&self) -> Deferral {
-        self.0.deferral
-    }
-
-    /// Whether the result of a search may refer to this tool, rather than describe it.
-    pub(crate) fn refers_to(&self, name: &str) -> bool {
-        self.0.referred.contains(name)
-    }
-
-    /// Where the last definition ends that a prompt cache may hold: deferred ones can't be marked.
-    pub(crate) fn last_end(&self) -> Option<usize> {
-        self.0.last
-    }
-
-    /// The array as JSON text: what belongs under `tools` of a request.
-    pub fn json(&self) -> &str {
-        &self.0.json
-    }
-
-    /// The same, to keep.
-    pub fn shared(&self) -> Arc<str> {
-        self.0.json.clone()
-    }
-
-    /// The array as a value, for hosts that build requests as values.
-    pub fn to_value(&self) -> Value {
-        serde_json::from_str(&self.0.json).expect("definitions are JSON")
-    }
-
-    /// The tools that the provider can't take, in the order of the snapshot.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.0.left_out
-    }
-}
-
-/// A tool that could not be defined for a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Why.
-    pub reason: Arc<str>,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is left out: {}", self.name, self.reason)
     }
 }
 

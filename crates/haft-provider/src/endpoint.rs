@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::Wire;
-use crate::deferral::Deferral;
+use crate::tool_definitions::Deferral;
 
 /// The key for Anthropic.
 pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
@@ -65,7 +65,7 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// The proxy that requests go through, as a URL.
     pub proxy: Option<String>,
-    /// How tools are told of that the model has to search for. None: as [`Deferral::usual`] says.
+    /// How tools are told of that the model has to search for. None: as [`default_deferral`](crate::default_deferral) says.
     pub deferral: Option<Deferral>,
 }
 

@@ -27,11 +27,13 @@ use self::breaker::Breaker;
 #[cfg(feature = "http")]
 pub(crate) use self::retry::after;
 use crate::Wire;
-use crate::deferral::Deferral;
+use crate::delta::Delta;
+use crate::failure;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
 use crate::model::Incoming;
 use crate::reply::{Failure, FailureKind, Reply, Stop};
-use crate::stream::{Delta, Reader, whole_of};
+use crate::stream::{Reader, whole_of};
+use crate::tool_definitions::Deferral;
 
 /// What an answer that nobody can read mostly means.
 pub(crate) const WRONG_ADDRESS: &str = "is the base URL right?";
@@ -160,9 +162,9 @@ impl Incoming for Exchange {
         match self.state {
             State::Whole(reply) => *reply,
             // Nobody was told of its calls, so they are not in it.
-            State::Telling(reply, _) if !reply.asks() => *reply,
-            State::Telling(..) => Reply::nothing(wire, Stop::Interrupted),
-            State::Ready | State::Waiting(_) => Reply::nothing(wire, Stop::Interrupted),
+            State::Telling(reply, _) if !reply.requests_calls() => *reply,
+            State::Telling(..) => Reply::empty(wire, Stop::Interrupted),
+            State::Ready | State::Waiting(_) => Reply::empty(wire, Stop::Interrupted),
             State::Streaming(_) => {
                 let reply = self.reader.finish(&mut Vec::new());
                 match reply.stop() {
@@ -359,8 +361,8 @@ fn refusal(status: u16, body: &str) -> Failure {
     // Gemini wraps its error in a list where a stream was asked for.
     let parsed = parsed.get(0).unwrap_or(&parsed);
     match parsed.get("error").unwrap_or(parsed) {
-        Value::Null => Failure::said(Some(status), "", body.trim()),
-        error => Failure::of(Some(status), error),
+        Value::Null => failure::from_parts(Some(status), "", body.trim()),
+        error => failure::from_error(Some(status), error),
     }
 }
 

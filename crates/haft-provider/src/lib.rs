@@ -47,25 +47,36 @@ pub mod scripted;
 pub mod stream;
 pub mod transcript;
 
+mod answer;
 mod conversation;
 mod decode;
 mod deferral;
 mod definitions;
+mod delta;
 mod exchange;
+mod failure;
+mod message_format;
 mod model;
 #[cfg(doctest)]
 mod pages;
 mod reply;
 mod request;
 mod schema;
+mod tool_definitions;
 mod wire;
+mod wire_format;
 
-pub use conversation::{Conversation, UserPart};
+pub use conversation::Conversation;
 pub use decode::{BadMessage, Message, decode};
-pub use deferral::{Deferral, UnknownDeferral};
-pub use definitions::{Definitions, Form, LeftOut, Tools};
+pub use deferral::default_deferral;
+pub use definitions::{Definitions, Form};
+pub use delta::Delta;
 pub use exchange::RetryPolicy;
+pub use message_format::{
+    CallAnswers, CallKind, ExcerptLine, MessageFormat, RequestedCall, UnreadableMessage, UserPart,
+};
 pub use model::{Incoming, Model, Prompt};
 pub use reply::{Failure, FailureKind, Reply, Stop, Usage};
 pub use request::{RequestOptions, Thinking};
+pub use tool_definitions::{Deferral, LeftOut, ToolDefiner, Tools, UnknownDeferral};
 pub use wire::{UnknownWire, Wire};

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use haft::BoxFuture;
 
-use crate::Wire;
 use crate::conversation::Conversation;
-use crate::deferral::Deferral;
-use crate::definitions::Tools;
+use crate::delta::Delta;
+use crate::message_format::MessageFormat;
 use crate::reply::Reply;
-use crate::stream::Delta;
+use crate::tool_definitions::{Deferral, Tools};
 
 /// What a model is asked with.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +20,7 @@ pub struct Prompt<'a> {
     pub system: &'a [Arc<str>],
     /// What was said so far.
     pub conversation: &'a Conversation,
-    /// The tools that may be called, in the form of the conversation's wire.
+    /// The tools that may be called, in the form of the model's provider.
     pub tools: &'a Tools,
 }
 
@@ -30,8 +29,8 @@ pub struct Prompt<'a> {
 /// [`ask`](Model::ask) is called once for each turn and must not wait: it makes what is sent and gives something that
 /// does the rest when it is polled. Asking again later must be safe at any time. Many loops may ask at once.
 pub trait Model: Send + Sync + 'static {
-    /// The wire by which it is spoken to; conversations have to be of the same.
-    fn wire(&self) -> Wire;
+    /// Returns the format of its messages; conversations have to be of the same.
+    fn format(&self) -> &'static dyn MessageFormat;
 
     /// Its name, for people.
     fn name(&self) -> &str;
@@ -46,7 +45,7 @@ pub trait Model: Send + Sync + 'static {
 
     /// The provider refused a request because it doesn't know of deferred tools: from now on [`deferral`](Model::deferral)
     /// is the fallback, for everybody who asks it.
-    fn without_deferral(&self) {}
+    fn disable_deferral(&self) {}
 }
 
 /// A reply that is on its way.
@@ -63,8 +62,8 @@ pub trait Incoming: Send {
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
-    fn wire(&self) -> Wire {
-        (**self).wire()
+    fn format(&self) -> &'static dyn MessageFormat {
+        (**self).format()
     }
 
     fn name(&self) -> &str {
@@ -79,7 +78,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).deferral()
     }
 
-    fn without_deferral(&self) {
-        (**self).without_deferral();
+    fn disable_deferral(&self) {
+        (**self).disable_deferral();
     }
 }

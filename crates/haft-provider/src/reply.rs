@@ -4,13 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use haft::text::truncate_with_ellipsis;
-use haft::{ToolCall, ToolResult};
+use haft::{ErrorKind, ToolCall, ToolError, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Wire;
-use crate::decode::Message;
 use crate::limits::FAILURE_CHARS_MAX;
+use crate::message_format::{CallAnswers, MessageFormat, RequestedCall};
 
 /// A model's reply: what to send back in the next request, and the calls to answer there.
 ///
@@ -18,8 +17,9 @@ use crate::limits::FAILURE_CHARS_MAX;
 /// is always something that the provider takes again, with [`answer`](Reply::answer) right after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    pub(crate) message: Message,
+    pub(crate) format: &'static dyn MessageFormat,
     pub(crate) items: Vec<Value>,
+    pub(crate) requested: Vec<RequestedCall>,
     pub(crate) stop: Stop,
     pub(crate) usage: Usage,
     pub(crate) text: String,
@@ -27,75 +27,133 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A reply without anything in it.
-    pub(crate) fn nothing(wire: Wire, stop: Stop) -> Reply {
-        let (message, usage) = (Message::new(wire), Usage::default());
-        Reply { message, items: Vec::new(), stop, usage, text: String::new(), model: None }
+    /// Creates a reply without content.
+    pub fn empty(format: impl Into<&'static dyn MessageFormat>, stop: Stop) -> Reply {
+        Reply {
+            format: format.into(),
+            items: Vec::new(),
+            requested: Vec::new(),
+            stop,
+            usage: Usage::default(),
+            text: String::new(),
+            model: None,
+        }
     }
 
-    pub(crate) fn with_message(mut self, message: Message) -> Reply {
-        self.message = message;
+    /// Sets the message as the conversation stores it. It must be something that the provider takes again.
+    #[must_use]
+    pub fn with_items(mut self, items: Vec<Value>) -> Reply {
+        self.items = items;
         self
     }
 
-    pub(crate) fn with_stop(mut self, stop: Stop) -> Reply {
+    /// Sets the calls that wait for an answer, in order, also those that can't be run.
+    #[must_use]
+    pub fn with_requested(mut self, requested: Vec<RequestedCall>) -> Reply {
+        self.requested = requested;
+        self
+    }
+
+    /// Sets the text of the answer, without thinking.
+    #[must_use]
+    pub fn with_text(mut self, text: String) -> Reply {
+        self.text = text;
+        self
+    }
+
+    /// Sets what the message cost.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Usage) -> Reply {
+        self.usage = usage;
+        self
+    }
+
+    /// Sets the model that wrote the message.
+    #[must_use]
+    pub fn with_model(mut self, model: Option<String>) -> Reply {
+        self.model = model;
+        self
+    }
+
+    /// Replaces the reason why the message ended.
+    #[must_use]
+    pub fn with_stop(mut self, stop: Stop) -> Reply {
         self.stop = stop;
         self
     }
 
-    /// The wire that it came by.
-    pub fn wire(&self) -> Wire {
-        self.message.wire()
+    /// Returns the format of the items.
+    pub fn format(&self) -> &'static dyn MessageFormat {
+        self.format
     }
 
-    /// The message as the history has it: one message or content, for OpenAI Responses a list of items. Empty where
-    /// nothing came that could be sent back.
+    /// Returns the message as the conversation stores it. Empty where nothing came that could be sent back.
     pub fn items(&self) -> &[Value] {
         &self.items
     }
 
-    /// The calls to run, in order.
+    /// Returns the calls to run, in order.
     pub fn calls(&self) -> Vec<ToolCall> {
-        self.message.calls()
+        let runnable = self.requested.iter().filter(|requested| requested.refusal.is_none());
+        runnable.map(|requested| requested.call.clone()).collect()
     }
 
-    /// Whether anything waits for an answer, also where it can't be run.
-    pub fn asks(&self) -> bool {
-        self.message.asks()
+    /// Returns whether anything waits for an answer, also where it can't be run.
+    pub fn requests_calls(&self) -> bool {
+        !self.requested.is_empty()
     }
 
-    /// Kinds of parts that wait for an answer that is not a tool's.
-    pub fn passed_over(&self) -> &[String] {
-        self.message.passed_over()
+    /// Returns the items that answer the calls: one result for each, in order. `results` are those of
+    /// [`calls`](Reply::calls), in the same order.
+    pub fn answer(&self, results: &[ToolResult]) -> Vec<Value> {
+        let replacement = |_: &ToolResult| None;
+        self.format.answer_calls(&CallAnswers {
+            requested: &self.requested,
+            results,
+            tools: None,
+            replacement: &replacement,
+        })
     }
 
-    /// The message that answers the calls: see [`Message::answer`].
-    pub fn answer(&self, results: &[ToolResult]) -> Value {
-        self.message.answer(results)
-    }
-
-    pub(crate) fn message(&self) -> &Message {
-        &self.message
-    }
-
-    /// Why it ended.
+    /// Returns why the message ended.
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// What it cost.
+    /// Returns what the message cost.
     pub fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    /// The text of the answer, without thinking.
+    /// Returns the text of the answer, without thinking.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The model that wrote it, where it was said.
+    /// Returns the model that wrote the message, where the provider reports it.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
+    }
+
+    /// Returns all calls with their results, in order: those that ran as they are given, the others with their refusal.
+    pub(crate) fn with_refused(
+        &self,
+        ran: impl IntoIterator<Item = (ToolCall, ToolResult)>,
+    ) -> Vec<(ToolCall, ToolResult)> {
+        let mut ran = ran.into_iter();
+        let mut all = Vec::with_capacity(self.requested.len());
+        for requested in &self.requested {
+            match &requested.refusal {
+                None => all.extend(ran.next()),
+                Some(refusal) => {
+                    let error = ToolError::of(ErrorKind::InvalidInput, refusal.as_str());
+                    let result = ToolResult::not_taken(&requested.call, error);
+                    all.push((requested.call.clone(), result));
+                }
+            }
+        }
+        all.extend(ran);
+        all
     }
 }
 
@@ -136,7 +194,7 @@ pub enum Stop {
 
 impl Stop {
     /// Whether the message may have ended in the middle of something.
-    pub(crate) fn cuts(&self) -> bool {
+    pub fn cuts(&self) -> bool {
         matches!(
             self,
             Stop::MaxTokens { .. } | Stop::ContextFull | Stop::Cut | Stop::Interrupted | Stop::Failed(_)
@@ -185,7 +243,6 @@ impl fmt::Display for Stop {
 
 /// What a message cost, in tokens. Counts mean the same for every provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Usage {
     /// Everything that was sent, whether or not it was in the prompt cache.
     pub input_tokens: u64,
@@ -266,36 +323,17 @@ pub enum FailureKind {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+    /// Creates a failure; a long message is truncated.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
         let message = truncate_with_ellipsis(&message.into(), FAILURE_CHARS_MAX);
         Failure { kind, status: None, message, retry_after: None }
     }
 
-    /// A failure as the provider names it.
-    pub(crate) fn said(status: Option<u16>, word: &str, message: &str) -> Failure {
-        let kind = kind_of(status, word, message);
-        let shown = match (message.trim(), word) {
-            ("", "") => match status {
-                Some(status) => format!("the provider answered {status} without a word"),
-                None => "the provider reported an error without a word".to_owned(),
-            },
-            ("", word) => format!("the provider reported `{word}`"),
-            (message, _) => message.to_owned(),
-        };
-        Failure { status, ..Failure::new(kind, shown) }
-    }
-
-    /// A failure from a provider's error, in whichever of their forms: the words are a `message` or all there is, the
-    /// kind is a `code`, a `status` or a `type`, and a `code` that is a number is the HTTP status.
-    pub(crate) fn of(status: Option<u16>, error: &Value) -> Failure {
-        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let kind = ["code", "status", "type"].into_iter().map(text).find(|word| !word.is_empty());
-        let words = match (text("message"), error.as_str()) {
-            ("", Some(words)) => words,
-            (words, _) => words,
-        };
-        Failure::said(status.or(code), kind.unwrap_or_default(), words)
+    /// Adds the HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: Option<u16>) -> Failure {
+        self.status = status;
+        self
     }
 
     /// Whether the same request may succeed later.
@@ -308,58 +346,6 @@ impl Failure {
                 | FailureKind::Disconnected
                 | FailureKind::TimedOut
         )
-    }
-}
-
-fn kind_of(status: Option<u16>, word: &str, message: &str) -> FailureKind {
-    let word = word.to_ascii_lowercase();
-    let words = message.to_ascii_lowercase();
-    let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
-    let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
-    // A request that is too large gets smaller in the same way.
-    if has(&["context_length_exceeded", "context_window", "exceed_context", "request_too_large"])
-        || says(&[
-            "prompt is too long",
-            "context window",
-            "context length",
-            "context limit",
-            "context size",
-            "input token count (",
-            "input is too long",
-            "reduce the length of the messages",
-        ])
-    {
-        return FailureKind::ContextFull;
-    }
-    if has(&["insufficient_quota", "billing"]) || says(&["credit balance is too low"]) {
-        return FailureKind::Quota;
-    }
-    if has(&["overloaded", "unavailable"]) {
-        return FailureKind::Overloaded;
-    }
-    if has(&["rate_limit", "resource_exhausted"]) {
-        return FailureKind::RateLimited;
-    }
-    match status {
-        Some(400 | 405 | 409 | 413 | 415 | 422) => return FailureKind::BadRequest,
-        Some(401 | 403) => return FailureKind::Unauthorized,
-        Some(402) => return FailureKind::Quota,
-        Some(404) => return FailureKind::NotFound,
-        Some(408 | 504) => return FailureKind::TimedOut,
-        Some(429) => return FailureKind::RateLimited,
-        Some(503 | 529) => return FailureKind::Overloaded,
-        Some(status) if status >= 500 => return FailureKind::Server,
-        Some(_) => return FailureKind::BadRequest,
-        None => {}
-    }
-    match () {
-        () if has(&["authentication", "permission", "invalid_api_key", "unauthenticated"]) => {
-            FailureKind::Unauthorized
-        }
-        () if has(&["not_found"]) => FailureKind::NotFound,
-        () if has(&["timeout", "deadline"]) => FailureKind::TimedOut,
-        () if has(&["invalid", "bad_request", "too_large"]) => FailureKind::BadRequest,
-        () => FailureKind::Server,
     }
 }
 
@@ -393,73 +379,8 @@ impl std::error::Error for Failure {}
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(status: Option<u16>, word: &str, message: &str, expected: FailureKind) {
-        assert_eq!(Failure::said(status, word, message).kind, expected, "{status:?} {word} {message}");
-    }
-
     #[test]
-    fn kinds_follow_words_before_numbers() {
-        check(None, "overloaded_error", "Overloaded", FailureKind::Overloaded);
-        check(Some(529), "", "", FailureKind::Overloaded);
-        check(Some(429), "insufficient_quota", "You exceeded your current quota", FailureKind::Quota);
-        check(Some(429), "RESOURCE_EXHAUSTED", "Quota exceeded for metric", FailureKind::RateLimited);
-        check(
-            Some(400),
-            "invalid_request_error",
-            "prompt is too long: 210000 tokens",
-            FailureKind::ContextFull,
-        );
-        check(Some(400), "context_length_exceeded", "", FailureKind::ContextFull);
-        check(Some(401), "authentication_error", "invalid x-api-key", FailureKind::Unauthorized);
-        check(Some(502), "", "<html>", FailureKind::Server);
-        check(None, "server_error", "", FailureKind::Server);
-        check(None, "invalid_request_error", "bad", FailureKind::BadRequest);
-    }
-
-    #[test]
-    fn a_full_window_in_each_providers_words() {
-        for (status, word, message) in [
-            // Anthropic
-            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
-            (
-                400,
-                "invalid_request_error",
-                "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
-            ),
-            (413, "request_too_large", "Request exceeds the maximum size"),
-            // OpenAI and Azure
-            (400, "context_length_exceeded", "Your input exceeds the context window of this model."),
-            (400, "", "This model's maximum context length is 128000 tokens."),
-            // Gemini
-            (
-                400,
-                "INVALID_ARGUMENT",
-                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-            ),
-            // vLLM, llama.cpp, Groq, Bedrock
-            (
-                400,
-                "BadRequestError",
-                "This model's maximum context length is 8192 tokens. However, you requested 9000.",
-            ),
-            (
-                400,
-                "exceed_context_size_error",
-                "the request exceeds the available context size, try increasing it",
-            ),
-            (400, "invalid_request_error", "Please reduce the length of the messages or completion."),
-            (400, "ValidationException", "Input is too long for requested model."),
-        ] {
-            check(Some(status), word, message, FailureKind::ContextFull);
-        }
-        let metric = "Quota exceeded for metric: generate_content_free_tier_input_token_count, limit: 250000";
-        check(Some(429), "RESOURCE_EXHAUSTED", metric, FailureKind::RateLimited);
-        check(Some(400), "invalid_request_error", "max_tokens: 99 > 8192", FailureKind::BadRequest);
-    }
-
-    #[test]
-    fn words_are_bounded() {
+    fn messages_of_failures_are_truncated() {
         let long = "x".repeat(FAILURE_CHARS_MAX + 10);
         assert_eq!(Failure::new(FailureKind::Server, long).message.chars().count(), FAILURE_CHARS_MAX + 1);
     }

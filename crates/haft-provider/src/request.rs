@@ -107,10 +107,10 @@ impl RequestOptions {
         self
     }
 
-    /// The body of a request, as JSON.
-    pub fn body(&self, prompt: &Prompt<'_>) -> String {
+    /// Writes the body of a request, as JSON. The conversation has to be of this wire.
+    pub fn body(&self, wire: Wire, prompt: &Prompt<'_>) -> String {
         let mut body = Body { json: String::from("{"), extra: &self.extra };
-        match prompt.conversation.wire() {
+        match wire {
             Wire::Anthropic => self.anthropic(prompt, &mut body),
             Wire::OpenAi => self.openai(prompt, &mut body),
             Wire::OpenAiChat => self.openai_chat(prompt, &mut body),
@@ -124,7 +124,7 @@ impl RequestOptions {
         let max_tokens = self.max_tokens.unwrap_or(ANTHROPIC_MAX_TOKENS);
         body.put("max_tokens", &json!(max_tokens));
         if let Some(tools) = tools(prompt) {
-            body.raw("tools", |json| match prompt.tools.last_end().filter(|_| self.cache) {
+            body.raw("tools", |json| match prompt.tools.cacheable().filter(|_| self.cache) {
                 Some(end) => {
                     let (before, after) = tools.split_at(end);
                     json.push_str(before);

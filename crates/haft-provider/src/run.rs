@@ -39,7 +39,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
+use haft::{Cause, Engine, ErrorKind, Snapshot, ToolCall, ToolResult, TurnHandle};
 use tokio::time::{Instant, sleep_until};
 
 pub use self::account::{Account, Spent};
@@ -53,19 +53,18 @@ use self::handle::{Either, either};
 use self::options::Nobody;
 use self::room::Quiet;
 use crate::conversation::Conversation;
-use crate::decode::BadMessage;
-use crate::deferral::{self, Deferral};
-use crate::definitions::{Definitions, Tools};
+use crate::delta::Delta;
 use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
+use crate::message_format::{CallAnswers, UnreadableMessage};
 use crate::model::{Model, Prompt};
 use crate::reply::{FailureKind, Reply, Stop, Usage};
-use crate::stream::Delta;
+use crate::tool_definitions::{Deferral, ToolDefiner, Tools};
 
 /// An agent's loop: an engine and a model, put together.
 pub struct Loop {
     engine: Engine,
     model: Arc<dyn Model>,
-    definitions: Definitions,
+    definer: Box<dyn ToolDefiner>,
     options: RunOptions,
     events: Option<Arc<dyn RunSink>>,
     session: Arc<dyn Session>,
@@ -76,18 +75,18 @@ pub struct Loop {
 
 /// Asks a model once with words of the user, in a conversation of its own: [`Loop::run`] for the simple case.
 pub async fn run(engine: Engine, model: impl Model, options: RunOptions, prompt: &str) -> Outcome {
-    let mut conversation = Conversation::new(model.wire());
+    let mut conversation = Conversation::new(model.format());
     Loop::new(engine, model).options(options).run(&mut conversation, prompt).await
 }
 
 impl Loop {
     /// A loop without limits that tells nobody.
     pub fn new(engine: Engine, model: impl Model) -> Loop {
-        let definitions = Definitions::new(model.wire());
+        let definer = model.format().tool_definer();
         Loop {
             engine,
             model: Arc::new(model),
-            definitions,
+            definer,
             options: RunOptions::default(),
             events: None,
             session: Arc::new(Nobody),
@@ -104,10 +103,10 @@ impl Loop {
         self
     }
 
-    /// How tools are defined, where the default for the wire is not wanted.
+    /// Replaces what defines tools, where the default of the model's format is not wanted.
     #[must_use]
-    pub fn definitions(mut self, definitions: Definitions) -> Loop {
-        self.definitions = definitions;
+    pub fn tool_definer(mut self, definer: impl ToolDefiner) -> Loop {
+        self.definer = Box::new(definer);
         self
     }
 
@@ -150,7 +149,7 @@ impl Loop {
     /// Says something to the model and runs until it has an answer, or something ends it before.
     ///
     /// # Panics
-    /// The conversation belongs to another wire than the model.
+    /// The conversation has another format than the model.
     ///
     /// # Cancel safety
     /// Dropping the future cancels what runs and leaves the conversation as it was after the last whole turn, with
@@ -178,12 +177,12 @@ impl Loop {
     /// earlier process left half done is told whatever happens next.
     ///
     /// # Errors
-    /// The items are no message of this wire; nothing was changed.
+    /// The items are no message of this format; nothing was changed.
     pub async fn take_up(
         &self,
         conversation: &mut Conversation,
         cut_off: CutOff,
-    ) -> Result<Outcome, BadMessage> {
+    ) -> Result<Outcome, UnreadableMessage> {
         let mut run = self.begin(conversation);
         let ended = match run.take_up(cut_off).await? {
             Some(ended) => ended,
@@ -193,9 +192,9 @@ impl Loop {
     }
 
     fn begin<'a>(&'a self, conversation: &'a mut Conversation) -> Run<'a> {
-        assert_eq!(conversation.wire(), self.model.wire(), "a conversation belongs to one wire");
+        assert_eq!(conversation.format(), self.model.format(), "a conversation belongs to one format");
         // What an earlier session found stays found, whoever is asked now.
-        let found: Vec<String> = conversation.found().into_iter().collect();
+        let found: Vec<String> = conversation.loaded_tools().into_iter().collect();
         if !found.is_empty() {
             self.engine.load(&found);
         }
@@ -355,16 +354,16 @@ impl Run<'_> {
     }
 
     /// Answers a message that an earlier process left: what is known is taken, the rest is run.
-    async fn take_up(&mut self, cut_off: CutOff) -> Result<Option<Ended>, BadMessage> {
+    async fn take_up(&mut self, cut_off: CutOff) -> Result<Option<Ended>, UnreadableMessage> {
         let with = self.with;
-        let wire = self.conversation.wire();
-        let message = keeper::message(wire, &cut_off.items)?;
+        let format = self.conversation.format();
+        let requested = format.requested_calls(&cut_off.items)?;
         with.engine.refresh();
         let mut turn = with.engine.turn();
-        let tools =
-            with.definitions.deferring(turn.snapshot(), with.model.deferral(), &self.conversation.found());
+        let tools = self.define_tools(turn.snapshot(), with.model.deferral());
+        let mut reply = Reply::empty(format, Stop::Calls).with_items(cut_off.items).with_requested(requested);
         let mut distinct = Distinct::default();
-        let calls: Vec<ToolCall> = message.calls().into_iter().map(|call| distinct.of(call)).collect();
+        let calls: Vec<ToolCall> = reply.calls().into_iter().map(|call| distinct.of(call)).collect();
         let known = |call: &ToolCall| cut_off.results.iter().find(|result| result.call_id() == &*call.id);
         for call in calls.iter().filter(|call| known(call).is_none()) {
             turn.push(call.clone());
@@ -373,8 +372,6 @@ impl Run<'_> {
         let (ran, halt) = self.settle(turn.finish(), &handle).await;
         let mut ran = ran.into_iter();
         let results = calls.iter().filter_map(|call| known(call).cloned().or_else(|| ran.next())).collect();
-        let mut reply = Reply::nothing(wire, Stop::Calls).with_message(message);
-        reply.items = cut_off.items;
         let posted = self.with.handle.take_posted();
         self.answer(&mut reply, &tools, calls, results, None, posted).await;
         Ok(self.next(&reply, true, halt))
@@ -445,13 +442,13 @@ impl Run<'_> {
         with.engine.refresh();
         let mut turn = with.engine.turn();
         let deferral = if self.refused { Deferral::Fallback } else { with.model.deferral() };
-        let tools = with.definitions.deferring(turn.snapshot(), deferral, &self.conversation.found());
+        let tools = self.define_tools(turn.snapshot(), deferral);
         self.names = names::note(turn.snapshot());
         if let Some(ended) = self.keep_room(&tools).await {
             return Some(ended);
         }
         // A summary has no definitions in it.
-        let tools = with.definitions.deferring(turn.snapshot(), deferral, &self.conversation.found());
+        let tools = self.define_tools(turn.snapshot(), deferral);
         self.turns += 1;
         let number = self.turns;
         with.tell(|| {
@@ -472,10 +469,10 @@ impl Run<'_> {
             .await;
         if tools.deferral() == Deferral::Native
             && let Stop::Failed(failure) = reply.stop()
-            && deferral::is_refused(failure)
+            && with.model.format().is_deferral_rejection(failure)
         {
             // Nothing came, so nothing is lost: the same is asked in the form that everybody knows.
-            with.model.without_deferral();
+            with.model.disable_deferral();
             (self.refused, self.turns) = (true, self.turns - 1);
             let (failure, wait) = (failure.clone(), Duration::ZERO);
             with.tell(|| RunEvent::Model(Delta::Retrying { failure, attempt: 2, wait }));
@@ -496,7 +493,7 @@ impl Run<'_> {
         if !reply.text().is_empty() {
             self.text = std::mem::take(&mut reply.text);
         }
-        if let (Some(keeper), true) = (&with.keeper, reply.asks()) {
+        if let (Some(keeper), true) = (&with.keeper, reply.requests_calls()) {
             keeper.replied(number, reply.items());
         }
         let broke = matches!(reply.stop(), Stop::Cut | Stop::Failed(_) | Stop::Interrupted);
@@ -520,6 +517,10 @@ impl Run<'_> {
         let is_kept = !reply.items().is_empty();
         self.answer(&mut reply, &tools, pushed, results, cut, Vec::new()).await;
         self.next(&reply, is_kept, halt)
+    }
+
+    fn define_tools(&self, snapshot: &Snapshot, deferral: Deferral) -> Tools {
+        self.with.definer.define_tools(snapshot, deferral, &self.conversation.loaded_tools())
     }
 
     /// Takes what the model says until its message is over, or somebody stops it.
@@ -638,8 +639,13 @@ impl Run<'_> {
         let before = self.conversation.items().len();
         self.conversation.take(reply);
         self.last_items = self.conversation.items().len();
-        if reply.asks() {
-            self.conversation.answer(reply.message().answer_or(&results, Some(tools), instead));
+        if reply.requests_calls() {
+            self.conversation.answer(reply.format.answer_calls(&CallAnswers {
+                requested: &reply.requested,
+                results: &results,
+                tools: Some(tools),
+                replacement: &instead,
+            }));
             self.conversation.remember(&results);
         }
         posted.iter().for_each(|text| self.conversation.say(text));
@@ -651,7 +657,7 @@ impl Run<'_> {
         if let Some(extra) = extra {
             self.put(&extra);
         }
-        let calls = reply.message().with_refused(pushed.into_iter().zip(results));
+        let calls = reply.with_refused(pushed.into_iter().zip(results));
         if !calls.is_empty() {
             let turn = self.turns;
             let results = || calls.iter().map(|(_, result)| result.clone()).collect();
@@ -684,7 +690,7 @@ impl Run<'_> {
             *counter
         };
         let pauses = count(&mut self.pauses, *stop == Stop::Paused);
-        let is_cut = matches!(stop, Stop::MaxTokens { .. }) && reply.asks();
+        let is_cut = matches!(stop, Stop::MaxTokens { .. }) && reply.requests_calls();
         let cut_calls = count(&mut self.cut_calls, is_cut);
         let broken = count(&mut self.broken, matches!(stop, Stop::Cut | Stop::Failed(_)));
         let is_full = match stop {
@@ -700,14 +706,18 @@ impl Run<'_> {
             Stop::MaxTokens { .. } if is_cut && cut_calls <= CUT_CALLS_MAX => None,
             // Room is made before the model is asked again.
             _ if is_full => {
-                if is_kept && !reply.asks() {
+                if is_kept && !reply.requests_calls() {
                     self.put("Your message was cut off because the window was full. Go on from there.");
                 }
                 None
             }
             // Calls were run, so the message is kept and the model goes on from it.
-            Stop::Failed(failure) if failure.is_passing() && reply.asks() && broken <= BROKEN_MAX => None,
-            Stop::Cut if reply.asks() && broken <= BROKEN_MAX => None,
+            Stop::Failed(failure)
+                if failure.is_passing() && reply.requests_calls() && broken <= BROKEN_MAX =>
+            {
+                None
+            }
+            Stop::Cut if reply.requests_calls() && broken <= BROKEN_MAX => None,
             Stop::Failed(failure) => Some(Ended::Failed(failure.clone())),
             Stop::Calls => None,
             Stop::End | Stop::Sequence => Some(Ended::Finished),

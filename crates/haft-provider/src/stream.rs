@@ -16,70 +16,20 @@ mod gemini;
 mod openai;
 mod openai_chat;
 
-use haft::ToolCall;
 use haft::sse::{Event, EventReader, EventTooLarge};
 
 use self::draft::{Draft, Read};
+use crate::decode::{Message, decode};
+use crate::delta::Delta;
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
-use crate::reply::{Failure, FailureKind, Reply, Usage};
-use crate::{BadMessage, Wire, decode};
-
-/// Something that a stream said.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Delta {
-    /// The message began.
-    Started {
-        /// The model that writes it, where it is said.
-        model: Option<String>,
-    },
-    /// More of the answer's text.
-    Text(String),
-    /// More of what the model thinks, where it is shown.
-    Thinking(String),
-    /// A call began; its input is still being written.
-    CallBegun {
-        /// Its number in the message, from 0.
-        call: usize,
-        /// The id that its result has to carry; may be empty for Gemini.
-        id: String,
-        /// The tool.
-        name: String,
-    },
-    /// More of a call's input, as JSON text that is not whole yet. To be shown, never to be run.
-    CallInput {
-        /// The call's number.
-        call: usize,
-        /// The text.
-        json: String,
-    },
-    /// A call with its whole input. Calls get ready in the order in which they have to be answered.
-    CallReady {
-        /// The call's number.
-        call: usize,
-        /// The call.
-        ready: ToolCall,
-    },
-    /// What the message cost so far.
-    Usage(Usage),
-    /// What came so far counts no more: the message begins anew.
-    Restarted,
-    /// The request is made again after a while.
-    Retrying {
-        /// Why.
-        failure: Failure,
-        /// Which attempt comes next, from 2.
-        attempt: u32,
-        /// How long until then.
-        wait: std::time::Duration,
-    },
-}
+use crate::reply::{Failure, FailureKind, Reply};
+use crate::{BadMessage, Wire};
 
 /// Reads one streamed message.
 ///
 /// ```
-/// use haft_provider::stream::{Delta, Reader};
-/// use haft_provider::{Stop, Wire};
+/// use haft_provider::stream::Reader;
+/// use haft_provider::{Delta, Stop, Wire};
 ///
 /// let mut reader = Reader::new(Wire::OpenAiChat);
 /// let mut deltas = Vec::new();
@@ -205,7 +155,22 @@ impl Reader {
     /// Ends the message, wherever it is: what came becomes a reply that can be sent back and whose calls can be
     /// answered.
     pub fn finish(mut self, out: &mut Vec<Delta>) -> Reply {
-        let Reader { events, draft, assembler, .. } = &mut self;
+        self.take_rest(out);
+        reply(self.draft, self.assembler)
+    }
+
+    /// Ends the message for its calls alone, as they are found in a message that came whole.
+    pub(crate) fn finish_message(mut self, out: &mut Vec<Delta>) -> Message {
+        self.take_rest(out);
+        let (mut draft, mut assembler) = (self.draft, self.assembler);
+        draft.end_of_bytes();
+        assembler.inner().items(&mut draft);
+        draft.into_message()
+    }
+
+    /// Takes the last event, which may lack its line end.
+    fn take_rest(&mut self, out: &mut Vec<Delta>) {
+        let Reader { events, draft, assembler, .. } = self;
         std::mem::swap(out, &mut draft.out);
         events.finish(|sent| {
             let Some(data) = sent.data.as_deref() else { return };
@@ -217,7 +182,6 @@ impl Reader {
             }
         });
         std::mem::swap(out, &mut draft.out);
-        reply(self.draft, self.assembler)
     }
 }
 
@@ -264,6 +228,6 @@ pub(crate) fn whole_of(wire: Wire, body: impl AsRef<str>) -> Result<Reply, Failu
     let reply = reply(draft, assembler);
     match reply.items().is_empty() {
         true => Ok(reply),
-        false => Ok(reply.with_message(message.map_err(malformed)?)),
+        false => Ok(reply.with_requested(message.map_err(malformed)?.requested)),
     }
 }

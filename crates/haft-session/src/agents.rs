@@ -232,7 +232,7 @@ impl Agents {
             }))
             .handle(handle)
             .account(account.clone());
-        let mut conversation = Conversation::new(model.model.wire());
+        let mut conversation = Conversation::new(model.model.format());
         let outcome = tokio::select! {
             biased;
             // Answered at once and by ourselves: how far it came would be lost with this future.

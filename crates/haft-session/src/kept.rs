@@ -4,7 +4,6 @@
 
 pub mod left;
 mod resumed;
-pub mod shown;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -252,20 +251,6 @@ impl Keeping {
     }
 }
 
-/// The names in a list of definitions, whoever's form it has.
-fn names(definitions: &str) -> Vec<String> {
-    let list: Vec<Value> = serde_json::from_str(definitions).unwrap_or_default();
-    let declared = list.iter().flat_map(|one| match one["functionDeclarations"].as_array() {
-        Some(all) => all.iter().collect(),
-        None => vec![one],
-    });
-    let name = |one: &Value| {
-        let name = one["name"].as_str().or_else(|| one["function"]["name"].as_str());
-        name.or_else(|| one["type"].as_str()).map(str::to_owned)
-    };
-    declared.filter_map(name).collect()
-}
-
 fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
     let named = settings.redact();
     let names = named.iter().map(String::as_str).chain(SECRET);
@@ -308,7 +293,8 @@ impl Keeper for Keeping {
         }
         let hash = haft_journal::sha256(json.as_bytes());
         if noted.as_ref().is_none_or(|(_, last)| *last != hash) {
-            self.note(Record::Tools { hash: hash.clone(), names: names(&json) });
+            let names = tools.names().iter().map(|name| name.to_string()).collect();
+            self.note(Record::Tools { hash: hash.clone(), names });
         }
         *noted = Some((json, hash));
     }

@@ -16,7 +16,7 @@ use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, ToolCall, ToolResult};
 use haft_journal::{CallState, Durability, Journal, Record, Recovered};
 use haft_provider::run::{CutOff, Keeper};
-use haft_provider::{Tools, Wire};
+use haft_provider::{MessageFormat, Tools};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -219,12 +219,12 @@ impl Resumed {
     }
 
     /// Whether the model has something to answer without new words.
-    pub(crate) fn waits(&self) -> bool {
-        self.recovered.reply.is_some() || CutOff::awaits(&self.recovered.items)
+    pub(crate) fn waits(&self, format: &dyn MessageFormat) -> bool {
+        self.recovered.reply.is_some() || format.awaits_reply(&self.recovered.items)
     }
 
     /// The message whose calls were not all answered, with what is known of them.
-    pub(crate) fn cut_off(&self, world: &World, wire: Wire) -> Option<CutOff> {
+    pub(crate) fn cut_off(&self, world: &World, format: &dyn MessageFormat) -> Option<CutOff> {
         let items = self.recovered.reply.clone()?;
         {
             let tally = &mut world.state().tally;
@@ -236,7 +236,7 @@ impl Resumed {
                 }
             }
         }
-        let results = self.recovered.results(&CutOff::calls(wire, &items).unwrap_or_default());
+        let results = self.recovered.results(&CutOff::calls(format, &items).unwrap_or_default());
         Some(CutOff { items, results })
     }
 

@@ -250,8 +250,9 @@ async fn play(
     if let Some(told) = resumed.told(world) {
         let _ = handle.post(told);
     }
-    let words = (!resumed.waits()).then_some("Go on.");
-    match (resumed.cut_off(world, conversation.wire()), words) {
+    let format = conversation.format();
+    let words = (!resumed.waits(format)).then_some("Go on.");
+    match (resumed.cut_off(world, format), words) {
         (Some(cut_off), _) => match agent.take_up(conversation, cut_off).await {
             Ok(outcome) => outcome,
             Err(error) => {

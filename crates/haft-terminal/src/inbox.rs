@@ -13,8 +13,8 @@ use haft::Event;
 use haft::event::What;
 use haft::ports::{Answer, Approval, UserQuestion};
 use haft::sync::lock;
+use haft_provider::Delta;
 use haft_provider::run::RunEvent;
-use haft_provider::stream::Delta;
 use tokio::sync::oneshot;
 
 use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};

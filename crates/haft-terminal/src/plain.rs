@@ -13,7 +13,7 @@ use crate::style::Line;
 ///
 /// ```
 /// use haft_provider::run::RunEvent;
-/// use haft_provider::stream::Delta;
+/// use haft_provider::Delta;
 /// use haft_terminal::Lines;
 ///
 /// let mut lines = Lines::new(80, ".");

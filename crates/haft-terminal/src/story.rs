@@ -14,8 +14,8 @@ use haft::event::What;
 use haft::text::truncate_chars;
 use haft::view::{Progress, Stage, View};
 use haft::{CallInput, Event, ToolCall, ToolResult};
+use haft_provider::Delta;
 use haft_provider::run::{Ended, RunEvent};
-use haft_provider::stream::Delta;
 use haft_provider::{Stop, Usage};
 use serde_json::Value;
 

@@ -159,7 +159,7 @@ impl Talk<'_> {
                 Typed::Words(words) => words,
                 Typed::Leave => return,
                 Typed::Command { name, .. } if name == "clear" => {
-                    conversation = Conversation::new(self.run.model.wire());
+                    conversation = Conversation::new(self.run.model.format());
                     self.run.kept.begins(&conversation);
                     self.desk.remote.clear();
                     continue;

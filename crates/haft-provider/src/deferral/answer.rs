@@ -6,8 +6,9 @@
 use haft::{Content, ToolResult};
 use serde_json::{Value, json};
 
-use crate::definitions::{Tools, openai_deferred};
+use crate::definitions::openai_deferred;
 use crate::encode::anthropic_result;
+use crate::tool_definitions::Tools;
 
 /// A result, and words that belong to it.
 pub(crate) type Answer = (Value, Option<String>);
@@ -16,7 +17,7 @@ pub(crate) type Answer = (Value, Option<String>);
 /// like any other.
 pub(crate) fn anthropic(result: &ToolResult, tools: &Tools) -> Option<Answer> {
     let reference = |tool: &Value| {
-        let name = tool["name"].as_str().filter(|name| tools.refers_to(name))?;
+        let name = tool["name"].as_str().filter(|name| tools.is_referable(name))?;
         Some(json!({"type": "tool_reference", "tool_name": name}))
     };
     let references: Vec<Value> = found(result).iter().filter_map(reference).collect();
@@ -34,7 +35,7 @@ pub(crate) fn openai(result: &ToolResult, tools: Option<&Tools>) -> Answer {
     for tool in found(result) {
         let (name, description) = (tool["name"].as_str(), tool["description"].as_str());
         let Some(name) = name else { continue };
-        if tools.is_some_and(|tools| !tools.refers_to(name)) {
+        if tools.is_some_and(|tools| !tools.is_referable(name)) {
             words.push(format!("{name} is among your tools already"));
             continue;
         }

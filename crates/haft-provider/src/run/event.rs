@@ -7,8 +7,8 @@ use haft::{CallInput, EventSink, ToolResult};
 use serde_json::{Value, json};
 
 use super::Ended;
+use crate::delta::Delta;
 use crate::reply::{Stop, Usage};
-use crate::stream::Delta;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone)]

@@ -3,10 +3,9 @@
 use haft::{BoxFuture, ToolCall, ToolResult};
 use serde_json::Value;
 
-use crate::decode::{BadMessage, Message, decode};
-use crate::definitions::Tools;
+use crate::message_format::{MessageFormat, UnreadableMessage};
 use crate::reply::Usage;
-use crate::wire::Wire;
+use crate::tool_definitions::Tools;
 
 /// Keeps what a run says and hears. Everything defaults to keeping nothing.
 ///
@@ -53,30 +52,13 @@ pub struct CutOff {
 }
 
 impl CutOff {
-    /// The calls of a message that was kept.
+    /// Returns the calls to run of a message that was stored.
     ///
     /// # Errors
-    /// It is none of this wire.
-    pub fn calls(wire: Wire, items: &[Value]) -> Result<Vec<ToolCall>, BadMessage> {
-        message(wire, items).map(|message| message.calls())
+    /// The items are no message of this format.
+    pub fn calls(format: &dyn MessageFormat, items: &[Value]) -> Result<Vec<ToolCall>, UnreadableMessage> {
+        let requested = format.requested_calls(items)?;
+        let runnable = requested.into_iter().filter(|requested| requested.refusal.is_none());
+        Ok(runnable.map(|requested| requested.call).collect())
     }
-
-    /// Whether a conversation that was kept ends with something that the model has not answered.
-    pub fn awaits(items: &[Value]) -> bool {
-        items.last().is_some_and(|last| match last["role"].as_str() {
-            Some(role) => matches!(role, "user" | "tool"),
-            // OpenAI's results have no role.
-            None => last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")),
-        })
-    }
-}
-
-/// A message as it was kept.
-pub(super) fn message(wire: Wire, items: &[Value]) -> Result<Message, BadMessage> {
-    let text = match (wire, items) {
-        (Wire::OpenAi, items) => Value::from(items.to_vec()).to_string(),
-        (_, [first, ..]) => first.to_string(),
-        (_, []) => String::new(),
-    };
-    decode(&text, Some(wire))
 }

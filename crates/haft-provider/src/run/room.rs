@@ -7,9 +7,9 @@ use haft::text::truncate_chars;
 
 use super::{Ended, Halt, Run, RunEvent};
 use crate::conversation::Conversation;
-use crate::definitions::Tools;
 use crate::limits::SUMMARY_CHARS_MAX;
 use crate::reply::{Stop, Usage};
+use crate::tool_definitions::Tools;
 
 /// What the model is asked for a summary with.
 const SUMMARISE: &str = "The conversation has become too long to go on. Do not call any tool. Write a summary from which \
@@ -30,8 +30,8 @@ impl Run<'_> {
         };
         // The provider's own count where there is one, and a guess for what came since.
         let tokens = match self.last.total_tokens() {
-            0 => self.conversation.tokens_guess(),
-            said => said.saturating_add(self.conversation.tokens_guess_from(self.last_items)),
+            0 => self.conversation.estimate_tokens(),
+            said => said.saturating_add(self.conversation.estimate_tokens_from(self.last_items)),
         };
         if self.full == 0 && !is_near(tokens) {
             return None;
@@ -51,7 +51,7 @@ impl Run<'_> {
                 self.last = Usage::default();
                 self.keep_from(0);
                 self.with.tell(|| RunEvent::Cleared { results });
-                if !is_near(self.conversation.tokens_guess()) {
+                if !is_near(self.conversation.estimate_tokens()) {
                     return None;
                 }
             }
@@ -86,7 +86,7 @@ impl Run<'_> {
             return Ok(false);
         }
         let summary = truncate_chars(reply.text(), SUMMARY_CHARS_MAX).to_owned();
-        *self.conversation = Conversation::new(asked.wire());
+        *self.conversation = Conversation::new(asked.format());
         self.conversation.say(&format!("{SUMMARISED}\n\n{summary}"));
         for words in &self.words {
             self.conversation.say(words);

@@ -10,12 +10,14 @@ use tokio::time::{Instant, sleep_until};
 use super::play::{Act, Performance, Player};
 use super::script::Script;
 use crate::Wire;
-use crate::deferral::{Deferral, has_form};
+use crate::deferral::has_form;
 use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
 use crate::limits::SILENCE_SECONDS_MAX;
+use crate::message_format::MessageFormat;
 use crate::model::{Incoming, Model, Prompt};
 use crate::reply::{Failure, FailureKind};
 use crate::request::RequestOptions;
+use crate::tool_definitions::Deferral;
 
 /// A model that plays a script. Clones share which injected errors were given.
 #[derive(Clone)]
@@ -55,8 +57,8 @@ impl ScriptedModel {
 }
 
 impl Model for ScriptedModel {
-    fn wire(&self) -> Wire {
-        self.line.wire
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.line.wire.into()
     }
 
     fn name(&self) -> &str {
@@ -64,15 +66,16 @@ impl Model for ScriptedModel {
     }
 
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+        let body = self.options.body(self.line.wire, prompt);
         let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
-        Box::new(Exchange::new(self.line.clone(), self.options.body(prompt), self.retry, silence))
+        Box::new(Exchange::new(self.line.clone(), body, self.retry, silence))
     }
 
     fn deferral(&self) -> Deferral {
         self.line.deferral()
     }
 
-    fn without_deferral(&self) {
+    fn disable_deferral(&self) {
         self.line.set_deferral(Deferral::Fallback);
     }
 }

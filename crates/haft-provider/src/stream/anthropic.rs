@@ -13,6 +13,7 @@ use super::draft::{
     Draft, Object, Read, Spans, count, field, input_value, is_blank, is_object, malformed, merge, of_parts,
     parsed, taken,
 };
+use crate::failure;
 use crate::reply::{Failure, Stop, Usage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -72,7 +73,7 @@ impl Assemble for Blocks {
                 draft.close();
                 Ok(())
             }
-            "error" => Err(Failure::of(None, event.get("error").unwrap_or_default())),
+            "error" => Err(failure::from_error(None, event.get("error").unwrap_or_default())),
             _ => Ok(()),
         }
     }

@@ -15,10 +15,11 @@ use haft::ToolCall;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::Delta;
 use crate::Wire;
-use crate::decode::{Kind, Message};
+use crate::decode::Message;
+use crate::delta::Delta;
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
+use crate::message_format::CallKind;
 use crate::reply::{Failure, FailureKind, Reply, Stop, Usage};
 
 /// A JSON object.
@@ -56,7 +57,7 @@ pub(super) struct Draft {
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
     call: usize,
-    kind: Kind,
+    kind: CallKind,
     id: String,
     name: String,
     what: What,
@@ -217,10 +218,10 @@ impl Draft {
 
     /// The end of a call's block. It is ready if its input is a whole object; otherwise it waits.
     pub(super) fn end_call(&mut self, call: usize, id: &str, name: &str, input: &str) {
-        self.end_call_of(Kind::Function, call, id, name, input);
+        self.end_call_of(CallKind::Function, call, id, name, input);
     }
 
-    pub(super) fn end_call_of(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
+    pub(super) fn end_call_of(&mut self, kind: CallKind, call: usize, id: &str, name: &str, input: &str) {
         if self.held.is_empty() && is_object(input) {
             self.run(kind, call, id, name, input);
         } else {
@@ -228,12 +229,12 @@ impl Draft {
         }
     }
 
-    fn hold(&mut self, kind: Kind, call: usize, id: &str, name: &str, what: What) {
+    fn hold(&mut self, kind: CallKind, call: usize, id: &str, name: &str, what: What) {
         let (id, name) = (id.to_owned(), name.to_owned());
         self.held.push(Held { call, kind, id, name, what });
     }
 
-    fn run(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
+    fn run(&mut self, kind: CallKind, call: usize, id: &str, name: &str, input: &str) {
         self.ready += 1;
         self.answered.insert(call);
         self.message.call_of(kind, id, name, input);
@@ -242,10 +243,10 @@ impl Draft {
 
     /// A call that can be answered but not run: the message ended inside of it.
     pub(super) fn refuse_cut(&mut self, call: usize, id: &str, name: &str) {
-        self.refuse_cut_of(Kind::Function, call, id, name);
+        self.refuse_cut_of(CallKind::Function, call, id, name);
     }
 
-    pub(super) fn refuse_cut_of(&mut self, kind: Kind, call: usize, id: &str, name: &str) {
+    pub(super) fn refuse_cut_of(&mut self, kind: CallKind, call: usize, id: &str, name: &str) {
         if !self.held.is_empty() {
             return self.hold(kind, call, id, name, What::Cut);
         }
@@ -258,7 +259,7 @@ impl Draft {
     pub(super) fn refuse_custom(&mut self, id: &str, name: &str) {
         match self.held.is_empty() {
             true => self.message.custom(id, name),
-            false => self.hold(Kind::Custom, usize::MAX, id, name, What::Custom),
+            false => self.hold(CallKind::FreeForm, usize::MAX, id, name, What::Custom),
         }
     }
 
@@ -288,8 +289,8 @@ impl Draft {
             }
         }
         self.stop = Some(match stop {
-            Stop::End if self.message.asks() => Stop::Calls,
-            Stop::Calls if !self.message.asks() => Stop::End,
+            Stop::End if self.message.requests_calls() => Stop::Calls,
+            Stop::Calls if !self.message.requests_calls() => Stop::End,
             stop => stop,
         });
     }
@@ -356,7 +357,12 @@ impl Draft {
             (None, None) => Stop::Cut,
         };
         let Draft { message, usage, text, model, .. } = self;
-        Reply { message, items, stop, usage, text, model }
+        let reply = Reply::empty(message.wire(), stop).with_items(items).with_requested(message.requested);
+        reply.with_usage(usage).with_text(text).with_model(model)
+    }
+
+    pub(super) fn into_message(self) -> Message {
+        self.message
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Assemble;
 use super::draft::{Draft, Object, Read, Spans, count, field, malformed, of_parts, parsed, taken};
+use crate::failure;
 use crate::reply::{Failure, FailureKind, Stop, Usage};
 use crate::{Wire, decode};
 
@@ -27,7 +28,7 @@ impl Assemble for Parts {
     fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
         let mut chunk = parsed(data)?;
         if let Some(error) = chunk.get("error").filter(|error| error.is_object()) {
-            return Err(Failure::of(None, error));
+            return Err(failure::from_error(None, error));
         }
         draft.start(chunk.get("modelVersion"));
         if let Some(usage) = chunk.get("usageMetadata").filter(|usage| usage.is_object()) {
@@ -50,7 +51,7 @@ impl Assemble for Parts {
             false => Vec::new(),
             true => {
                 let read = decode(data, Some(Wire::Gemini));
-                read.map_err(|bad| Failure::new(FailureKind::Malformed, bad.to_string()))?.into_asked()
+                read.map_err(|bad| Failure::new(FailureKind::Malformed, bad.to_string()))?.into_requested()
             }
         }
         .into_iter();

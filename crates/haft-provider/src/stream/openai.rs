@@ -15,8 +15,10 @@ use super::Assemble;
 use super::draft::{
     Draft, Object, Read, Spans, arguments, count, field, input_text, is_object, malformed, parsed,
 };
+use crate::decode::OPENAI_OTHERS;
 use crate::decode::json::Json;
-use crate::decode::{Kind, OPENAI_OTHERS};
+use crate::failure;
+use crate::message_format::CallKind;
 use crate::reply::{Failure, Stop, Usage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -182,8 +184,8 @@ impl Assemble for Items {
                 }
             }
             "error" => Err(match event.remove("error") {
-                Some(error @ Value::Object(_)) => Failure::of(None, &error),
-                _ => Failure::of(None, &Value::Object(event)),
+                Some(error @ Value::Object(_)) => failure::from_error(None, &error),
+                _ => failure::from_error(None, &Value::Object(event)),
             }),
             _ => Ok(()),
         }
@@ -193,7 +195,7 @@ impl Assemble for Items {
         let response = parsed(body)?;
         match (response.contains_key("output"), response.get("error")) {
             (true, _) => self.end(response, draft),
-            (false, Some(error @ Value::Object(_))) => Err(Failure::of(None, error)),
+            (false, Some(error @ Value::Object(_))) => Err(failure::from_error(None, error)),
             (false, _) => Err(malformed("no `output`")),
         }
     }
@@ -272,8 +274,8 @@ impl Items {
             item.call = Some(call);
             draft.input(call, &input)?;
             match unfinished {
-                true => draft.refuse_cut_of(Kind::Search, call, id, TOOL_SEARCH),
-                false => draft.end_call_of(Kind::Search, call, id, TOOL_SEARCH, &input),
+                true => draft.refuse_cut_of(CallKind::ToolSearch, call, id, TOOL_SEARCH),
+                false => draft.end_call_of(CallKind::ToolSearch, call, id, TOOL_SEARCH, &input),
             }
         } else if OPENAI_OTHERS.contains(&kind) && field(&value, "execution") != "server" {
             draft.pass_over(kind);
@@ -293,7 +295,7 @@ impl Items {
             draft.usage(usage_of(usage, "input_tokens", "output_tokens"));
         }
         if let Some(error) = response.get("error").filter(|error| error.is_object()) {
-            return Err(Failure::of(None, error));
+            return Err(failure::from_error(None, error));
         }
         let output = match response.remove("output") {
             // Servers that stream no items have them here. Others count places differently here and there.

@@ -11,7 +11,8 @@ use super::draft::{
     Draft, Object, Read, Spans, arguments, field, input_text, is_object, malformed, merge, parsed, taken,
 };
 use super::openai::usage_of;
-use crate::reply::{Failure, Stop};
+use crate::failure;
+use crate::reply::Stop;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Chunks {
@@ -101,7 +102,7 @@ impl Assemble for Chunks {
 impl Chunks {
     fn frame(&mut self, chunk: &Object, draft: &mut Draft) -> Read {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            return Err(Failure::of(None, error));
+            return Err(failure::from_error(None, error));
         }
         if self.id.is_empty() {
             self.id = field(chunk, "id").to_owned();

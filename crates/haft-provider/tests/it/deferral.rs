@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use haft::search::ToolSearch;
 use haft::{Effects, Engine, ErrorKind, Gates, Registry, dynamic_tool};
+use haft_provider::Delta;
 use haft_provider::run::{Ended, Loop, Outcome, RunEvent, RunOptions};
 use haft_provider::scripted::ScriptedModel;
-use haft_provider::stream::Delta;
 use haft_provider::{
-    Conversation, Deferral, Definitions, Incoming, Model, Prompt, RequestOptions, Tools, Wire, decode,
+    Conversation, Deferral, Definitions, Incoming, MessageFormat, Model, Prompt, RequestOptions, ToolDefiner,
+    Tools, Wire, decode,
 };
 use serde_json::{Value, json};
 
@@ -45,9 +46,15 @@ impl Request {
     }
 }
 
-impl Model for Recording {
+impl Recording {
     fn wire(&self) -> Wire {
-        self.model.wire()
+        self.format().name().parse().unwrap()
+    }
+}
+
+impl Model for Recording {
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.model.format()
     }
 
     fn name(&self) -> &str {
@@ -55,7 +62,7 @@ impl Model for Recording {
     }
 
     fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
-        let body = serde_json::from_str(&RequestOptions::new("m").body(prompt)).unwrap();
+        let body = serde_json::from_str(&RequestOptions::new("m").body(self.wire(), prompt)).unwrap();
         self.asked.lock().unwrap().push(Request { tools: prompt.tools.json().to_owned(), body });
         self.model.ask(prompt)
     }
@@ -64,8 +71,8 @@ impl Model for Recording {
         self.model.deferral()
     }
 
-    fn without_deferral(&self) {
-        self.model.without_deferral();
+    fn disable_deferral(&self) {
+        self.model.disable_deferral();
     }
 }
 
@@ -178,7 +185,7 @@ async fn what_is_found_is_called_and_the_tools_stay_the_same_where_the_provider_
         let bytes: HashSet<&str> = asked.iter().map(|request| request.tools.as_str()).collect();
         assert_eq!(bytes.len(), if native { 1 } else { 3 }, "{wire}");
         let found: HashSet<String> = ["alpha", "beta", "gamma"].map(str::to_owned).into();
-        assert_eq!(conversation.found(), if native { found } else { HashSet::new() });
+        assert_eq!(conversation.loaded_tools(), if native { found } else { HashSet::new() });
         // Names are known from the start, and finding changes nothing of that either.
         let system: HashSet<String> = asked.iter().map(|request| system(wire, &request.body)).collect();
         assert_eq!(system.len(), 1, "{wire}");
@@ -325,7 +332,7 @@ async fn what_was_found_outlives_a_summary() {
         let mut conversation = Conversation::new(wire);
         let (outcome, asked, _) = go(engine(), model(script, wire), &mut conversation).await;
         assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "All done."), "{wire}");
-        assert!(conversation.found().is_empty());
+        assert!(conversation.loaded_tools().is_empty());
         let last = asked.last().unwrap().names();
         assert!(last.contains(&"beta".to_owned()) && !last.contains(&"alpha".to_owned()), "{wire}: {last:?}");
     }
@@ -337,7 +344,7 @@ async fn references_are_not_cleared() {
     let mut conversation = Conversation::new(Wire::Anthropic);
     go(engine(), model(script(), Wire::Anthropic), &mut conversation).await;
     conversation.clear_results(0, |_| String::new());
-    assert_eq!(conversation.found().len(), 3);
+    assert_eq!(conversation.loaded_tools().len(), 3);
 }
 
 /// A tool that is gone is no longer referred to, because the provider would refuse all of the request.
@@ -441,12 +448,12 @@ fn definitions_for_each_form() {
     let known = HashSet::new();
     let snapshot = engine().snapshot();
     for wire in Wire::ALL {
-        let deferral = Definitions::new(wire).deferring(&snapshot, Deferral::Native, &known).deferral();
+        let deferral = Definitions::new(wire).define_tools(&snapshot, Deferral::Native, &known).deferral();
         let native = matches!(wire, Wire::Anthropic | Wire::OpenAi);
         assert_eq!(deferral, if native { Deferral::Native } else { Deferral::Fallback }, "{wire}");
         // Nothing to defer, nothing to say.
         let few = Engine::new(registry(&["alpha"])).snapshot();
-        let tools = Definitions::new(wire).deferring(&few, Deferral::Native, &known);
+        let tools = Definitions::new(wire).define_tools(&few, Deferral::Native, &known);
         assert_eq!(
             (tools.deferral(), tools.json()),
             (Deferral::Fallback, Definitions::new(wire).of(&few).json())
@@ -458,7 +465,7 @@ fn definitions_for_each_form() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let many = engine_of(registry(&names)).snapshot();
     assert_eq!(
-        Definitions::new(Wire::Anthropic).deferring(&many, Deferral::Native, &known).deferral(),
+        Definitions::new(Wire::Anthropic).define_tools(&many, Deferral::Native, &known).deferral(),
         Deferral::Fallback
     );
 }
@@ -541,7 +548,7 @@ async fn every_real_tool_is_reached_by_every_wire() {
             // The definition of each is there when it is called.
             let shown: HashSet<String> =
                 asked[1].names().into_iter().filter(|name| !name.ends_with(" (deferred)")).collect();
-            let held = conversation.found();
+            let held = conversation.loaded_tools();
             for name in some {
                 assert!(shown.contains(name) || held.contains(name), "{wire} {name}");
             }

@@ -11,8 +11,8 @@ use haft::{
     Retry, ToolError, ToolResult, dynamic_tool, tool,
 };
 use haft_provider::run::{Ended, Handle, Limit, Loop, PromptVerdict, RunEvent, RunOptions, Session};
-use haft_provider::stream::{Delta, Reader};
-use haft_provider::{Conversation, Incoming, Model, Prompt, Reply, Stop, Wire};
+use haft_provider::{Conversation, Incoming, MessageFormat, Model, Prompt, Reply, Stop, Wire};
+use haft_provider::{Delta, stream::Reader};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -39,8 +39,8 @@ impl Held {
 }
 
 impl Model for Held {
-    fn wire(&self) -> Wire {
-        self.wire
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.wire.into()
     }
 
     fn name(&self) -> &str {

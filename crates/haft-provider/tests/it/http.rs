@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_provider::Delta;
 use haft_provider::client::{Client, RetryPolicy};
 use haft_provider::endpoint::Endpoint;
 use haft_provider::run::{Ended, Loop, Outcome, RunEvent};
 use haft_provider::scripted::{Script, Serving, serve};
-use haft_provider::stream::Delta;
 use haft_provider::{Conversation, Deferral, FailureKind, Model, RequestOptions, Wire};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

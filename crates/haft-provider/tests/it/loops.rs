@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use haft::testing::scripted;
 use haft::{BoxFuture, Effects, Engine, Interrupt, Permissions, Registry, ToolResult, dynamic_tool};
+use haft_provider::Delta;
 use haft_provider::run::{
     Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink,
     Session, ToolEvents,
 };
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::stream::Delta;
 use haft_provider::{Conversation, FailureKind, Stop, Wire};
 use serde_json::{Value, json};
 
@@ -42,9 +42,10 @@ async fn play(script: Value, wire: Wire) -> (Outcome, Conversation) {
 /// Every call in a conversation has one result.
 #[track_caller]
 pub(crate) fn check_history(conversation: &Conversation) {
+    let wire: Wire = conversation.format().name().parse().unwrap();
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for item in conversation.items() {
-        match conversation.wire() {
+        match wire {
             Wire::Anthropic => {
                 for block in item["content"].as_array().into_iter().flatten() {
                     match block["type"].as_str() {

@@ -9,8 +9,11 @@ use std::sync::LazyLock;
 use haft::{CallInput, ToolCall};
 use haft_provider::endpoint::Endpoint;
 use haft_provider::scripted::{Script, serve};
-use haft_provider::stream::{Delta, Reader, whole};
 use haft_provider::{Conversation, Prompt, Reply, RequestOptions, Stop, Tools, Wire};
+use haft_provider::{
+    Delta,
+    stream::{Reader, whole},
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -40,7 +43,7 @@ pub(crate) fn made() -> Vec<Recorded> {
                 .with("tools", json!([{"type": "tool_search", "execution": "client", "parameters": {}}])),
             _ => RequestOptions::new("m"),
         };
-        let body = options.body(&prompt);
+        let body = options.body(wire, &prompt);
         let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
         let path = url.splitn(4, '/').last().unwrap();
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -403,16 +406,13 @@ fn is_foreign(history: &Value) -> bool {
 }
 
 fn history(reply: &Reply) -> Value {
-    let mut items = match reply.wire() {
+    let mut items = match reply.format().name().parse().unwrap() {
         Wire::Gemini => vec![json!({"role": "user", "parts": [{"text": "go"}]})],
         _ => vec![json!({"role": "user", "content": "go"})],
     };
     items.extend(reply.items().iter().cloned());
-    if reply.asks() {
-        match reply.answer(&[]) {
-            Value::Array(answers) => items.extend(answers),
-            answer => items.push(answer),
-        }
+    if reply.requests_calls() {
+        items.extend(reply.answer(&[]));
     }
     items.into()
 }
@@ -454,13 +454,13 @@ pub(crate) fn check_pairs(reply: &Reply, place: &str) {
         ("tool_search_output", "call_id"),
         ("role", "tool_call_id"),
     ];
-    ids(&reply.answer(&[]), &answers, &mut answered);
+    ids(&json!(reply.answer(&[])), &answers, &mut answered);
     for parts in reply.items().iter().filter_map(|item| item["parts"].as_array()) {
         asked.extend(
             parts.iter().filter_map(|part| part.get("functionCall")).map(|call| call["id"].to_string()),
         );
     }
-    for part in reply.answer(&[])["parts"].as_array().into_iter().flatten() {
+    for part in reply.answer(&[]).iter().filter_map(|item| item["parts"].as_array()).flatten() {
         answered.push(part["functionResponse"]["id"].to_string());
     }
     // Items of OpenAI may be done in another order than they stand in.

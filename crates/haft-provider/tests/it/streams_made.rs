@@ -1,6 +1,9 @@
 //! Streams made by hand: the corners of each wire that no recording has.
 
-use haft_provider::stream::{Delta, Reader, whole};
+use haft_provider::{
+    Delta,
+    stream::{Reader, whole},
+};
 use haft_provider::{FailureKind, Reply, Stop, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -113,7 +116,7 @@ fn broken_input_is_an_error_of_the_call_if_the_message_ends_well() {
     assert_eq!(reply.items()[0]["content"][0]["input"], json!({"invalid_json": "{\"x\":"}));
     let (deltas, reply) = read(Wire::Anthropic, &events[..7]);
     assert_eq!(deltas.iter().filter(|delta| delta.starts_with("ready")).count(), 0);
-    assert_eq!((reply.stop(), reply.items(), reply.asks()), (&Stop::Cut, &[][..], false));
+    assert_eq!((reply.stop(), reply.items(), reply.requests_calls()), (&Stop::Cut, &[][..], false));
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn max_tokens_inside_of_a_call_answers_it_and_runs_nothing() {
         assert_eq!(reply.stop(), &Stop::MaxTokens { in_call: true });
         assert_eq!(reply.calls().len(), 1);
         assert_eq!(reply.items()[0]["content"][1]["input"], json!({}));
-        let answer = reply.answer(&[]);
+        let answer = &reply.answer(&[])[0];
         assert_eq!(answer["content"][1]["tool_use_id"], "b");
         assert_eq!(
             answer["content"][1]["content"],
@@ -309,7 +312,7 @@ fn chat_cut_by_length() {
     let (_, reply) = read(Wire::OpenAiChat, &events);
     assert_eq!((reply.stop(), reply.calls().len()), (&Stop::MaxTokens { in_call: true }, 1));
     assert_eq!(reply.items()[0]["tool_calls"][1]["function"]["arguments"], "{}");
-    assert_eq!(reply.answer(&[]).as_array().unwrap().len(), 2);
+    assert_eq!(reply.answer(&[]).len(), 2);
     let (_, reply) = read(Wire::OpenAiChat, &events[..2]);
     assert_eq!((reply.stop(), reply.items()[0]["tool_calls"].as_array().unwrap().len()), (&Stop::Cut, 1));
 }
@@ -338,7 +341,7 @@ fn openai_items_that_were_not_done_leave_their_text() {
     ];
     let (_, reply) = read(Wire::OpenAi, &cut);
     assert_eq!(
-        (reply.stop(), reply.calls().len(), reply.asks()),
+        (reply.stop(), reply.calls().len(), reply.requests_calls()),
         (&Stop::MaxTokens { in_call: true }, 0, true)
     );
     assert_eq!(reply.items()[0]["arguments"], "{}");
@@ -363,7 +366,7 @@ fn openai_answers_are_in_the_order_of_the_calls() {
         json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}}),
     ];
     let ids = |items: &[Value]| items.iter().map(|item| item["call_id"].clone()).collect::<Vec<_>>();
-    let answers = |reply: &Reply| ids(reply.answer(&[]).as_array().unwrap());
+    let answers = |reply: &Reply| ids(&reply.answer(&[]));
     let (_, reply) = read(Wire::OpenAi, &events);
     assert_eq!(
         (ids(reply.items()), answers(&reply)),
@@ -433,7 +436,7 @@ fn whole_responses_have_the_same_ends() {
     assert_eq!((reply.stop().word(), reply.items().len(), reply.usage().output_tokens), ("refused", 0, 2));
     let cut = json!([{"type": "tool_use", "id": "a", "name": "t", "input": {}}]);
     let reply = whole(Wire::Anthropic, &message("max_tokens", cut)).unwrap();
-    assert_eq!((reply.calls().len(), reply.asks()), (0, true));
+    assert_eq!((reply.calls().len(), reply.requests_calls()), (0, true));
     let chat = json!({"id": "x", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
     let reply = whole(Wire::OpenAiChat, &chat.to_string()).unwrap();
     assert_eq!(

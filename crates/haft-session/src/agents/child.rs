@@ -6,8 +6,8 @@ use haft::event::What;
 use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
 use haft::{BoxFuture, ToolResult};
 use haft_policy::hooks::{Hooks, StopInput};
+use haft_provider::Delta;
 use haft_provider::run::{RunEvent, RunSink, Session};
-use haft_provider::stream::Delta;
 
 use crate::NoticeSink;
 use crate::text::one_line;

@@ -111,7 +111,7 @@ impl PageReader for SmallModel {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let model = self.0.as_ref().map_err(String::clone)?;
-            let mut conversation = Conversation::new(model.wire());
+            let mut conversation = Conversation::new(model.format());
             conversation
                 .say(&format!("{page}\n\nThe question, from the model that you read for:\n{question}"));
             let (system, tools) = ([Arc::from(TASK)], Tools::none());

@@ -70,7 +70,7 @@ impl Sampler for ModelSampler {
             self.may(server, &question).await?;
             let mut system = vec!["Another program asks you something. Answer it, and nothing else.".into()];
             system.extend(params["systemPrompt"].as_str().map(Arc::from));
-            let mut conversation = Conversation::new(self.model.wire());
+            let mut conversation = Conversation::new(self.model.format());
             conversation.say(&question);
             let tools = Tools::none();
             let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };

@@ -26,7 +26,7 @@ impl Kept {
     pub fn conversation(&self, model: &dyn Model, first: Option<&str>) -> Conversation {
         let mut conversation = match &self.resumed {
             Some((_, talked)) => talked.clone(),
-            None => Conversation::new(model.wire()),
+            None => Conversation::new(model.format()),
         };
         if let Some(first) = first {
             conversation.say(first);
@@ -96,7 +96,7 @@ impl Kept {
             // A run that has not begun takes it.
             let _ = handle.post(told);
         }
-        let cut_off = resumed.as_ref().and_then(|resumed| resumed.cut_off(conversation.wire()));
+        let cut_off = resumed.as_ref().and_then(|resumed| resumed.cut_off(conversation.format()));
         let Some(cut_off) = cut_off else {
             return match words {
                 Some(words) => agent.run(conversation, words).await,

@@ -81,15 +81,15 @@ impl RunPlan {
         let began = Began {
             provider: provider.to_owned(),
             model: model.name().to_owned(),
-            wire: model.wire().name().to_owned(),
+            wire: model.format().name().to_owned(),
             mode: session.policy.current().to_string(),
             command: "run".to_owned(),
             base_url,
             ..Began::in_folder(session.workspace.cwd())
         };
-        let wire = model.wire();
+        let format = model.format();
         if let Some(resumed) = &resumed {
-            resumed.fits(wire)?;
+            resumed.fits(format)?;
         }
         let state = session.given.places.state_dir.as_deref();
         let mark = resumed.as_ref().map(|resumed| resumed.mark);
@@ -104,7 +104,7 @@ impl RunPlan {
                 session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
             }
         }
-        let conversation = resumed.as_mut().map(|resumed| resumed.conversation(wire)).transpose()?;
+        let conversation = resumed.as_mut().map(|resumed| resumed.conversation(format)).transpose()?;
         let resumed = resumed.zip(conversation);
         let kept = Kept { keeping, resumed, not_there: None, notices: session.notices.clone() };
         session.engine = kept.notes(session.engine.clone(), &session.tasks, (&session.id, &session.seen));
