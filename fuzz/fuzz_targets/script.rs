@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, Model, Prompt, RetryPolicy, Tools, Wire};
+use haft_agent::{Conversation, Model, Prompt, Tools};
+use haft_provider::{RetryPolicy, Wire};
 use libfuzzer_sys::fuzz_target;
 
 /// How often a message is asked for more, at most: far more than a script of this length can say.

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use haft_provider::{Delta, stream::Reader};
-use haft_provider::{Reply, Wire};
+use haft_agent::{Delta, Reply};
+use haft_provider::stream::Reader;
+use haft_provider::Wire;
 use libfuzzer_sys::fuzz_target;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];

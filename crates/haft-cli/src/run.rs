@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
-use haft_provider::run::RunOptions;
+use haft_agent::RunOptions;
 
 use haft_session::agents::kinds::Kinds;
 use haft_session::run::kept::Kept;

@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use haft::{Engine, Registry, Workspace};
+use haft_agent::{Conversation, Ended, Loop};
 use haft_provider::client::Client;
 use haft_provider::endpoint::Endpoint;
-use haft_provider::run::{Ended, Loop};
 use haft_provider::scripted::{Script, serve};
-use haft_provider::{Conversation, RequestOptions, Wire};
+use haft_provider::{RequestOptions, Wire};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 60;

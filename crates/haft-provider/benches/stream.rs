@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use haft::{Effects, Engine, Registry, dynamic_tool};
-use haft_provider::run::Loop;
+use haft_agent::{Conversation, Loop};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::stream::Reader;
-use haft_provider::{Conversation, Wire};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 7;

@@ -5,9 +5,8 @@ use haft::search::TOOL_SEARCH;
 use serde_json::{Map, Value, json};
 
 use crate::deferral::answer::{self, Answer};
-use crate::message_format::{CallAnswers, CallKind, RequestedCall};
-use crate::tool_definitions::{Deferral, Tools};
 use crate::{Wire, encode};
+use haft_agent::{CallAnswers, CallKind, Deferral, RequestedCall, Tools};
 
 /// Makes the items that answer the calls. Anthropic and Gemini: one message of the user. OpenAI Responses: output items.
 /// Chat: tool messages.

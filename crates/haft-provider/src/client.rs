@@ -17,11 +17,8 @@ use crate::deferral::default_deferral;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
-use crate::message_format::MessageFormat;
-use crate::model::{Incoming, Model, Prompt};
-use crate::reply::{Failure, FailureKind};
 use crate::request::RequestOptions;
-use crate::tool_definitions::Deferral;
+use haft_agent::{Deferral, Failure, FailureKind, Incoming, MessageFormat, Model, Prompt};
 
 /// A provider over HTTP. Clones share connections and what is known of the endpoint's health.
 ///

@@ -29,7 +29,7 @@ pub(crate) use self::openai::OTHERS as OPENAI_OTHERS;
 use crate::Wire;
 use crate::answer::answer_calls;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::message_format::{CallAnswers, CallKind, RequestedCall};
+use haft_agent::{CallAnswers, CallKind, RequestedCall};
 
 /// A model's message with its calls.
 #[derive(Debug, Clone, PartialEq)]

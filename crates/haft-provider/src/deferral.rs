@@ -13,8 +13,7 @@ pub(crate) mod history;
 
 use crate::Wire;
 use crate::endpoint::default_base_url;
-use crate::reply::Failure;
-use crate::tool_definitions::Deferral;
+use haft_agent::{Deferral, Failure};
 
 /// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at the vendor's
 /// own address, unless the model is known to be too old for it.

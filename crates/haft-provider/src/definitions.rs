@@ -24,7 +24,7 @@ use crate::limits::{
     ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
-use crate::tool_definitions::{Deferral, LeftOut, ToolDefiner, Tools};
+use haft_agent::{Deferral, LeftOut, ToolDefiner, Tools};
 
 /// The form of a `tools` array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

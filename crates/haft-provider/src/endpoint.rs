@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::Wire;
-use crate::tool_definitions::Deferral;
+use haft_agent::Deferral;
 
 /// The key for Anthropic.
 pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";

@@ -27,13 +27,10 @@ use self::breaker::Breaker;
 #[cfg(feature = "http")]
 pub(crate) use self::retry::after;
 use crate::Wire;
-use crate::delta::Delta;
 use crate::failure;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
-use crate::model::Incoming;
-use crate::reply::{Failure, FailureKind, Reply, Stop};
 use crate::stream::{Reader, whole_of};
-use crate::tool_definitions::Deferral;
+use haft_agent::{Deferral, Delta, Failure, FailureKind, Incoming, Reply, Stop};
 
 /// What an answer that nobody can read mostly means.
 pub(crate) const WRONG_ADDRESS: &str = "is the base URL right?";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::reply::{Failure, FailureKind};
+use haft_agent::{Failure, FailureKind};
 
 /// Makes a failure of the status, the error code and the message that a provider sent.
 pub(crate) fn from_parts(status: Option<u16>, code: &str, message: &str) -> Failure {

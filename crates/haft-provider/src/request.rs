@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::Wire;
 use crate::deferral::history::sent;
 use crate::limits::ANTHROPIC_MAX_TOKENS;
-use crate::model::Prompt;
+use haft_agent::Prompt;
 
 /// What a request says beside the conversation.
 #[derive(Debug, Clone, PartialEq)]

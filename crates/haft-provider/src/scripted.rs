@@ -8,7 +8,8 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use haft_provider::scripted::{Script, ScriptedModel};
-//! use haft_provider::{Conversation, Model, Prompt, Tools, Wire};
+//! use haft_agent::{Conversation, Model, Prompt, Tools};
+//! use haft_provider::Wire;
 //!
 //! let script = Script::parse(r#"{"turns": [{"text": "Hello."}]}"#)?;
 //! let model = ScriptedModel::new(script, Wire::Anthropic);

@@ -20,16 +20,16 @@ use haft::sse::{Event, EventReader, EventTooLarge};
 
 use self::draft::{Draft, Read};
 use crate::decode::{Message, decode};
-use crate::delta::Delta;
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
-use crate::reply::{Failure, FailureKind, Reply};
 use crate::{BadMessage, Wire};
+use haft_agent::{Delta, Failure, FailureKind, Reply};
 
 /// Reads one streamed message.
 ///
 /// ```
 /// use haft_provider::stream::Reader;
-/// use haft_provider::{Delta, Stop, Wire};
+/// use haft_agent::{Delta, Stop};
+/// use haft_provider::Wire;
 ///
 /// let mut reader = Reader::new(Wire::OpenAiChat);
 /// let mut deltas = Vec::new();

@@ -9,11 +9,8 @@ use crate::answer::{answer_calls, user_message};
 use crate::decode::{BadMessage, decode};
 use crate::deferral::{self, history};
 use crate::definitions::Definitions;
-use crate::message_format::{
-    CallAnswers, ExcerptLine, MessageFormat, RequestedCall, UnreadableMessage, UserPart,
-};
-use crate::reply::Failure;
-use crate::tool_definitions::ToolDefiner;
+use haft_agent::{CallAnswers, ExcerptLine, MessageFormat, RequestedCall, UnreadableMessage, UserPart};
+use haft_agent::{Failure, ToolDefiner};
 
 /// Fields whose length says nothing about their tokens.
 const OPAQUE: [&str; 7] =

@@ -17,10 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use haft::ports::{AgentRequest, Asker, Isolation, SubAgents};
 use haft::view::Part;
 use haft::{BoxFuture, Cause, Content, Context, Engine, MAIN_AGENT, Output, ToolError, View, Workspace};
+use haft_agent::{
+    Account, Conversation, Ended, Handle, Loop, Model, NotPosted, Outcome, RunOptions, RunSink, ToolEvents,
+};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
-use haft_provider::run::{Account, Ended, Handle, Loop, NotPosted, Outcome, RunOptions, RunSink, ToolEvents};
-use haft_provider::{Conversation, Model};
 use haft_tools::worktrees::enter::new_name;
 use haft_tools::worktrees::{FOLDER, Worktree};
 use serde_json::json;

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use haft::{Cause, Engine, ToolCall, ToolResult};
-use haft_provider::run::{Ended, Handle, Outcome, RunEvent};
-use haft_provider::{Conversation, Model};
+use haft_agent::{Conversation, Ended, Handle, Model, Outcome, RunEvent};
 
 use crate::assembly::SessionParts;
 use crate::builder::{EventHandler, SessionBuilder};

@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, ToolCall, ToolResult};
+use haft_agent::{CutOff, Keeper, MessageFormat, Tools};
 use haft_journal::{CallState, Durability, Journal, Record, Recovered};
-use haft_provider::run::{CutOff, Keeper};
-use haft_provider::{MessageFormat, Tools};
 use serde_json::Value;
 use tokio::time::sleep;
 

@@ -8,10 +8,10 @@ use haft::{
     Cause, ConflictRule, Engine, ErrorKind, Hooks, OffloadStore, Permissions, SiblingPolicy, ToolResult,
     Workspace,
 };
+use haft_agent::{Conversation, Ended, Handle, Loop, Outcome, RunEvent, ToolEvents};
 use haft_journal::{Began, Journal, Options, Record, Recovered};
-use haft_provider::run::{Ended, Handle, Loop, Outcome, RunEvent, ToolEvents};
+use haft_provider::RetryPolicy;
 use haft_provider::scripted::ScriptedModel;
-use haft_provider::{Conversation, RetryPolicy};
 use tokio::time::{sleep, timeout};
 
 use crate::check;
@@ -175,7 +175,7 @@ fn agent(world: &World, kept: &Kept, engines: &Arc<Engines>, handle: &Handle, li
         let _ = std::fs::write(world.0.root.join("results/left.txt"), "x");
     }
     let seen = world.clone();
-    let sink: Arc<dyn haft_provider::run::RunSink> = Arc::new(move |event: RunEvent| watch(&seen, event));
+    let sink: Arc<dyn haft_agent::RunSink> = Arc::new(move |event: RunEvent| watch(&seen, event));
     let recorder = Arc::new(kept.clone());
     let engine = Engine::new(registry(world, engines))
         .session_id("sim")

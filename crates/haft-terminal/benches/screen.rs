@@ -10,8 +10,7 @@ use haft::event::What;
 use haft::testing::EventLog;
 use haft::view::Progress;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
-use haft_provider::Delta;
-use haft_provider::run::RunEvent;
+use haft_agent::{Delta, RunEvent};
 use haft_terminal::bench::Drawing;
 
 const MB: usize = 1024 * 1024;

@@ -14,9 +14,9 @@ use haft::ports::Mode as _;
 use haft::{
     AnyTool, Effects, Engine, Interrupt, NoInput, PermissionMode, Permissions, Registry, ToolError, tool,
 };
-use haft_provider::run::{Handle, Loop, RunEvent, RunSink, ToolEvents};
+use haft_agent::{Conversation, Handle, Loop, RunEvent, RunSink, ToolEvents};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, Wire};
 use haft_terminal::{Fit, Line, Lines, Look, Options, Screen, Typed};
 use schemars::JsonSchema;
 use serde::Deserialize;

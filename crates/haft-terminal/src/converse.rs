@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use haft_provider::run::Handle;
+use haft_agent::Handle;
 
 use crate::screen::Screen;
 

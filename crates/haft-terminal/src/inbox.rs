@@ -13,8 +13,7 @@ use haft::Event;
 use haft::event::What;
 use haft::ports::{Answer, Approval, UserQuestion};
 use haft::sync::lock;
-use haft_provider::Delta;
-use haft_provider::run::RunEvent;
+use haft_agent::{Delta, RunEvent};
 use tokio::sync::oneshot;
 
 use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};
@@ -226,8 +225,8 @@ mod tests {
         for turn in 0..20_000 {
             inbox.event(RunEvent::Asked { turn, left_out: Vec::new() });
         }
-        let usage = haft_provider::Usage::default();
-        inbox.event(RunEvent::Ended { why: haft_provider::run::Ended::Finished, usage });
+        let usage = haft_agent::Usage::default();
+        inbox.event(RunEvent::Ended { why: haft_agent::Ended::Finished, usage });
         let taken = inbox.take();
         assert_eq!(taken.notes.len(), WAITING_EVENTS_MAX + 1);
         assert_eq!(taken.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use haft::view::{Stage, View};
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 
 use crate::story::Story;
 use crate::style::Line;
@@ -12,8 +12,7 @@ use crate::style::Line;
 /// Turns the events of a run into the lines that a screen would have finished.
 ///
 /// ```
-/// use haft_provider::run::RunEvent;
-/// use haft_provider::Delta;
+/// use haft_agent::{Delta, RunEvent};
 /// use haft_terminal::Lines;
 ///
 /// let mut lines = Lines::new(80, ".");

@@ -14,7 +14,7 @@ use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::view::{Stage, View};
 use haft::{BoxFuture, Engine};
-use haft_provider::run::{RunEvent, RunSink};
+use haft_agent::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::converse::{Slash, Typed};
@@ -113,9 +113,9 @@ pub(crate) enum Change {
 /// A live screen on the terminal. Closed when it is dropped.
 ///
 /// ```no_run
-/// # async fn f(engine: haft::Engine, model: impl haft_provider::Model, mut conversation: haft_provider::Conversation)
+/// # async fn f(engine: haft::Engine, model: impl haft_agent::Model, mut conversation: haft_agent::Conversation)
 /// # -> std::io::Result<()> {
-/// use haft_provider::run::{Handle, Loop, ToolEvents};
+/// use haft_agent::{Handle, Loop, ToolEvents};
 /// use haft_terminal::{Options, Screen};
 ///
 /// let mut screen = Screen::open(Options::new("."))?;
@@ -178,8 +178,8 @@ impl Screen {
         self.remote.clone()
     }
 
-    /// For [`Loop::events`](haft_provider::run::Loop::events), and for the engine in
-    /// [`ToolEvents`](haft_provider::run::ToolEvents).
+    /// For [`Loop::events`](haft_agent::Loop::events), and for the engine in
+    /// [`ToolEvents`](haft_agent::ToolEvents).
     pub fn sink(&self) -> ScreenSink {
         self.remote.sink()
     }

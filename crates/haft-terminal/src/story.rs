@@ -14,9 +14,7 @@ use haft::event::What;
 use haft::text::truncate_chars;
 use haft::view::{Progress, Stage, View};
 use haft::{CallInput, Event, ToolCall, ToolResult};
-use haft_provider::Delta;
-use haft_provider::run::{Ended, RunEvent};
-use haft_provider::{Stop, Usage};
+use haft_agent::{Delta, Ended, RunEvent, Stop, Usage};
 use serde_json::Value;
 
 use crate::limits::{FRAME, TYPED_MAX};

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 use haft_session::agents::kinds::Kinds;
 use haft_session::agents::{Agents, Setup};
 use haft_session::run::prompt::system;

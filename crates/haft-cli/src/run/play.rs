@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use haft::ports::Mode as _;
-use haft_provider::Model;
-use haft_provider::run::{Ended, Handle, RunEvent, RunSink};
+use haft_agent::{Ended, Handle, Model, RunEvent, RunSink};
 use haft_session::run::prepared::{FrontEnd, PreparedRun, RunPlan};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;

@@ -9,7 +9,7 @@ mod stream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft_provider::run::{Ended, Handle, Outcome, RunEvent, RunSink};
+use haft_agent::{Ended, Handle, Outcome, RunEvent, RunSink};
 use serde_json::{Value, json};
 
 use self::plain::Plain;

@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::json::Json;
 use super::{BadMessage, Message, arguments, list, required};
-use crate::message_format::CallKind;
+use haft_agent::CallKind;
 
 /// Items that wait for an answer of another kind.
 pub(crate) const OTHERS: [&str; 6] = [

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::definitions::openai_deferred;
 use crate::encode::anthropic_result;
-use crate::tool_definitions::Tools;
+use haft_agent::Tools;
 
 /// A result, and words that belong to it.
 pub(crate) type Answer = (Value, Option<String>);

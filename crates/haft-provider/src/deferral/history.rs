@@ -7,7 +7,7 @@ use haft::search::TOOL_SEARCH;
 use serde_json::{Value, json};
 
 use crate::Wire;
-use crate::tool_definitions::{Deferral, Tools};
+use haft_agent::{Deferral, Tools};
 
 /// The tools whose definitions a conversation holds, by name.
 pub(crate) fn found(wire: Wire, items: &[Value]) -> HashSet<String> {

@@ -8,7 +8,7 @@ use haft::circuit_breaker::CircuitBreaker;
 use tokio::time::Instant;
 
 use crate::limits::{BREAKER_FAILURES_MAX, BREAKER_REST_SECONDS};
-use crate::reply::{Failure, FailureKind};
+use haft_agent::{Failure, FailureKind};
 
 #[derive(Debug)]
 pub(super) struct Breaker(CircuitBreaker);

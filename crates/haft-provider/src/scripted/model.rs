@@ -13,11 +13,8 @@ use crate::Wire;
 use crate::deferral::has_form;
 use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
 use crate::limits::SILENCE_SECONDS_MAX;
-use crate::message_format::MessageFormat;
-use crate::model::{Incoming, Model, Prompt};
-use crate::reply::{Failure, FailureKind};
 use crate::request::RequestOptions;
-use crate::tool_definitions::Deferral;
+use haft_agent::{Deferral, Failure, FailureKind, Incoming, MessageFormat, Model, Prompt};
 
 /// A model that plays a script. Clones share which injected errors were given.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use super::draft::{
     parsed, taken,
 };
 use crate::failure;
-use crate::reply::{Failure, Stop, Usage};
+use haft_agent::{Failure, Stop, Usage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Blocks {

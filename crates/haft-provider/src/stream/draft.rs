@@ -17,10 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::Wire;
 use crate::decode::Message;
-use crate::delta::Delta;
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
-use crate::message_format::CallKind;
-use crate::reply::{Failure, FailureKind, Reply, Stop, Usage};
+use haft_agent::{CallKind, Delta, Failure, FailureKind, Reply, Stop, Usage};
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;

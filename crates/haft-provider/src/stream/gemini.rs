@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::Assemble;
 use super::draft::{Draft, Object, Read, Spans, count, field, malformed, of_parts, parsed, taken};
 use crate::failure;
-use crate::reply::{Failure, FailureKind, Stop, Usage};
 use crate::{Wire, decode};
+use haft_agent::{Failure, FailureKind, Stop, Usage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Parts {

@@ -18,8 +18,7 @@ use super::draft::{
 use crate::decode::OPENAI_OTHERS;
 use crate::decode::json::Json;
 use crate::failure;
-use crate::message_format::CallKind;
-use crate::reply::{Failure, Stop, Usage};
+use haft_agent::{CallKind, Failure, Stop, Usage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Items {

@@ -12,7 +12,7 @@ use super::draft::{
 };
 use super::openai::usage_of;
 use crate::failure;
-use crate::reply::Stop;
+use haft_agent::Stop;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Chunks {

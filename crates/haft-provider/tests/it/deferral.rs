@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use haft::search::ToolSearch;
 use haft::{Effects, Engine, ErrorKind, Gates, Registry, dynamic_tool};
-use haft_provider::Delta;
-use haft_provider::run::{Ended, Loop, Outcome, RunEvent, RunOptions};
-use haft_provider::scripted::ScriptedModel;
-use haft_provider::{
-    Conversation, Deferral, Definitions, Incoming, MessageFormat, Model, Prompt, RequestOptions, ToolDefiner,
-    Tools, Wire, decode,
+use haft_agent::{
+    Conversation, Deferral, Delta, Ended, Incoming, Loop, MessageFormat, Model, Outcome, Prompt, RunEvent,
+    RunOptions, ToolDefiner, Tools,
 };
+use haft_provider::scripted::ScriptedModel;
+use haft_provider::{Definitions, RequestOptions, Wire, decode};
 use serde_json::{Value, json};
 
 use crate::loops::{check_history, model};

@@ -10,9 +10,12 @@ use haft::{
     BoxFuture, Breaker, Chars, Effects, Engine, Interrupt, NoInput, OffloadStore, Permissions, Registry,
     Retry, ToolError, ToolResult, dynamic_tool, tool,
 };
-use haft_provider::run::{Ended, Handle, Limit, Loop, PromptVerdict, RunEvent, RunOptions, Session};
-use haft_provider::{Conversation, Incoming, MessageFormat, Model, Prompt, Reply, Stop, Wire};
-use haft_provider::{Delta, stream::Reader};
+use haft_agent::{
+    Conversation, Delta, Ended, Handle, Incoming, Limit, Loop, MessageFormat, Model, Prompt, PromptVerdict,
+    Reply, RunEvent, RunOptions, Session, Stop,
+};
+use haft_provider::Wire;
+use haft_provider::stream::Reader;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 

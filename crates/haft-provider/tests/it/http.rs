@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft_provider::Delta;
+use haft_agent::{Conversation, Deferral, Delta, Ended, FailureKind, Loop, Model, Outcome, RunEvent};
 use haft_provider::client::{Client, RetryPolicy};
 use haft_provider::endpoint::Endpoint;
-use haft_provider::run::{Ended, Loop, Outcome, RunEvent};
 use haft_provider::scripted::{Script, Serving, serve};
-use haft_provider::{Conversation, Deferral, FailureKind, Model, RequestOptions, Wire};
+use haft_provider::{RequestOptions, Wire};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -259,11 +258,11 @@ async fn rude(answer: &'static [u8]) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-async fn failure(answer: &'static [u8]) -> (haft_provider::Failure, usize) {
+async fn failure(answer: &'static [u8]) -> (haft_agent::Failure, usize) {
     failure_by(Wire::Anthropic, answer).await
 }
 
-async fn failure_by(wire: Wire, answer: &'static [u8]) -> (haft_provider::Failure, usize) {
+async fn failure_by(wire: Wire, answer: &'static [u8]) -> (haft_agent::Failure, usize) {
     let (address, heads) = rude(answer).await;
     let (outcome, _) = run(client(format!("http://{address}"), wire, true), &Arc::default()).await;
     let Ended::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
@@ -462,7 +461,7 @@ async fn an_interrupt_in_every_state_of_an_exchange() {
     ];
     for (at, script) in scripts.iter().enumerate() {
         let server = server(script).await;
-        let handle = haft_provider::run::Handle::new();
+        let handle = haft_agent::Handle::new();
         let said: Arc<tokio::sync::Notify> = Arc::default();
         let told = said.clone();
         let events = Arc::new(move |event: RunEvent| {

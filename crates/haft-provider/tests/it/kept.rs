@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haft::{BoxFuture, Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
-use haft_provider::run::{CutOff, Ended, Handle, Keeper, Loop};
+use haft_agent::{Conversation, CutOff, Ended, Handle, Keeper, Loop};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, Wire};
 use serde_json::Value;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use haft::testing::scripted;
 use haft::{BoxFuture, Effects, Engine, Interrupt, Permissions, Registry, ToolResult, dynamic_tool};
-use haft_provider::Delta;
-use haft_provider::run::{
-    Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink,
-    Session, ToolEvents,
+use haft_agent::{
+    Account, Conversation, Delta, Ended, FailureKind, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict,
+    RunEvent, RunOptions, RunSink, Session, Stop, ToolEvents,
 };
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, FailureKind, Stop, Wire};
 use serde_json::{Value, json};
 
 /// An engine with a tool that gives back what it is given, and one that writes.
@@ -367,8 +366,7 @@ async fn limits() {
         (Ended::Limit(Limit::Time), 5)
     );
     let mut options = RunOptions::new();
-    options.prices =
-        Some(haft_provider::run::Prices { input: 1e6, output: 1e6, cache_read: 0.0, cache_write: 0.0 });
+    options.prices = Some(haft_agent::Prices { input: 1e6, output: 1e6, cache_read: 0.0, cache_write: 0.0 });
     options.max_cost = Some(0.5);
     assert_eq!(run(options).await, (Ended::Limit(Limit::Cost), 1));
 }
@@ -600,12 +598,12 @@ async fn a_full_window_is_summarised() {
 async fn events_are_json() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = log.clone();
-    let sink: Arc<dyn haft_provider::run::RunSink> = Arc::new(move |event: RunEvent| {
+    let sink: Arc<dyn haft_agent::RunSink> = Arc::new(move |event: RunEvent| {
         if let Some(shown) = event.to_json() {
             seen.lock().unwrap().push(shown["type"].as_str().unwrap().to_owned());
         }
     });
-    let engine = engine().events(haft_provider::run::ToolEvents::new(sink.clone()));
+    let engine = engine().events(haft_agent::ToolEvents::new(sink.clone()));
     let script = json!({"turns": [{"tool_calls": [{"name": "echo", "input": {"a": 1}}]}, {"text": "done"}]});
     Loop::new(engine, model(script, Wire::OpenAi))
         .events(sink)
@@ -674,7 +672,7 @@ async fn posted_words_go_in_with_the_next_turn() {
 #[tokio::test]
 async fn a_full_queue_takes_no_more() {
     let run = Handle::new();
-    let most = haft_provider::limits::WAITING_MESSAGES_MAX;
+    let most = haft_agent::limits::WAITING_MESSAGES_MAX;
     assert!((0..most).all(|at| run.post(at.to_string()).is_ok()));
     assert_eq!(run.post("more"), Err(NotPosted::Full));
 }
@@ -685,7 +683,7 @@ async fn what_others_spend_counts_towards_the_limit() {
     let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "Done."}]});
     let account = Account::new();
     let other = account.child();
-    let mut spent = haft_provider::Usage::default();
+    let mut spent = haft_agent::Usage::default();
     spent.input_tokens = 900_000;
     other.add(&spent, None);
     let mut conversation = Conversation::new(Wire::Anthropic);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use haft_agent::{Conversation, Prompt, Tools, UserPart};
 use haft_provider::stream::whole;
-use haft_provider::{Conversation, Definitions, Prompt, RequestOptions, Thinking, Tools, UserPart, Wire};
+use haft_provider::{Definitions, RequestOptions, Thinking, Wire};
 use serde_json::{Value, json};
 
 use crate::shared::{fits, request_schema, snapshot};

@@ -1,8 +1,9 @@
 //! Scripts as people write them: the committed schema, and the examples of the documentation.
 
 use haft::CallInput;
+use haft_agent::{Conversation, Model, Prompt, Stop, Tools};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel, schema};
-use haft_provider::{Conversation, Model, Prompt, Stop, Tools, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

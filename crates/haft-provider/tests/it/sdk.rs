@@ -5,9 +5,10 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use haft_agent::Stop;
 use haft_provider::scripted::{Script, serve};
 use haft_provider::stream::Reader;
-use haft_provider::{RequestOptions, Stop, Thinking, Wire};
+use haft_provider::{RequestOptions, Thinking, Wire};
 use serde_json::{Value, json};
 
 use crate::requests::body;

@@ -7,13 +7,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use haft::{CallInput, ToolCall};
+use haft_agent::{Conversation, Delta, Prompt, Reply, Stop, Tools};
 use haft_provider::endpoint::Endpoint;
 use haft_provider::scripted::{Script, serve};
-use haft_provider::{Conversation, Prompt, Reply, RequestOptions, Stop, Tools, Wire};
-use haft_provider::{
-    Delta,
-    stream::{Reader, whole},
-};
+use haft_provider::stream::{Reader, whole};
+use haft_provider::{RequestOptions, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,10 +1,8 @@
 //! Streams made by hand: the corners of each wire that no recording has.
 
-use haft_provider::{
-    Delta,
-    stream::{Reader, whole},
-};
-use haft_provider::{FailureKind, Reply, Stop, Wire};
+use haft_agent::{Delta, FailureKind, Reply, Stop};
+use haft_provider::Wire;
+use haft_provider::stream::{Reader, whole};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haft::event::What;
 use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
 use haft::{BoxFuture, ToolResult};
+use haft_agent::{Delta, RunEvent, RunSink, Session};
 use haft_policy::hooks::{Hooks, StopInput};
-use haft_provider::Delta;
-use haft_provider::run::{RunEvent, RunSink, Session};
 
 use crate::NoticeSink;
 use crate::text::one_line;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use haft::BoxFuture;
 use haft::env::Lookup;
+use haft_agent::{Conversation, Model as _, Prompt, Stop, Tools};
 use haft_net::host::{Host, HostRule};
 use haft_policy::settings::{Search, WebSettings};
 use haft_policy::source::List;
 use haft_provider::client::Client;
-use haft_provider::{Conversation, Model as _, Prompt, Stop, Tools};
 use haft_tools::web::PageReader;
 use haft_tools::web_search::{Backend, Key};
 use haft_tools::{WebFetch, WebSearch, web_fetch};

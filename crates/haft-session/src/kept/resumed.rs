@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use haft::{CallLog, EarlierCall, Engine};
+use haft_agent::{Conversation, CutOff, ExcerptLine, MessageFormat};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
-use haft_provider::run::CutOff;
-use haft_provider::{Conversation, ExcerptLine, MessageFormat, Wire};
+use haft_provider::Wire;
 
 use super::left;
 use crate::text::one_line;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::BoxFuture;
 use haft::ports::{Asker, Choice, UserQuestion};
+use haft_agent::{Conversation, Model, Prompt, Tools};
 use haft_mcp::{Sampler, text};
-use haft_provider::{Conversation, Model, Prompt, Tools};
 use serde_json::{Value, json};
 
 /// How often servers may ask in one session.

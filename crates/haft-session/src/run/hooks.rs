@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
 use haft::{BoxFuture, TaskTable, ToolResult};
+use haft_agent::{PromptVerdict, Session};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
-use haft_provider::run::{PromptVerdict, Session};
 
 use crate::NoticeSink;
 use crate::agents::behind::Behind;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use haft::Engine;
-use haft_provider::run::{Ended, Handle, Loop, Outcome};
-use haft_provider::{Conversation, Model};
+use haft_agent::{Conversation, Ended, Handle, Loop, Model, Outcome};
 use haft_tools::Seen;
 
 use crate::NoticeSink;

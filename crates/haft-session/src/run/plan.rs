@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Mode as _;
+use haft_agent::{Deferral, Model, RunOptions};
 use haft_journal::Began;
 use haft_policy::settings::{RunSettings, Search};
-use haft_provider::run::RunOptions;
-use haft_provider::{Deferral, Model};
 
 use super::kept::Kept;
 use super::memory;

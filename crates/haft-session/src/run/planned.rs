@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft_provider::run::{Handle, Session};
+use haft_agent::{Handle, Session};
 use haft_tools::cron::CronTable;
 
 use crate::NoticeSink;

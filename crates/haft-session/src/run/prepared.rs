@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use haft::ports::{Asker, Mode, PermissionMode};
 use haft::{Engine, TaskTable};
+use haft_agent::{
+    Account, Conversation, Ended, Handle, Loop, Model, Outcome, RunEvent, RunOptions, RunSink, ToolEvents,
+};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
-use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, RunEvent, RunOptions, RunSink, ToolEvents};
-use haft_provider::{Conversation, Model};
 use tokio::runtime::Handle as RuntimeHandle;
 
 use super::hooks::{Fired, Notifying};

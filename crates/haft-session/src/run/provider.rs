@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::env::Lookup;
+use haft_agent::{Deferral, Model, Prices};
 use haft_policy::settings::{Provider, RunSettings};
 use haft_provider::client::Client;
 use haft_provider::endpoint::{Endpoint, base_url_variable, default_base_url, key_variable};
 use haft_provider::limits::SCRIPT_BYTES_MAX;
-use haft_provider::run::Prices;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Deferral, Model, RequestOptions, Wire};
+use haft_provider::{RequestOptions, Wire};
 
 use super::proxy;
 use crate::text::one_line;

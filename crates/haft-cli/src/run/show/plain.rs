@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use haft::event::What;
 use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
-use haft_provider::Delta;
-use haft_provider::Stop;
-use haft_provider::run::{Outcome, RunEvent, RunSink};
+use haft_agent::{Delta, Outcome, RunEvent, RunSink, Stop};
 use haft_terminal::thousands;
 
 use crate::Exit;

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use haft_provider::run::{Handle, RunEvent, RunSink};
+use haft_agent::{Handle, RunEvent, RunSink};
 use serde_json::Value;
 
 use super::{line, plain};

@@ -13,7 +13,7 @@ use crate::tool_definitions::Tools;
 /// long as a disk does. The conversation is the sum of what [`items`](Keeper::items) was told: each time, what was there
 /// from `from` on is replaced. A message of the model is told before its calls that change something begin, and again as
 /// items when all of them have results, so a process that dies in between leaves a message whose calls are not answered:
-/// [`Loop::take_up`](super::Loop::take_up) goes on from there.
+/// [`Loop::take_up`](crate::Loop::take_up) goes on from there.
 pub trait Keeper: Send + Sync + 'static {
     /// The conversation has these items from the place `from` on.
     fn items(&self, from: usize, items: &[Value]) {

@@ -5,10 +5,12 @@
 
 use haft::text::truncate_chars;
 
-use super::{Ended, Halt, Run, RunEvent};
+use super::{Halt, Run};
 use crate::conversation::Conversation;
 use crate::limits::SUMMARY_CHARS_MAX;
 use crate::reply::{Stop, Usage};
+use crate::run_event::RunEvent;
+use crate::run_outcome::Ended;
 use crate::tool_definitions::Tools;
 
 /// What the model is asked for a summary with.

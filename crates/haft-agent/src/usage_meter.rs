@@ -61,7 +61,7 @@ impl Account {
     }
 
     /// The account at the top.
-    pub(super) fn top(&self) -> &Account {
+    pub(crate) fn top(&self) -> &Account {
         let mut account = self;
         while let Some(parent) = &account.0.parent {
             account = parent;

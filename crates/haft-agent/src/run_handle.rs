@@ -101,18 +101,18 @@ impl Handle {
         }
     }
 
-    pub(super) fn take_posted(&self) -> Vec<String> {
+    pub(crate) fn take_posted(&self) -> Vec<String> {
         self.posted().waiting.drain(..).collect()
     }
 
     /// Takes nothing more that is posted, unless something waits; whether it closed.
-    pub(super) fn close_unless_posted(&self) -> bool {
+    pub(crate) fn close_unless_posted(&self) -> bool {
         let mut posted = self.posted();
         posted.closed |= posted.waiting.is_empty();
         posted.closed
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.posted().closed = true;
     }
 
@@ -121,11 +121,11 @@ impl Handle {
     }
 
     /// What was said since this was last asked.
-    pub(super) fn take_said(&self) -> Vec<String> {
+    pub(crate) fn take_said(&self) -> Vec<String> {
         self.said().drain(..).collect()
     }
 
-    pub(super) fn has_said(&self) -> bool {
+    pub(crate) fn has_said(&self) -> bool {
         !self.said().is_empty()
     }
 
@@ -133,16 +133,16 @@ impl Handle {
         lock(&self.0.said)
     }
 
-    pub(super) fn stop(&self) -> &Cancel {
+    pub(crate) fn stop(&self) -> &Cancel {
         &self.0.stop
     }
 
-    pub(super) fn forced(&self) -> &Cancel {
+    pub(crate) fn forced(&self) -> &Cancel {
         &self.0.force
     }
 
     /// Completes when something was said that nobody took.
-    pub(super) async fn news(&self) {
+    pub(crate) async fn news(&self) {
         while !self.has_said() {
             self.0.news.notified().await;
         }
@@ -150,12 +150,12 @@ impl Handle {
 }
 
 /// Whichever comes first; the first one where both are there.
-pub(super) enum Either<A, B> {
+pub(crate) enum Either<A, B> {
     First(A),
     Second(B),
 }
 
-pub(super) async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
+pub(crate) async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
     let (mut first, mut second) = (pin!(first), pin!(second));
     poll_fn(|cx| {
         if let Poll::Ready(value) = first.as_mut().poll(cx) {

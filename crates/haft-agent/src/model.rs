@@ -8,9 +8,9 @@ use std::sync::Arc;
 use haft::BoxFuture;
 
 use crate::conversation::Conversation;
-use crate::delta::Delta;
 use crate::message_format::MessageFormat;
 use crate::reply::Reply;
+use crate::reply_delta::Delta;
 use crate::tool_definitions::{Deferral, Tools};
 
 /// What a model is asked with.

@@ -5,8 +5,8 @@ use std::fmt;
 use haft::{CallInput, ErrorKind, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-use super::event;
 use crate::reply::{Failure, Stop, Usage};
+use crate::run_event;
 
 /// What came of a run.
 #[derive(Debug, Clone)]
@@ -128,7 +128,7 @@ impl Outcome {
                 CallInput::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
                 CallInput::Value(value) => value.clone(),
             };
-            let shown = event::result(result);
+            let shown = run_event::result(result);
             json!({
                 "id": &*call.id, "tool_name": result.tool_name(), "input": result.input().cloned().unwrap_or(asked),
                 "is_error": result.is_error(), "error": shown["error"], "duration_ms": shown["duration_ms"],

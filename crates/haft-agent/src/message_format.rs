@@ -10,6 +10,7 @@ use std::fmt;
 use haft::{Blob, ToolCall, ToolResult};
 use serde_json::Value;
 
+use crate::reply::Failure;
 use crate::tool_definitions::{ToolDefiner, Tools};
 
 /// The form of a provider's messages. Formats are static and compared by name.
@@ -57,7 +58,7 @@ pub trait MessageFormat: Send + Sync + 'static {
     fn excerpt(&self, items: &[Value], lines_max: usize) -> Vec<ExcerptLine>;
 
     /// Returns whether the provider rejected a request because it doesn't know natively deferred tools.
-    fn is_deferral_rejection(&self, failure: &crate::reply::Failure) -> bool;
+    fn is_deferral_rejection(&self, failure: &Failure) -> bool;
 
     /// Creates what defines tools in the form of this provider.
     fn tool_definer(&self) -> Box<dyn ToolDefiner>;
@@ -77,7 +78,6 @@ impl PartialEq for dyn MessageFormat {
 
 /// A part of what the user says.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum UserPart {
     /// Words.
     Text(String),

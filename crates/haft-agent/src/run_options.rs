@@ -160,7 +160,7 @@ pub trait Session: Send + Sync + 'static {
 }
 
 /// A host that steps in nowhere.
-pub(super) struct Nobody;
+pub(crate) struct Nobody;
 
 impl Session for Nobody {}
 

@@ -6,34 +6,9 @@
 //!
 //! The loop knows no provider, no screen, no settings. It asks a [`Model`], runs an [`Engine`], tells a [`RunSink`], and
 //! lets a [`Session`] step in. Any number of loops may run in one process.
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use haft::{Effects, Engine, NoInput, Registry, tool};
-//! use haft_provider::run::Loop;
-//! use haft_provider::scripted::{Script, ScriptedModel};
-//! use haft_provider::{Conversation, Wire};
-//!
-//! let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-//! let engine = Engine::new(Registry::new().with(answer)?);
-//! let script = Script::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
-//!
-//! let mut conversation = Conversation::new(Wire::Anthropic);
-//! let outcome = Loop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
-//!     .run(&mut conversation, "What is the answer?")
-//!     .await;
-//! assert_eq!((outcome.text.as_str(), outcome.turns, outcome.calls.len()), ("It is 42.", 2, 1));
-//! # Ok(()) }
-//! ```
 
-mod account;
-mod event;
-mod handle;
-mod keeper;
-mod names;
-mod options;
-mod outcome;
-mod room;
+mod context_window;
+mod deferred_names;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -42,23 +17,20 @@ use std::time::Duration;
 use haft::{Cause, Engine, ErrorKind, Snapshot, ToolCall, ToolResult, TurnHandle};
 use tokio::time::{Instant, sleep_until};
 
-pub use self::account::{Account, Spent};
-pub use self::event::{RunEvent, RunSink, ToolEvents};
-pub use self::handle::{Handle, NotPosted};
-pub use self::keeper::{CutOff, Keeper};
-pub use self::options::{Prices, PromptVerdict, RunOptions, Session};
-pub use self::outcome::{Ended, Limit, Outcome};
-
-use self::handle::{Either, either};
-use self::options::Nobody;
-use self::room::Quiet;
+use self::context_window::Quiet;
 use crate::conversation::Conversation;
-use crate::delta::Delta;
+use crate::conversation_recorder::{CutOff, Keeper};
 use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
 use crate::message_format::{CallAnswers, UnreadableMessage};
 use crate::model::{Model, Prompt};
 use crate::reply::{FailureKind, Reply, Stop, Usage};
+use crate::reply_delta::Delta;
+use crate::run_event::{RunEvent, RunSink};
+use crate::run_handle::{Either, Handle, either};
+use crate::run_options::{Nobody, RunOptions, Session};
+use crate::run_outcome::{Ended, Limit, Outcome};
 use crate::tool_definitions::{Deferral, ToolDefiner, Tools};
+use crate::usage_meter::{Account, Spent};
 
 /// An agent's loop: an engine and a model, put together.
 pub struct Loop {
@@ -71,12 +43,6 @@ pub struct Loop {
     keeper: Option<Arc<dyn Keeper>>,
     handle: Handle,
     account: Option<Account>,
-}
-
-/// Asks a model once with words of the user, in a conversation of its own: [`Loop::run`] for the simple case.
-pub async fn run(engine: Engine, model: impl Model, options: RunOptions, prompt: &str) -> Outcome {
-    let mut conversation = Conversation::new(model.format());
-    Loop::new(engine, model).options(options).run(&mut conversation, prompt).await
 }
 
 impl Loop {
@@ -443,7 +409,7 @@ impl Run<'_> {
         let mut turn = with.engine.turn();
         let deferral = if self.refused { Deferral::Fallback } else { with.model.deferral() };
         let tools = self.define_tools(turn.snapshot(), deferral);
-        self.names = names::note(turn.snapshot());
+        self.names = deferred_names::note(turn.snapshot());
         if let Some(ended) = self.keep_room(&tools).await {
             return Some(ended);
         }

@@ -6,9 +6,9 @@ use haft::event::What;
 use haft::{CallInput, EventSink, ToolResult};
 use serde_json::{Value, json};
 
-use super::Ended;
-use crate::delta::Delta;
 use crate::reply::{Stop, Usage};
+use crate::reply_delta::Delta;
+use crate::run_outcome::Ended;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone)]
@@ -137,7 +137,7 @@ impl RunEvent {
 }
 
 /// A result as `haft call --output json` prints it, with the call's id.
-pub(super) fn result(result: &ToolResult) -> Value {
+pub(crate) fn result(result: &ToolResult) -> Value {
     let mut shown = serde_json::to_value(result.to_json()).unwrap_or_default();
     shown["call_id"] = result.call_id().into();
     shown
