@@ -8,7 +8,7 @@ use haft::ToolResult;
 use serde_json::Value;
 
 use crate::message_format::{MessageFormat, UserPart};
-use crate::reply::Reply;
+use crate::reply::ModelReply;
 
 /// What was said so far.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,13 +69,13 @@ impl Conversation {
     ///
     /// # Panics
     /// The reply has another format.
-    pub fn reply(&mut self, reply: &Reply) {
+    pub fn reply(&mut self, reply: &ModelReply) {
         assert_eq!(reply.format(), self.format, "a conversation belongs to one format");
         self.items.extend(reply.items().iter().cloned());
     }
 
     /// The same without a copy: the reply's items are here from now on.
-    pub(crate) fn take(&mut self, reply: &mut Reply) {
+    pub(crate) fn take(&mut self, reply: &mut ModelReply) {
         assert_eq!(reply.format(), self.format, "a conversation belongs to one format");
         self.items.append(&mut reply.items);
     }
@@ -90,7 +90,7 @@ impl Conversation {
         }
     }
 
-    /// Adds the answer to a reply's calls, as [`Reply::answer`] made it.
+    /// Adds the answer to a reply's calls, as [`ModelReply::answer`] made it.
     pub fn answer(&mut self, answer: Vec<Value>) {
         self.items.extend(answer);
     }

@@ -4,17 +4,17 @@ use haft::{BoxFuture, ToolCall, ToolResult};
 use serde_json::Value;
 
 use crate::message_format::{MessageFormat, UnreadableMessage};
-use crate::reply::Usage;
-use crate::tool_definitions::Tools;
+use crate::reply::TokenUsage;
+use crate::tool_definitions::ToolDefinitions;
 
 /// Keeps what a run says and hears. Everything defaults to keeping nothing.
 ///
-/// Called in the run's own task, in order. What is told at once must not block; [`settled`](Keeper::settled) may take as
-/// long as a disk does. The conversation is the sum of what [`items`](Keeper::items) was told: each time, what was there
+/// Called in the run's own task, in order. What is told at once must not block; [`settled`](ConversationRecorder::settled) may take as
+/// long as a disk does. The conversation is the sum of what [`items`](ConversationRecorder::items) was told: each time, what was there
 /// from `from` on is replaced. A message of the model is told before its calls that change something begin, and again as
 /// items when all of them have results, so a process that dies in between leaves a message whose calls are not answered:
-/// [`Loop::take_up`](crate::Loop::take_up) goes on from there.
-pub trait Keeper: Send + Sync + 'static {
+/// [`AgentLoop::resume_interrupted`](crate::AgentLoop::resume_interrupted) goes on from there.
+pub trait ConversationRecorder: Send + Sync + 'static {
     /// The conversation has these items from the place `from` on.
     fn items(&self, from: usize, items: &[Value]) {
         let _ = (from, items);
@@ -26,12 +26,12 @@ pub trait Keeper: Send + Sync + 'static {
     }
 
     /// The model is asked, and offered these tools.
-    fn asked(&self, turn: u64, tools: &Tools) {
+    fn asked(&self, turn: u64, tools: &ToolDefinitions) {
         let _ = (turn, tools);
     }
 
     /// The model's message is over, and cost this.
-    fn spent(&self, turn: u64, usage: &Usage) {
+    fn spent(&self, turn: u64, usage: &TokenUsage) {
         let _ = (turn, usage);
     }
 
@@ -44,14 +44,14 @@ pub trait Keeper: Send + Sync + 'static {
 
 /// A message of the model whose calls were not all answered when its process died.
 #[derive(Debug, Clone, Default)]
-pub struct CutOff {
-    /// The message, as [`Keeper::replied`] was told it.
+pub struct InterruptedTurn {
+    /// The message, as [`ConversationRecorder::replied`] was told it.
     pub items: Vec<Value>,
     /// The results that are known, in any order. Calls without one are run.
     pub results: Vec<ToolResult>,
 }
 
-impl CutOff {
+impl InterruptedTurn {
     /// Returns the calls to run of a message that was stored.
     ///
     /// # Errors

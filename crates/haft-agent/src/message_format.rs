@@ -10,8 +10,8 @@ use std::fmt;
 use haft::{Blob, ToolCall, ToolResult};
 use serde_json::Value;
 
-use crate::reply::Failure;
-use crate::tool_definitions::{ToolDefiner, Tools};
+use crate::reply::ModelFailure;
+use crate::tool_definitions::{ToolDefiner, ToolDefinitions};
 
 /// The form of a provider's messages. Formats are static and compared by name.
 ///
@@ -58,7 +58,7 @@ pub trait MessageFormat: Send + Sync + 'static {
     fn excerpt(&self, items: &[Value], lines_max: usize) -> Vec<ExcerptLine>;
 
     /// Returns whether the provider rejected a request because it doesn't know natively deferred tools.
-    fn is_deferral_rejection(&self, failure: &Failure) -> bool;
+    fn is_deferral_rejection(&self, failure: &ModelFailure) -> bool;
 
     /// Creates what defines tools in the form of this provider.
     fn tool_definer(&self) -> Box<dyn ToolDefiner>;
@@ -127,7 +127,7 @@ pub struct CallAnswers<'a> {
     /// The results of the calls that were run, in order.
     pub results: &'a [ToolResult],
     /// The tools of the request that the message answered, where they are known.
-    pub tools: Option<&'a Tools>,
+    pub tools: Option<&'a ToolDefinitions>,
     /// A text in place of a result: for calls that were not run for a reason that the engine doesn't know.
     pub replacement: &'a dyn Fn(&ToolResult) -> Option<String>,
 }

@@ -9,19 +9,19 @@ use haft::BoxFuture;
 
 use crate::conversation::Conversation;
 use crate::message_format::MessageFormat;
-use crate::reply::Reply;
-use crate::reply_delta::Delta;
-use crate::tool_definitions::{Deferral, Tools};
+use crate::reply::ModelReply;
+use crate::reply_delta::ReplyDelta;
+use crate::tool_definitions::{ToolDeferral, ToolDefinitions};
 
 /// What a model is asked with.
 #[derive(Debug, Clone, Copy)]
-pub struct Prompt<'a> {
+pub struct ModelRequest<'a> {
     /// The system prompt, in parts that change seldom first.
     pub system: &'a [Arc<str>],
     /// What was said so far.
     pub conversation: &'a Conversation,
     /// The tools that may be called, in the form of the model's provider.
-    pub tools: &'a Tools,
+    pub tools: &'a ToolDefinitions,
 }
 
 /// A model that can be asked.
@@ -36,11 +36,11 @@ pub trait Model: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Asks. Nothing is sent before what is returned is polled.
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming>;
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream>;
 
     /// How it is told of tools that it has to search for. Asked before each request.
-    fn deferral(&self) -> Deferral {
-        Deferral::Fallback
+    fn deferral(&self) -> ToolDeferral {
+        ToolDeferral::Fallback
     }
 
     /// The provider refused a request because it doesn't know of deferred tools: from now on [`deferral`](Model::deferral)
@@ -49,16 +49,16 @@ pub trait Model: Send + Sync + 'static {
 }
 
 /// A reply that is on its way.
-pub trait Incoming: Send {
+pub trait ReplyStream: Send {
     /// Waits for more and adds it to `out`. False once there will be no more.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing that came; it may be called again, or [`finish`](Incoming::finish).
-    fn more<'a>(&'a mut self, out: &'a mut Vec<Delta>) -> BoxFuture<'a, bool>;
+    /// Dropping the future loses nothing that came; it may be called again, or [`finish`](ReplyStream::finish).
+    fn more<'a>(&'a mut self, out: &'a mut Vec<ReplyDelta>) -> BoxFuture<'a, bool>;
 
     /// Takes what came, wherever it is, as a reply that can be sent back. Every call in it was given by a
-    /// [`Delta::CallReady`] before, or can't be run.
-    fn finish(self: Box<Self>) -> Reply;
+    /// [`ReplyDelta::CallReady`] before, or can't be run.
+    fn finish(self: Box<Self>) -> ModelReply;
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
@@ -70,11 +70,11 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).name()
     }
 
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
         (**self).ask(prompt)
     }
 
-    fn deferral(&self) -> Deferral {
+    fn deferral(&self) -> ToolDeferral {
         (**self).deferral()
     }
 

@@ -13,28 +13,28 @@ use crate::message_format::{CallAnswers, MessageFormat, RequestedCall};
 
 /// A model's reply: what to send back in the next request, and the calls to answer there.
 ///
-/// It is the same for a message that was streamed, one that came whole, and one that was cut off: [`items`](Reply::items)
-/// is always something that the provider takes again, with [`answer`](Reply::answer) right after it.
+/// It is the same for a message that was streamed, one that came whole, and one that was cut off: [`items`](ModelReply::items)
+/// is always something that the provider takes again, with [`answer`](ModelReply::answer) right after it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     pub(crate) format: &'static dyn MessageFormat,
     pub(crate) items: Vec<Value>,
     pub(crate) requested: Vec<RequestedCall>,
-    pub(crate) stop: Stop,
-    pub(crate) usage: Usage,
+    pub(crate) stop: StopReason,
+    pub(crate) usage: TokenUsage,
     pub(crate) text: String,
     pub(crate) model: Option<String>,
 }
 
-impl Reply {
+impl ModelReply {
     /// Creates a reply without content.
-    pub fn empty(format: impl Into<&'static dyn MessageFormat>, stop: Stop) -> Reply {
-        Reply {
+    pub fn empty(format: impl Into<&'static dyn MessageFormat>, stop: StopReason) -> ModelReply {
+        ModelReply {
             format: format.into(),
             items: Vec::new(),
             requested: Vec::new(),
             stop,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             text: String::new(),
             model: None,
         }
@@ -42,42 +42,42 @@ impl Reply {
 
     /// Sets the message as the conversation stores it. It must be something that the provider takes again.
     #[must_use]
-    pub fn with_items(mut self, items: Vec<Value>) -> Reply {
+    pub fn with_items(mut self, items: Vec<Value>) -> ModelReply {
         self.items = items;
         self
     }
 
     /// Sets the calls that wait for an answer, in order, also those that can't be run.
     #[must_use]
-    pub fn with_requested(mut self, requested: Vec<RequestedCall>) -> Reply {
+    pub fn with_requested(mut self, requested: Vec<RequestedCall>) -> ModelReply {
         self.requested = requested;
         self
     }
 
     /// Sets the text of the answer, without thinking.
     #[must_use]
-    pub fn with_text(mut self, text: String) -> Reply {
+    pub fn with_text(mut self, text: String) -> ModelReply {
         self.text = text;
         self
     }
 
     /// Sets what the message cost.
     #[must_use]
-    pub fn with_usage(mut self, usage: Usage) -> Reply {
+    pub fn with_usage(mut self, usage: TokenUsage) -> ModelReply {
         self.usage = usage;
         self
     }
 
     /// Sets the model that wrote the message.
     #[must_use]
-    pub fn with_model(mut self, model: Option<String>) -> Reply {
+    pub fn with_model(mut self, model: Option<String>) -> ModelReply {
         self.model = model;
         self
     }
 
     /// Replaces the reason why the message ended.
     #[must_use]
-    pub fn with_stop(mut self, stop: Stop) -> Reply {
+    pub fn with_stop(mut self, stop: StopReason) -> ModelReply {
         self.stop = stop;
         self
     }
@@ -104,7 +104,7 @@ impl Reply {
     }
 
     /// Returns the items that answer the calls: one result for each, in order. `results` are those of
-    /// [`calls`](Reply::calls), in the same order.
+    /// [`calls`](ModelReply::calls), in the same order.
     pub fn answer(&self, results: &[ToolResult]) -> Vec<Value> {
         let replacement = |_: &ToolResult| None;
         self.format.answer_calls(&CallAnswers {
@@ -116,12 +116,12 @@ impl Reply {
     }
 
     /// Returns why the message ended.
-    pub fn stop(&self) -> &Stop {
+    pub fn stop(&self) -> &StopReason {
         &self.stop
     }
 
     /// Returns what the message cost.
-    pub fn usage(&self) -> &Usage {
+    pub fn usage(&self) -> &TokenUsage {
         &self.usage
     }
 
@@ -161,7 +161,7 @@ impl Reply {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Stop {
+pub enum StopReason {
     /// The model has said what it had to say.
     End,
     /// The model waits for the results of its calls.
@@ -189,61 +189,67 @@ pub enum Stop {
     /// The user, or whoever runs the loop, ended it.
     Interrupted,
     /// There is no message, or it broke off, for this reason.
-    Failed(Failure),
+    Failed(ModelFailure),
 }
 
-impl Stop {
+impl StopReason {
     /// Whether the message may have ended in the middle of something.
     pub fn cuts(&self) -> bool {
         matches!(
             self,
-            Stop::MaxTokens { .. } | Stop::ContextFull | Stop::Cut | Stop::Interrupted | Stop::Failed(_)
+            StopReason::MaxTokens { .. }
+                | StopReason::ContextFull
+                | StopReason::Cut
+                | StopReason::Interrupted
+                | StopReason::Failed(_)
         )
     }
 
     /// One word for it: `end`, `calls`, `max_tokens` …
     pub fn word(&self) -> &str {
         match self {
-            Stop::End => "end",
-            Stop::Calls => "calls",
-            Stop::Sequence => "stop_sequence",
-            Stop::Paused => "paused",
-            Stop::MaxTokens { .. } => "max_tokens",
-            Stop::ContextFull => "context_full",
-            Stop::Refused { .. } => "refused",
-            Stop::Other(_) => "other",
-            Stop::Cut => "cut",
-            Stop::Interrupted => "interrupted",
-            Stop::Failed(_) => "failed",
+            StopReason::End => "end",
+            StopReason::Calls => "calls",
+            StopReason::Sequence => "stop_sequence",
+            StopReason::Paused => "paused",
+            StopReason::MaxTokens { .. } => "max_tokens",
+            StopReason::ContextFull => "context_full",
+            StopReason::Refused { .. } => "refused",
+            StopReason::Other(_) => "other",
+            StopReason::Cut => "cut",
+            StopReason::Interrupted => "interrupted",
+            StopReason::Failed(_) => "failed",
         }
     }
 }
 
-impl fmt::Display for Stop {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stop::End => f.write_str("the model has finished"),
-            Stop::Calls => f.write_str("the model waits for results"),
-            Stop::Sequence => f.write_str("a stop sequence was reached"),
-            Stop::Paused => f.write_str("the provider paused the turn"),
-            Stop::MaxTokens { in_call: true } => {
+            StopReason::End => f.write_str("the model has finished"),
+            StopReason::Calls => f.write_str("the model waits for results"),
+            StopReason::Sequence => f.write_str("a stop sequence was reached"),
+            StopReason::Paused => f.write_str("the provider paused the turn"),
+            StopReason::MaxTokens { in_call: true } => {
                 f.write_str("the most tokens of one message were reached in the middle of a call")
             }
-            Stop::MaxTokens { in_call: false } => f.write_str("the most tokens of one message were reached"),
-            Stop::ContextFull => f.write_str("the conversation doesn't fit into the model's window"),
-            Stop::Refused { why: Some(why) } => write!(f, "the model refused: {why}"),
-            Stop::Refused { why: None } => f.write_str("the model refused"),
-            Stop::Other(word) => write!(f, "the provider stopped with `{word}`"),
-            Stop::Cut => f.write_str("the connection was lost before the message was complete"),
-            Stop::Interrupted => f.write_str("interrupted"),
-            Stop::Failed(failure) => failure.fmt(f),
+            StopReason::MaxTokens { in_call: false } => {
+                f.write_str("the most tokens of one message were reached")
+            }
+            StopReason::ContextFull => f.write_str("the conversation doesn't fit into the model's window"),
+            StopReason::Refused { why: Some(why) } => write!(f, "the model refused: {why}"),
+            StopReason::Refused { why: None } => f.write_str("the model refused"),
+            StopReason::Other(word) => write!(f, "the provider stopped with `{word}`"),
+            StopReason::Cut => f.write_str("the connection was lost before the message was complete"),
+            StopReason::Interrupted => f.write_str("interrupted"),
+            StopReason::Failed(failure) => failure.fmt(f),
         }
     }
 }
 
 /// What a message cost, in tokens. Counts mean the same for every provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Everything that was sent, whether or not it was in the prompt cache.
     pub input_tokens: u64,
     /// Everything that the model wrote, thinking among it.
@@ -256,9 +262,9 @@ pub struct Usage {
     pub thinking_tokens: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Adds another message's.
-    pub fn add(&mut self, other: &Usage) {
+    pub fn add(&mut self, other: &TokenUsage) {
         let sum = |a: &mut u64, b: u64| *a = a.saturating_add(b);
         sum(&mut self.input_tokens, other.input_tokens);
         sum(&mut self.output_tokens, other.output_tokens);
@@ -276,7 +282,7 @@ impl Usage {
 /// Why a request got no message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct ModelFailure {
     /// For code.
     pub kind: FailureKind,
     /// The HTTP status, where there was one.
@@ -322,16 +328,16 @@ pub enum FailureKind {
     Resting,
 }
 
-impl Failure {
+impl ModelFailure {
     /// Creates a failure; a long message is truncated.
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
         let message = truncate_with_ellipsis(&message.into(), FAILURE_CHARS_MAX);
-        Failure { kind, status: None, message, retry_after: None }
+        ModelFailure { kind, status: None, message, retry_after: None }
     }
 
     /// Adds the HTTP status.
     #[must_use]
-    pub fn with_status(mut self, status: Option<u16>) -> Failure {
+    pub fn with_status(mut self, status: Option<u16>) -> ModelFailure {
         self.status = status;
         self
     }
@@ -349,7 +355,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ModelFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             FailureKind::RateLimited => "the provider's rate limit was reached",
@@ -373,7 +379,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ModelFailure {}
 
 #[cfg(test)]
 mod tests {
@@ -382,6 +388,9 @@ mod tests {
     #[test]
     fn messages_of_failures_are_truncated() {
         let long = "x".repeat(FAILURE_CHARS_MAX + 10);
-        assert_eq!(Failure::new(FailureKind::Server, long).message.chars().count(), FAILURE_CHARS_MAX + 1);
+        assert_eq!(
+            ModelFailure::new(FailureKind::Server, long).message.chars().count(),
+            FAILURE_CHARS_MAX + 1
+        );
     }
 }

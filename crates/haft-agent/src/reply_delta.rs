@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use haft::ToolCall;
 
-use crate::reply::{Failure, Usage};
+use crate::reply::{ModelFailure, TokenUsage};
 
 /// Something that a stream said.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Delta {
+pub enum ReplyDelta {
     /// The message began.
     Started {
         /// The model that writes it, where it is said.
@@ -43,13 +43,13 @@ pub enum Delta {
         ready: ToolCall,
     },
     /// What the message cost so far.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// What came so far counts no more: the message begins anew.
     Restarted,
     /// The request is made again after a while.
     Retrying {
         /// Why.
-        failure: Failure,
+        failure: ModelFailure,
         /// Which attempt comes next, from 2.
         attempt: u32,
         /// How long until then.

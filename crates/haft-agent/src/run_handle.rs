@@ -14,7 +14,7 @@ use crate::limits::WAITING_MESSAGES_MAX;
 
 /// Reaches into a run from elsewhere. Clones are the same handle.
 #[derive(Clone, Default)]
-pub struct Handle(Arc<Inner>);
+pub struct RunHandle(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -35,17 +35,17 @@ struct Posted {
 
 /// Why words were not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotPosted {
+pub enum PostError {
     /// Too many wait already.
     Full,
     /// The run has ended.
     Ended,
 }
 
-impl Handle {
+impl RunHandle {
     /// A handle for one run.
-    pub fn new() -> Handle {
-        Handle::default()
+    pub fn new() -> RunHandle {
+        RunHandle::default()
     }
 
     /// The user interrupts: the model is no longer listened to, calls that may be cancelled are, the others finish, and
@@ -89,11 +89,11 @@ impl Handle {
     ///
     /// # Errors
     /// The run has ended, or too many wait already.
-    pub fn post(&self, text: impl Into<String>) -> Result<(), NotPosted> {
+    pub fn post(&self, text: impl Into<String>) -> Result<(), PostError> {
         let mut posted = self.posted();
         match () {
-            () if posted.closed => Err(NotPosted::Ended),
-            () if posted.waiting.len() >= WAITING_MESSAGES_MAX => Err(NotPosted::Full),
+            () if posted.closed => Err(PostError::Ended),
+            () if posted.waiting.len() >= WAITING_MESSAGES_MAX => Err(PostError::Full),
             () => {
                 posted.waiting.push_back(text.into());
                 Ok(())

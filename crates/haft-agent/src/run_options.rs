@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft::BoxFuture;
 
 use crate::limits::{KEPT_RESULTS, WINDOW_PERCENT_MAX};
-use crate::reply::Usage;
+use crate::reply::TokenUsage;
 
 /// How far a run may go.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub struct RunOptions {
     /// How much money it may cost, where prices are known.
     pub max_cost: Option<f64>,
     /// What tokens cost.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     /// How many tokens fit into the model's window. Room is made before it is full.
     pub window_tokens: Option<u64>,
     /// How full the window may be before room is made, in percent.
@@ -87,7 +87,7 @@ impl RunOptions {
 
     /// How much money it may cost at these prices.
     #[must_use]
-    pub fn max_cost(mut self, cost: f64, prices: Prices) -> RunOptions {
+    pub fn max_cost(mut self, cost: f64, prices: TokenPrices) -> RunOptions {
         self.max_cost = Some(cost);
         self.prices = Some(prices);
         self
@@ -103,7 +103,7 @@ impl RunOptions {
 
 /// What a million tokens cost, in whatever money.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prices {
+pub struct TokenPrices {
     /// Input that was not in the cache.
     pub input: f64,
     /// Output.
@@ -114,9 +114,9 @@ pub struct Prices {
     pub cache_write: f64,
 }
 
-impl Prices {
+impl TokenPrices {
     /// What this much costs.
-    pub fn of(&self, usage: &Usage) -> f64 {
+    pub fn of(&self, usage: &TokenUsage) -> f64 {
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
         let fresh = usage.input_tokens.saturating_sub(cached);
         let cost = fresh as f64 * self.input
@@ -131,11 +131,11 @@ impl Prices {
 ///
 /// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or the end of the
 /// run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
-pub trait Session: Send + Sync + 'static {
+pub trait LoopHooks: Send + Sync + 'static {
     /// The user's words are about to go in: at the beginning, and whenever something was said in between.
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
+    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         let _ = text;
-        Box::pin(async { PromptVerdict::default() })
+        Box::pin(async { MessageReview::default() })
     }
 
     /// The model has finished. Giving words back makes it go on, with these as the user's. `again` says that this run
@@ -160,28 +160,28 @@ pub trait Session: Send + Sync + 'static {
 }
 
 /// A host that steps in nowhere.
-pub(crate) struct Nobody;
+pub(crate) struct NoHooks;
 
-impl Session for Nobody {}
+impl LoopHooks for NoHooks {}
 
 /// What a host says to the user's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PromptVerdict {
+pub struct MessageReview {
     /// Words for the model beside the user's.
     pub context: Option<String>,
     /// They don't go in, for this reason.
     pub blocked: Option<String>,
 }
 
-impl PromptVerdict {
+impl MessageReview {
     /// They go in with this beside them.
-    pub fn with(context: impl Into<String>) -> PromptVerdict {
-        PromptVerdict { context: Some(context.into()), blocked: None }
+    pub fn with(context: impl Into<String>) -> MessageReview {
+        MessageReview { context: Some(context.into()), blocked: None }
     }
 
     /// They don't go in.
-    pub fn block(reason: impl Into<String>) -> PromptVerdict {
-        PromptVerdict { context: None, blocked: Some(reason.into()) }
+    pub fn block(reason: impl Into<String>) -> MessageReview {
+        MessageReview { context: None, blocked: Some(reason.into()) }
     }
 }

@@ -15,51 +15,56 @@ use serde_json::Value;
 pub trait ToolDefiner: Send + Sync + 'static {
     /// Defines the tools. `deferral` says where tools are kept that the model has to search for; `loaded` are the
     /// tools whose definitions the conversation holds already.
-    fn define_tools(&self, snapshot: &Snapshot, deferral: Deferral, loaded: &HashSet<String>) -> Tools;
+    fn define_tools(
+        &self,
+        snapshot: &Snapshot,
+        deferral: ToolDeferral,
+        loaded: &HashSet<String>,
+    ) -> ToolDefinitions;
 }
 
 /// Finished tool definitions of a request. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Tools(Arc<Parts>);
+pub struct ToolDefinitions(Arc<Parts>);
 
 #[derive(Debug, Clone)]
 struct Parts {
     text: Arc<str>,
     names: Vec<Arc<str>>,
-    left_out: Vec<LeftOut>,
-    deferral: Deferral,
+    left_out: Vec<SkippedTool>,
+    deferral: ToolDeferral,
     referable: HashSet<Arc<str>>,
     cacheable: Option<usize>,
 }
 
-impl Tools {
+impl ToolDefinitions {
     /// Creates definitions from the text that goes out with the request, and the names of the tools in it.
-    pub fn new(text: impl Into<Arc<str>>, names: Vec<Arc<str>>) -> Tools {
-        Tools(Arc::new(Parts {
+    pub fn new(text: impl Into<Arc<str>>, names: Vec<Arc<str>>) -> ToolDefinitions {
+        ToolDefinitions(Arc::new(Parts {
             text: text.into(),
             names,
             left_out: Vec::new(),
-            deferral: Deferral::Fallback,
+            deferral: ToolDeferral::Fallback,
             referable: HashSet::new(),
             cacheable: None,
         }))
     }
 
     /// Creates the definitions of a request that offers no tools.
-    pub fn none() -> Tools {
-        Tools::new("[]", Vec::new())
+    pub fn none() -> ToolDefinitions {
+        ToolDefinitions::new("[]", Vec::new())
     }
 
     /// Sets the tools that the provider can't take, in the order of the snapshot.
     #[must_use]
-    pub fn with_left_out(mut self, left_out: Vec<LeftOut>) -> Tools {
+    pub fn with_left_out(mut self, left_out: Vec<SkippedTool>) -> ToolDefinitions {
         self.parts().left_out = left_out;
         self
     }
 
     /// Sets where deferred tools are kept, and the tools that the result of a search may refer to by name.
     #[must_use]
-    pub fn with_deferral(mut self, deferral: Deferral, referable: HashSet<Arc<str>>) -> Tools {
+    pub fn with_deferral(mut self, deferral: ToolDeferral, referable: HashSet<Arc<str>>) -> ToolDefinitions {
         let parts = self.parts();
         (parts.deferral, parts.referable) = (deferral, referable);
         self
@@ -67,7 +72,7 @@ impl Tools {
 
     /// Sets where the last definition ends that a prompt cache may hold, as a position in the text.
     #[must_use]
-    pub fn with_cacheable(mut self, end: Option<usize>) -> Tools {
+    pub fn with_cacheable(mut self, end: Option<usize>) -> ToolDefinitions {
         self.parts().cacheable = end;
         self
     }
@@ -100,12 +105,12 @@ impl Tools {
     }
 
     /// Returns the tools that the provider can't take, in the order of the snapshot.
-    pub fn left_out(&self) -> &[LeftOut] {
+    pub fn left_out(&self) -> &[SkippedTool] {
         &self.0.left_out
     }
 
     /// Returns where tools are kept that the model has to search for.
-    pub fn deferral(&self) -> Deferral {
+    pub fn deferral(&self) -> ToolDeferral {
         self.0.deferral
     }
 
@@ -122,14 +127,14 @@ impl Tools {
 
 /// A tool that could not be defined for a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedTool {
     /// Its name.
     pub name: Arc<str>,
     /// Why.
     pub reason: Arc<str>,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for SkippedTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is left out: {}", self.name, self.reason)
     }
@@ -137,29 +142,29 @@ impl fmt::Display for LeftOut {
 
 /// Where tools are kept that the model has to search for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Deferral {
+pub enum ToolDeferral {
     /// With the provider, which knows deferred tools. The definitions stay the same when something is found.
     Native,
     /// Here: what was found is added to the definitions.
     Fallback,
 }
 
-impl fmt::Display for Deferral {
+impl fmt::Display for ToolDeferral {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Deferral::Native => "native",
-            Deferral::Fallback => "fallback",
+            ToolDeferral::Native => "native",
+            ToolDeferral::Fallback => "fallback",
         })
     }
 }
 
-impl FromStr for Deferral {
+impl FromStr for ToolDeferral {
     type Err = UnknownDeferral;
 
-    fn from_str(name: &str) -> Result<Deferral, UnknownDeferral> {
+    fn from_str(name: &str) -> Result<ToolDeferral, UnknownDeferral> {
         match name {
-            "native" => Ok(Deferral::Native),
-            "fallback" => Ok(Deferral::Fallback),
+            "native" => Ok(ToolDeferral::Native),
+            "fallback" => Ok(ToolDeferral::Fallback),
             _ => Err(UnknownDeferral(name.to_owned())),
         }
     }
@@ -183,10 +188,10 @@ mod tests {
 
     #[test]
     fn names_of_deferrals_parse_back() {
-        for deferral in [Deferral::Native, Deferral::Fallback] {
+        for deferral in [ToolDeferral::Native, ToolDeferral::Fallback] {
             assert_eq!(deferral.to_string().parse(), Ok(deferral));
         }
-        let message = "auto".parse::<Deferral>().unwrap_err().to_string();
+        let message = "auto".parse::<ToolDeferral>().unwrap_err().to_string();
         assert_eq!(message, "`auto` is no way to defer tools; `native` and `fallback` are");
     }
 }

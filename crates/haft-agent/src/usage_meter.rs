@@ -1,72 +1,72 @@
-//! What loops that work together cost: each counts what it used, and what those used that work for it.
+//! Usage of runs that work together: each meter counts its own run and those that work for it.
 //!
-//! Limits are judged at the top, while everybody still works: several loops side by side can't each spend what is left.
+//! Limits apply to the root meter while all runs still work: several runs in parallel can't each use up what is left.
 
 use std::sync::{Arc, Mutex};
 
 use haft::sync::lock;
 
-use crate::reply::Usage;
+use crate::reply::TokenUsage;
 
-/// What a run costs, with all runs that work for it. Clones are the same account.
+/// Counts what a run costs, with all runs that work for it. Clones are the same meter.
 #[derive(Clone, Default)]
-pub struct Account(Arc<Inner>);
+pub struct UsageMeter(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    spent: Mutex<Spent>,
-    /// The account of the run that this one works for.
-    parent: Option<Account>,
+    total: Mutex<UsageTotal>,
+    /// The meter of the run that this one works for.
+    parent: Option<UsageMeter>,
 }
 
-/// What was spent.
+/// What runs have used.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Spent {
+pub struct UsageTotal {
     /// In tokens.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// In money, as far as prices are known.
     pub cost: Option<f64>,
 }
 
-impl Account {
-    /// An account of a run that works for nobody else.
-    pub fn new() -> Account {
-        Account::default()
+impl UsageMeter {
+    /// Creates a root meter.
+    pub fn new() -> UsageMeter {
+        UsageMeter::default()
     }
 
-    /// The account of a run that works for this one: what it spends is spent here too.
+    /// Creates the meter of a run that works for this one: its usage counts here too.
     #[must_use]
-    pub fn child(&self) -> Account {
-        Account(Arc::new(Inner { spent: Mutex::default(), parent: Some(self.clone()) }))
+    pub fn child(&self) -> UsageMeter {
+        UsageMeter(Arc::new(Inner { total: Mutex::default(), parent: Some(self.clone()) }))
     }
 
-    /// Takes what was spent, here and above.
-    pub fn add(&self, usage: &Usage, cost: Option<f64>) {
+    /// Adds usage, here and in all meters above.
+    pub fn add(&self, usage: &TokenUsage, cost: Option<f64>) {
         let mut at = Some(self);
-        while let Some(account) = at {
-            let mut spent = lock(&account.0.spent);
-            spent.usage.add(usage);
-            spent.cost = match (spent.cost, cost) {
+        while let Some(meter) = at {
+            let mut total = lock(&meter.0.total);
+            total.usage.add(usage);
+            total.cost = match (total.cost, cost) {
                 (before, None) => before,
                 (before, Some(cost)) => Some(before.unwrap_or_default() + cost),
             };
-            at = account.0.parent.as_ref();
+            at = meter.0.parent.as_ref();
         }
     }
 
-    /// What was spent here and below.
-    pub fn spent(&self) -> Spent {
-        lock(&self.0.spent).clone()
+    /// Returns what was used here and below.
+    pub fn total(&self) -> UsageTotal {
+        lock(&self.0.total).clone()
     }
 
-    /// The account at the top.
-    pub(crate) fn top(&self) -> &Account {
-        let mut account = self;
-        while let Some(parent) = &account.0.parent {
-            account = parent;
+    /// Returns the root meter.
+    pub(crate) fn root(&self) -> &UsageMeter {
+        let mut meter = self;
+        while let Some(parent) = &meter.0.parent {
+            meter = parent;
         }
-        account
+        meter
     }
 }
 
@@ -75,19 +75,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spent_below_is_spent_above() {
-        let top = Account::new();
+    fn usage_counts_in_all_meters_above() {
+        let top = UsageMeter::new();
         let (one, other) = (top.child(), top.child());
         let deep = one.child();
-        let tokens = |input_tokens| Usage { input_tokens, ..Usage::default() };
+        let tokens = |input_tokens| TokenUsage { input_tokens, ..TokenUsage::default() };
         deep.add(&tokens(5), Some(0.5));
         other.add(&tokens(7), None);
         top.add(&tokens(1), Some(1.0));
-        let total = |account: &Account| (account.spent().usage.input_tokens, account.spent().cost);
+        let total = |meter: &UsageMeter| (meter.total().usage.input_tokens, meter.total().cost);
         assert_eq!(total(&deep), (5, Some(0.5)));
         assert_eq!(total(&one), (5, Some(0.5)));
         assert_eq!(total(&other), (7, None));
         assert_eq!(total(&top), (13, Some(1.5)));
-        assert_eq!(total(deep.top()), (13, Some(1.5)));
+        assert_eq!(total(deep.root()), (13, Some(1.5)));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::deferral::answer::{self, Answer};
 use crate::{Wire, encode};
-use haft_agent::{CallAnswers, CallKind, Deferral, RequestedCall, Tools};
+use haft_agent::{CallAnswers, CallKind, RequestedCall, ToolDeferral, ToolDefinitions};
 
 /// Makes the items that answer the calls. Anthropic and Gemini: one message of the user. OpenAI Responses: output items.
 /// Chat: tool messages.
@@ -79,12 +79,12 @@ fn encode_result(
     wire: Wire,
     requested: &RequestedCall,
     result: &ToolResult,
-    tools: Option<&Tools>,
+    tools: Option<&ToolDefinitions>,
 ) -> Answer {
     if requested.kind == CallKind::ToolSearch {
         return answer::openai(result, tools);
     }
-    let tools = tools.filter(|tools| tools.deferral() == Deferral::Native);
+    let tools = tools.filter(|tools| tools.deferral() == ToolDeferral::Native);
     if let (Wire::Anthropic, Some(tools), TOOL_SEARCH) = (wire, tools, result.tool_name())
         && let Some(answer) = answer::anthropic(result, tools)
     {

@@ -13,15 +13,15 @@ pub(crate) mod history;
 
 use crate::Wire;
 use crate::endpoint::default_base_url;
-use haft_agent::{Deferral, Failure};
+use haft_agent::{ModelFailure, ToolDeferral};
 
 /// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at the vendor's
 /// own address, unless the model is known to be too old for it.
-pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> Deferral {
+pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> ToolDeferral {
     let is_vendors = base_url.trim().trim_end_matches('/') == default_base_url(wire);
     match is_vendors && has_form(wire) && !is_too_old(wire, model) {
-        true => Deferral::Native,
-        false => Deferral::Fallback,
+        true => ToolDeferral::Native,
+        false => ToolDeferral::Fallback,
     }
 }
 
@@ -56,7 +56,7 @@ fn version(name: &str) -> (u32, u32) {
 }
 
 /// Whether a provider refused a request because of deferred tools: it doesn't know them, or not with this model.
-pub(crate) fn is_refused(failure: &Failure) -> bool {
+pub(crate) fn is_refused(failure: &ModelFailure) -> bool {
     let words = failure.message.to_ascii_lowercase();
     let named = ["defer_loading", "tool_reference", "tool reference", "tool_search"];
     matches!(failure.status, Some(400 | 404 | 422)) && named.iter().any(|name| words.contains(name))
@@ -69,21 +69,21 @@ mod tests {
 
     #[test]
     fn the_vendors_own_address_and_a_model_that_may_know() {
-        let check = |wire: Wire, url: &str, model: &str, expected: Deferral| {
+        let check = |wire: Wire, url: &str, model: &str, expected: ToolDeferral| {
             assert_eq!(default_deferral(wire, url, model), expected, "{wire} {url} {model}");
         };
         let (anthropic, openai) = ("https://api.anthropic.com/", "https://api.openai.com/v1");
-        check(Wire::Anthropic, anthropic, "claude-sonnet-4-5", Deferral::Native);
-        check(Wire::Anthropic, anthropic, "claude-3-5-haiku", Deferral::Fallback);
-        check(Wire::Anthropic, "http://127.0.0.1:1", "claude-sonnet-4-5", Deferral::Fallback);
-        check(Wire::OpenAi, openai, "gpt-5.4", Deferral::Native);
-        check(Wire::OpenAi, openai, "gpt-5.10-mini", Deferral::Native);
-        check(Wire::OpenAi, openai, "gpt-6", Deferral::Native);
+        check(Wire::Anthropic, anthropic, "claude-sonnet-4-5", ToolDeferral::Native);
+        check(Wire::Anthropic, anthropic, "claude-3-5-haiku", ToolDeferral::Fallback);
+        check(Wire::Anthropic, "http://127.0.0.1:1", "claude-sonnet-4-5", ToolDeferral::Fallback);
+        check(Wire::OpenAi, openai, "gpt-5.4", ToolDeferral::Native);
+        check(Wire::OpenAi, openai, "gpt-5.10-mini", ToolDeferral::Native);
+        check(Wire::OpenAi, openai, "gpt-6", ToolDeferral::Native);
         for old in ["gpt-5", "gpt-5.3-codex", "gpt-5-mini-2025.08", "gpt-4o", "gpt-4.1", "o3"] {
-            check(Wire::OpenAi, openai, old, Deferral::Fallback);
+            check(Wire::OpenAi, openai, old, ToolDeferral::Fallback);
         }
-        check(Wire::OpenAiChat, openai, "gpt-6", Deferral::Fallback);
-        check(Wire::Gemini, "https://generativelanguage.googleapis.com", "gemini-3", Deferral::Fallback);
+        check(Wire::OpenAiChat, openai, "gpt-6", ToolDeferral::Fallback);
+        check(Wire::Gemini, "https://generativelanguage.googleapis.com", "gemini-3", ToolDeferral::Fallback);
     }
 
     #[test]

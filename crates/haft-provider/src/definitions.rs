@@ -24,7 +24,7 @@ use crate::limits::{
     ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
-use haft_agent::{Deferral, LeftOut, ToolDefiner, Tools};
+use haft_agent::{SkippedTool, ToolDeferral, ToolDefiner, ToolDefinitions};
 
 /// The form of a `tools` array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ pub struct Definitions {
 /// What was made last.
 struct Kept {
     snapshot: Snapshot,
-    tools: Tools,
+    tools: ToolDefinitions,
     ways: Vec<Way>,
     pieces: HashMap<Arc<str>, (AnyTool, Piece)>,
 }
@@ -128,44 +128,44 @@ impl Definitions {
 
     /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until they were
     /// found.
-    pub fn of(&self, snapshot: &Snapshot) -> Tools {
-        self.define_tools(snapshot, Deferral::Fallback, &HashSet::new())
+    pub fn of(&self, snapshot: &Snapshot) -> ToolDefinitions {
+        self.define_tools(snapshot, ToolDeferral::Fallback, &HashSet::new())
     }
 
     /// The definition of one tool by itself, as JSON text. Nothing is kept.
     ///
     /// # Errors
     /// The form can't take it.
-    pub fn of_one(&self, offer: &Offer) -> Result<String, LeftOut> {
+    pub fn of_one(&self, offer: &Offer) -> Result<String, SkippedTool> {
         match self.piece(offer) {
             Ok(pair) => Ok(pair.plain.clone()),
-            Err(reason) => Err(LeftOut { name: Arc::from(offer.name()), reason }),
+            Err(reason) => Err(SkippedTool { name: Arc::from(offer.name()), reason }),
         }
     }
 
     /// The deferral that these tools allow.
-    fn possible(&self, snapshot: &Snapshot, deferral: Deferral) -> Deferral {
+    fn possible(&self, snapshot: &Snapshot, deferral: ToolDeferral) -> ToolDeferral {
         let most = match self.form {
             Form::Anthropic => ANTHROPIC_DEFERRED_TOOLS_MAX,
             Form::OpenAi => usize::MAX,
-            _ => return Deferral::Fallback,
+            _ => return ToolDeferral::Fallback,
         };
-        if deferral == Deferral::Fallback || self.deferred {
-            return Deferral::Fallback;
+        if deferral == ToolDeferral::Fallback || self.deferred {
+            return ToolDeferral::Fallback;
         }
         let count = snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown).count();
         let mut searches = snapshot.offers().iter().filter(|offer| offer.is_search());
         let is_ours = searches.next().is_some_and(|offer| offer.name() == TOOL_SEARCH);
         match (1..=most).contains(&count) && is_ours && searches.next().is_none() {
-            true => Deferral::Native,
-            false => Deferral::Fallback,
+            true => ToolDeferral::Native,
+            false => ToolDeferral::Fallback,
         }
     }
 
-    fn way(&self, offer: &Offer, deferral: Deferral, known: &HashSet<String>) -> Way {
+    fn way(&self, offer: &Offer, deferral: ToolDeferral, known: &HashSet<String>) -> Way {
         match (offer.listing(), deferral) {
-            (Listing::Deferred, Deferral::Fallback) if !self.deferred => Way::Left,
-            (_, Deferral::Fallback) => Way::Plain,
+            (Listing::Deferred, ToolDeferral::Fallback) if !self.deferred => Way::Left,
+            (_, ToolDeferral::Fallback) => Way::Plain,
             (Listing::Shown, _) if offer.is_search() && self.form == Form::OpenAi => Way::Search,
             (Listing::Shown, _) => Way::Plain,
             (Listing::Found, _) if !known.contains(offer.name()) => Way::Plain,
@@ -179,9 +179,9 @@ impl Definitions {
     fn assemble(
         &self,
         pieces: Vec<(Arc<str>, Way, Piece)>,
-        deferral: Deferral,
+        deferral: ToolDeferral,
         mut referred: HashSet<Arc<str>>,
-    ) -> Tools {
+    ) -> ToolDefinitions {
         let (mut left_out, mut names) = (Vec::new(), Vec::new());
         let mut json =
             String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
@@ -210,14 +210,14 @@ impl Definitions {
                         last = Some(json.len() - 1);
                     }
                 }
-                Err(reason) => left_out.push(LeftOut { name, reason }),
+                Err(reason) => left_out.push(SkippedTool { name, reason }),
             }
         }
         json.push_str(if self.form == Form::Gemini { "]}]" } else { "]" });
         if !any {
             json = "[]".to_owned();
         }
-        let tools = Tools::new(json, names).with_left_out(left_out);
+        let tools = ToolDefinitions::new(json, names).with_left_out(left_out);
         tools.with_deferral(deferral, referred).with_cacheable(last)
     }
 
@@ -251,7 +251,12 @@ impl Definitions {
 /// tool that was found and that the conversation doesn't hold any more is defined like any other. Where nothing is
 /// deferred, where there are more than the API takes, and in forms that have none for it, the fallback is used.
 impl ToolDefiner for Definitions {
-    fn define_tools(&self, snapshot: &Snapshot, deferral: Deferral, loaded: &HashSet<String>) -> Tools {
+    fn define_tools(
+        &self,
+        snapshot: &Snapshot,
+        deferral: ToolDeferral,
+        loaded: &HashSet<String>,
+    ) -> ToolDefinitions {
         let deferral = self.possible(snapshot, deferral);
         let ways: Vec<Way> =
             snapshot.offers().iter().map(|offer| self.way(offer, deferral, loaded)).collect();

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use haft_agent::{Failure, FailureKind};
+use haft_agent::{FailureKind, ModelFailure};
 
 /// Makes a failure of the status, the error code and the message that a provider sent.
-pub(crate) fn from_parts(status: Option<u16>, code: &str, message: &str) -> Failure {
+pub(crate) fn from_parts(status: Option<u16>, code: &str, message: &str) -> ModelFailure {
     let kind = classify(status, code, message);
     let text = match (message.trim(), code) {
         ("", "") => match status {
@@ -15,12 +15,12 @@ pub(crate) fn from_parts(status: Option<u16>, code: &str, message: &str) -> Fail
         ("", code) => format!("the provider reported `{code}`"),
         (message, _) => message.to_owned(),
     };
-    Failure::new(kind, text).with_status(status)
+    ModelFailure::new(kind, text).with_status(status)
 }
 
 /// Makes a failure of a provider's error object, in any of their forms: the message is a `message` or the value itself,
 /// the code is a `code`, a `status` or a `type`, and a numeric `code` is the HTTP status.
-pub(crate) fn from_error(status: Option<u16>, error: &Value) -> Failure {
+pub(crate) fn from_error(status: Option<u16>, error: &Value) -> ModelFailure {
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let code = ["code", "status", "type"].into_iter().map(text).find(|code| !code.is_empty());

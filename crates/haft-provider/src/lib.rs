@@ -40,7 +40,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use haft::{Effects, Engine, NoInput, Registry, tool};
-//! use haft_agent::{Conversation, Loop};
+//! use haft_agent::{Conversation, AgentLoop};
 //! use haft_provider::scripted::{Script, ScriptedModel};
 //! use haft_provider::Wire;
 //!
@@ -49,7 +49,7 @@
 //! let script = Script::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
 //!
 //! let mut conversation = Conversation::new(Wire::Anthropic);
-//! let outcome = Loop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
+//! let outcome = AgentLoop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
 //!     .run(&mut conversation, "What is the answer?")
 //!     .await;
 //! assert_eq!((outcome.text.as_str(), outcome.turns, outcome.calls.len()), ("It is 42.", 2, 1));

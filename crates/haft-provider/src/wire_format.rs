@@ -10,7 +10,7 @@ use crate::decode::{BadMessage, decode};
 use crate::deferral::{self, history};
 use crate::definitions::Definitions;
 use haft_agent::{CallAnswers, ExcerptLine, MessageFormat, RequestedCall, UnreadableMessage, UserPart};
-use haft_agent::{Failure, ToolDefiner};
+use haft_agent::{ModelFailure, ToolDefiner};
 
 /// Fields whose length says nothing about their tokens.
 const OPAQUE: [&str; 7] =
@@ -139,7 +139,7 @@ impl MessageFormat for Wire {
         lines.split_off(lines.len().saturating_sub(lines_max))
     }
 
-    fn is_deferral_rejection(&self, failure: &Failure) -> bool {
+    fn is_deferral_rejection(&self, failure: &ModelFailure) -> bool {
         deferral::is_refused(failure)
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 use haft::{BoxFuture, ToolCall, ToolResult};
-use haft_agent::{Conversation, Keeper, Tools, Usage as Cost};
+use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
 use haft_policy::settings::{self, JournalSettings};
 use haft_tools::Seen;
@@ -221,7 +221,7 @@ impl Keeping {
 
     /// The conversation begins with this, or begins again.
     pub fn begins(&self, conversation: &Conversation) {
-        Keeper::items(self, 0, conversation.items());
+        ConversationRecorder::items(self, 0, conversation.items());
     }
 
     /// The session ended by itself.
@@ -263,7 +263,7 @@ fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
     Options { durability, redactor: Redactor::new(secrets) }
 }
 
-impl Keeper for Keeping {
+impl ConversationRecorder for Keeping {
     fn items(&self, from: usize, items: &[Value]) {
         if let Err(error) = self.journal.items(from, items) {
             self.failed(&error);
@@ -283,7 +283,7 @@ impl Keeper for Keeping {
         }
     }
 
-    fn asked(&self, _: u64, tools: &Tools) {
+    fn asked(&self, _: u64, tools: &ToolDefinitions) {
         let json = tools.shared();
         let mut noted = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         // The same bytes are at the same place from turn to turn.

@@ -115,16 +115,16 @@ pub(crate) enum Change {
 /// ```no_run
 /// # async fn f(engine: haft::Engine, model: impl haft_agent::Model, mut conversation: haft_agent::Conversation)
 /// # -> std::io::Result<()> {
-/// use haft_agent::{Handle, Loop, ToolEvents};
+/// use haft_agent::{RunHandle, AgentLoop, ToolEventSink};
 /// use haft_terminal::{Options, Screen};
 ///
 /// let mut screen = Screen::open(Options::new("."))?;
 /// let sink = std::sync::Arc::new(screen.sink());
-/// let engine = engine.ask(screen.asker()).events(ToolEvents::new(sink.clone()));
+/// let engine = engine.ask(screen.asker()).events(ToolEventSink::new(sink.clone()));
 /// screen.show_views_of(&engine);
 ///
-/// let handle = Handle::new();
-/// let agent = Loop::new(engine, model).events(sink).handle(handle.clone());
+/// let handle = RunHandle::new();
+/// let agent = AgentLoop::new(engine, model).events(sink).handle(handle.clone());
 /// let run = agent.run(&mut conversation, "What is in this folder?");
 /// let outcome = screen.during(&handle, run, |_typed| {}).await;
 /// screen.close();
@@ -178,8 +178,8 @@ impl Screen {
         self.remote.clone()
     }
 
-    /// For [`Loop::events`](haft_agent::Loop::events), and for the engine in
-    /// [`ToolEvents`](haft_agent::ToolEvents).
+    /// For [`AgentLoop::events`](haft_agent::AgentLoop::events), and for the engine in
+    /// [`ToolEventSink`](haft_agent::ToolEventSink).
     pub fn sink(&self) -> ScreenSink {
         self.remote.sink()
     }

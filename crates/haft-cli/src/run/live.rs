@@ -9,7 +9,9 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::{Asker, Mode as _, PermissionMode};
 use haft::{Engine, Workspace};
-use haft_agent::{Conversation, Ended, Handle, Outcome, Prices, RunEvent, RunSink, Usage as Tokens};
+use haft_agent::{
+    Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, RunSink, TokenPrices, TokenUsage as Tokens,
+};
 use haft_policy::gate::Policy;
 use haft_session::loaded_settings::LoadedSettings;
 use haft_session::run::prepared::{FrontEnd, PreparedRun};
@@ -90,7 +92,7 @@ impl Play {
                     None
                 }
             };
-            run.end(outcome.as_ref().map_or(&Ended::Finished, |outcome| &outcome.ended)).await;
+            run.end(outcome.as_ref().map_or(&RunEnd::Finished, |outcome| &outcome.ended)).await;
             Ok::<_, String>(outcome)
         });
         interrupts.tell_run(None);
@@ -187,8 +189,8 @@ impl Talk<'_> {
         conversation: &mut Conversation,
         words: Option<&str>,
         spent: &Spent,
-    ) -> (Outcome, bool) {
-        let handle = Handle::new();
+    ) -> (RunOutcome, bool) {
+        let handle = RunHandle::new();
         self.interrupts.tell_run(Some(handle.clone()));
         let desk = self.desk;
         let mut leaves = false;
@@ -223,7 +225,7 @@ struct Spent {
 }
 
 impl Spent {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &RunOutcome) {
         self.tokens.add(&outcome.usage);
         self.turns += outcome.turns;
     }
@@ -237,7 +239,7 @@ struct Desk {
     given: LoadedSettings,
     confined: bool,
     workspace: Workspace,
-    prices: Option<Prices>,
+    prices: Option<TokenPrices>,
     began_in: PermissionMode,
 }
 

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::definitions::openai_deferred;
 use crate::encode::anthropic_result;
-use haft_agent::Tools;
+use haft_agent::ToolDefinitions;
 
 /// A result, and words that belong to it.
 pub(crate) type Answer = (Value, Option<String>);
 
 /// Anthropic's `tool_result` of `tool_reference`s. None if there is nothing that could be referred to: then it is a result
 /// like any other.
-pub(crate) fn anthropic(result: &ToolResult, tools: &Tools) -> Option<Answer> {
+pub(crate) fn anthropic(result: &ToolResult, tools: &ToolDefinitions) -> Option<Answer> {
     let reference = |tool: &Value| {
         let name = tool["name"].as_str().filter(|name| tools.is_referable(name))?;
         Some(json!({"type": "tool_reference", "tool_name": name}))
@@ -29,7 +29,7 @@ pub(crate) fn anthropic(result: &ToolResult, tools: &Tools) -> Option<Answer> {
 }
 
 /// OpenAI's `tool_search_output`. Without `tools` everything that was found is in it.
-pub(crate) fn openai(result: &ToolResult, tools: Option<&Tools>) -> Answer {
+pub(crate) fn openai(result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
     let mut words: Vec<String> = result.error().map(|error| error.message().to_owned()).into_iter().collect();
     let mut definitions = Vec::new();
     for tool in found(result) {

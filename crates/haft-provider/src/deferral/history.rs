@@ -7,7 +7,7 @@ use haft::search::TOOL_SEARCH;
 use serde_json::{Value, json};
 
 use crate::Wire;
-use haft_agent::{Deferral, Tools};
+use haft_agent::{ToolDeferral, ToolDefinitions};
 
 /// The tools whose definitions a conversation holds, by name.
 pub(crate) fn found(wire: Wire, items: &[Value]) -> HashSet<String> {
@@ -29,10 +29,10 @@ pub(crate) fn found(wire: Wire, items: &[Value]) -> HashSet<String> {
 }
 
 /// An item as it is sent with these tools.
-pub(crate) fn sent<'v>(wire: Wire, item: &'v Value, tools: &Tools) -> Cow<'v, Value> {
+pub(crate) fn sent<'v>(wire: Wire, item: &'v Value, tools: &ToolDefinitions) -> Cow<'v, Value> {
     match wire {
         Wire::Anthropic => anthropic(item, tools),
-        Wire::OpenAi if tools.deferral() == Deferral::Fallback => openai(item),
+        Wire::OpenAi if tools.deferral() == ToolDeferral::Fallback => openai(item),
         _ => Cow::Borrowed(item),
     }
 }
@@ -55,7 +55,7 @@ fn references(result: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// References to what is not among the deferred tools of a request are refused, with the whole request.
-fn anthropic<'v>(item: &'v Value, tools: &Tools) -> Cow<'v, Value> {
+fn anthropic<'v>(item: &'v Value, tools: &ToolDefinitions) -> Cow<'v, Value> {
     let fits = |result: &Value| references(result).all(|name| tools.is_referable(name));
     if results(item).all(fits) {
         return Cow::Borrowed(item);

@@ -18,7 +18,7 @@ use super::draft::{
 use crate::decode::OPENAI_OTHERS;
 use crate::decode::json::Json;
 use crate::failure;
-use haft_agent::{CallKind, Failure, Stop, Usage};
+use haft_agent::{CallKind, ModelFailure, StopReason, TokenUsage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Items {
@@ -107,7 +107,7 @@ const LONG_BYTES: usize = 64 * 1024;
 
 impl Items {
     /// Takes the end of a long message whose text came in pieces: the same text is not kept twice. False if it is none.
-    fn long_done(&mut self, data: &str, draft: &mut Draft) -> Result<bool, Failure> {
+    fn long_done(&mut self, data: &str, draft: &mut Draft) -> Result<bool, ModelFailure> {
         let Ok(LongDone { r#type: kind, output_index: place, item }) = serde_json::from_str(data) else {
             return Ok(false);
         };
@@ -126,7 +126,7 @@ impl Items {
     }
 
     /// An event's fields.
-    fn parsed(&self, data: &str) -> Result<Object, Failure> {
+    fn parsed(&self, data: &str) -> Result<Object, ModelFailure> {
         if data.len() > LONG_BYTES
             && self.has_done()
             && let Ok(ending) = serde_json::from_str::<Ending>(data)
@@ -229,7 +229,7 @@ impl Assemble for Items {
 }
 
 impl Items {
-    fn at(&mut self, place: u64, draft: &mut Draft) -> Result<&mut Item, Failure> {
+    fn at(&mut self, place: u64, draft: &mut Draft) -> Result<&mut Item, ModelFailure> {
         if !self.items.contains_key(&place) {
             draft.part()?;
         }
@@ -328,12 +328,12 @@ impl Items {
     fn stop(&mut self, response: &Object, draft: &mut Draft) {
         let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
         let stop = match (field(response, "status"), reason.and_then(Value::as_str)) {
-            (_, Some("max_output_tokens")) => Stop::MaxTokens { in_call: self.open_call() },
-            (_, Some("content_filter")) => Stop::Refused { why: None },
-            (_, Some(other)) => Stop::Other(other.to_owned()),
-            ("completed" | "", None) if self.refused => Stop::Refused { why: None },
-            ("completed" | "", None) => Stop::End,
-            (other, None) => Stop::Other(other.to_owned()),
+            (_, Some("max_output_tokens")) => StopReason::MaxTokens { in_call: self.open_call() },
+            (_, Some("content_filter")) => StopReason::Refused { why: None },
+            (_, Some(other)) => StopReason::Other(other.to_owned()),
+            ("completed" | "", None) if self.refused => StopReason::Refused { why: None },
+            ("completed" | "", None) => StopReason::End,
+            (other, None) => StopReason::Other(other.to_owned()),
         };
         draft.stop(stop);
         draft.close();
@@ -362,15 +362,15 @@ fn is_empty(message: &Object) -> bool {
     message.get("content").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-fn place(event: &Object) -> Result<u64, Failure> {
+fn place(event: &Object) -> Result<u64, ModelFailure> {
     let place = event.get("output_index").and_then(Value::as_u64);
     place.ok_or_else(|| malformed("an event of an item without its place"))
 }
 
 /// OpenAI's usage. Its two wires have other names for the same: `input_tokens` with `input_tokens_details`, and so on.
-pub(super) fn usage_of(said: &Value, input: &str, output: &str) -> Usage {
+pub(super) fn usage_of(said: &Value, input: &str, output: &str) -> TokenUsage {
     let detail = |of: &str, key: &str| count(said.get(format!("{of}_details")), key);
-    Usage {
+    TokenUsage {
         input_tokens: count(Some(said), input),
         output_tokens: count(Some(said), output),
         cache_read_tokens: detail(input, "cached_tokens"),

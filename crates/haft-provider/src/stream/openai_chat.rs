@@ -12,7 +12,7 @@ use super::draft::{
 };
 use super::openai::usage_of;
 use crate::failure;
-use haft_agent::Stop;
+use haft_agent::StopReason;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Chunks {
@@ -62,7 +62,7 @@ impl Assemble for Chunks {
 
     fn items(&mut self, draft: &mut Draft) -> Vec<Value> {
         let Chunks { content, refusal, rest: mut message, calls: asked, .. } = std::mem::take(self);
-        let cut = draft.stop_reason().is_none_or(Stop::cuts);
+        let cut = draft.stop_reason().is_none_or(StopReason::cuts);
         let mut calls = Vec::new();
         for call in asked {
             let answered = call.custom || call.number.is_some_and(|number| draft.answers(number));
@@ -221,11 +221,11 @@ impl Chunks {
         let open = self.calls.last().is_some_and(|call| !is_object(&call.input));
         let stop = match field(choice, "finish_reason") {
             "" => return,
-            "length" => Stop::MaxTokens { in_call: open },
-            "content_filter" => Stop::Refused { why: None },
-            _ if !self.refusal.is_empty() => Stop::Refused { why: Some(draft.text_of(&self.refusal)) },
-            "stop" | "tool_calls" | "function_call" | "eos" => Stop::End,
-            other => Stop::Other(other.to_owned()),
+            "length" => StopReason::MaxTokens { in_call: open },
+            "content_filter" => StopReason::Refused { why: None },
+            _ if !self.refusal.is_empty() => StopReason::Refused { why: Some(draft.text_of(&self.refusal)) },
+            "stop" | "tool_calls" | "function_call" | "eos" => StopReason::End,
+            other => StopReason::Other(other.to_owned()),
         };
         self.end_calls(draft);
         draft.stop(stop);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use haft_agent::{Conversation, Prompt, Tools, UserPart};
+use haft_agent::{Conversation, ModelRequest, ToolDefinitions, UserPart};
 use haft_provider::stream::whole;
 use haft_provider::{Definitions, RequestOptions, Thinking, Wire};
 use serde_json::{Value, json};
 
 use crate::shared::{fits, request_schema, snapshot};
 
-fn tools(wire: Wire) -> Tools {
+fn tools(wire: Wire) -> ToolDefinitions {
     let path = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     Definitions::new(wire).of(&snapshot(&[("Grep", path.clone()), ("Read", path)]))
 }
@@ -49,7 +49,7 @@ fn conversation(wire: Wire) -> Conversation {
 pub(crate) fn body(wire: Wire, options: &RequestOptions) -> Value {
     let system: [Arc<str>; 2] = ["You help.".into(), "Be brief.".into()];
     let (conversation, tools) = (conversation(wire), tools(wire));
-    let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };
+    let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
     let text = options.body(wire, &prompt);
     assert_eq!(text, options.body(wire, &prompt), "the same bytes each time");
     serde_json::from_str(&text).unwrap()
@@ -128,10 +128,10 @@ fn the_beginning_of_a_request_stays() {
         let mut options = RequestOptions::new("m");
         options.cache = false;
         let before =
-            options.body(wire, &Prompt { system: &system, conversation: &conversation, tools: &tools });
+            options.body(wire, &ModelRequest { system: &system, conversation: &conversation, tools: &tools });
         conversation.say("more");
         let after =
-            options.body(wire, &Prompt { system: &system, conversation: &conversation, tools: &tools });
+            options.body(wire, &ModelRequest { system: &system, conversation: &conversation, tools: &tools });
         let same = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
         assert!(same + 32 > before.len(), "{wire}: {same} of {}\n{before}\n{after}", before.len());
     }
@@ -174,7 +174,11 @@ fn nothing_empty_is_sent() {
     for wire in Wire::ALL {
         let mut conversation = Conversation::new(wire);
         conversation.say(" \n");
-        let prompt = Prompt { system: &["".into()], conversation: &conversation, tools: &Tools::none() };
+        let prompt = ModelRequest {
+            system: &["".into()],
+            conversation: &conversation,
+            tools: &ToolDefinitions::none(),
+        };
         let text = RequestOptions::new("m").body(wire, &prompt);
         let request: Value = serde_json::from_str(&text).unwrap();
         assert!(text.contains("(the user said nothing)"), "{text}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use haft::{CallLog, EarlierCall, Engine};
-use haft_agent::{Conversation, CutOff, ExcerptLine, MessageFormat};
+use haft_agent::{Conversation, ExcerptLine, InterruptedTurn, MessageFormat};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::Wire;
 
@@ -150,11 +150,11 @@ impl Resumed {
     }
 
     /// The message whose calls were not all answered, with what is known of them.
-    pub fn cut_off(&self, format: &dyn MessageFormat) -> Option<CutOff> {
+    pub fn cut_off(&self, format: &dyn MessageFormat) -> Option<InterruptedTurn> {
         let items = self.recovered.reply.clone()?;
         // Of a message that can't be read nothing is run anyway.
-        let results = self.recovered.results(&CutOff::calls(format, &items).unwrap_or_default());
-        Some(CutOff { items, results })
+        let results = self.recovered.results(&InterruptedTurn::calls(format, &items).unwrap_or_default());
+        Some(InterruptedTurn { items, results })
     }
 
     /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.

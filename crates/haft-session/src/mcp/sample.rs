@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::BoxFuture;
 use haft::ports::{Asker, Choice, UserQuestion};
-use haft_agent::{Conversation, Model, Prompt, Tools};
+use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
 use haft_mcp::{Sampler, text};
 use serde_json::{Value, json};
 
@@ -72,8 +72,8 @@ impl Sampler for ModelSampler {
             system.extend(params["systemPrompt"].as_str().map(Arc::from));
             let mut conversation = Conversation::new(self.model.format());
             conversation.say(&question);
-            let tools = Tools::none();
-            let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };
+            let tools = ToolDefinitions::none();
+            let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
             let mut incoming = self.model.ask(&prompt);
             let mut deltas = Vec::new();
             while incoming.more(&mut deltas).await {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::Engine;
-use haft_agent::{Conversation, Ended, Handle, Loop, Model, Outcome};
+use haft_agent::{AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOutcome};
 use haft_tools::Seen;
 
 use crate::NoticeSink;
@@ -70,9 +70,9 @@ impl Kept {
     }
 
     /// A loop that keeps what is said.
-    pub fn keeps(&self, agent: Loop) -> Loop {
+    pub fn keeps(&self, agent: AgentLoop) -> AgentLoop {
         match self.keeping.keeping() {
-            Some(keeping) => agent.keeper(keeping.clone()),
+            Some(keeping) => agent.recorder(keeping.clone()),
             None => agent,
         }
     }
@@ -85,11 +85,11 @@ impl Kept {
     /// Says something to the model, after what was cut off the last time, if something was.
     pub async fn play(
         &mut self,
-        agent: &Loop,
-        handle: &Handle,
+        agent: &AgentLoop,
+        handle: &RunHandle,
         conversation: &mut Conversation,
         words: Option<&str>,
-    ) -> Outcome {
+    ) -> RunOutcome {
         let resumed = self.resumed.take().map(|(resumed, _)| resumed);
         if let Some(told) = resumed.as_ref().and_then(|resumed| resumed.told(self.not_there.as_deref())) {
             // A run that has not begun takes it.
@@ -106,7 +106,7 @@ impl Kept {
         if let Some(words) = words {
             let _ = handle.post(words);
         }
-        match agent.take_up(conversation, cut_off).await {
+        match agent.resume_interrupted(conversation, cut_off).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 self.notices.warn(format!("the last message can't be read and is left out: {error}"));
@@ -122,7 +122,7 @@ impl Kept {
         }
     }
 
-    pub fn ended(&self, why: &Ended) {
+    pub fn ended(&self, why: &RunEnd) {
         if let Some(keeping) = self.keeping.keeping() {
             keeping.ended(why.word());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Mode as _;
-use haft_agent::{Deferral, Model, RunOptions};
+use haft_agent::{Model, RunOptions, ToolDeferral};
 use haft_journal::Began;
 use haft_policy::settings::{RunSettings, Search};
 
@@ -118,8 +118,8 @@ fn choose(
 ) -> Result<ChosenModel, SessionError> {
     let search = session.given.loaded.settings.tool_search.as_ref();
     let deferral = search.and_then(|at| at.value.native).map(|native| match native {
-        true => Deferral::Native,
-        false => Deferral::Fallback,
+        true => ToolDeferral::Native,
+        false => ToolDeferral::Fallback,
     });
     let requirements = ModelRequirements { deferral, web_search: uses_provider_search(session) };
     let settings = &session.given.loaded.settings.run;
