@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use haft_provider::scripted::{Script, ScriptedModel};
 use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
+use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::{RetryPolicy, Wire};
 use libfuzzer_sys::fuzz_target;
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use haft_agent::{ReplyDelta, ModelReply};
-use haft_provider::stream::Reader;
+use haft_agent::{ModelReply, ReplyDelta};
 use haft_provider::Wire;
+use haft_provider::stream::Reader;
 use libfuzzer_sys::fuzz_target;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];
