@@ -1,4 +1,4 @@
-//! The loop of an agent: ask, run the calls while they stream in, give the results back, until the model stops.
+//! The agent loop: asks the model, runs its calls while they stream in, returns the results, until the model stops.
 //!
 //! Calls go to the engine the moment they are whole. Those that change nothing run while the model still writes; the rest
 //! wait for the valid end of its message. Whatever happens (an interrupt, a lost connection, a limit) what is left is a
@@ -227,7 +227,7 @@ struct ActiveRun<'a> {
 struct UniqueCallIds(HashSet<Arc<str>>);
 
 impl UniqueCallIds {
-    fn of(&mut self, mut call: ToolCall) -> ToolCall {
+    fn assign(&mut self, mut call: ToolCall) -> ToolCall {
         let place = self.0.len();
         if call.id.is_empty() || self.0.contains(&call.id) {
             call.id = format!("{}#{place}", call.id).into();
@@ -291,7 +291,7 @@ impl ActiveRun<'_> {
 
     /// Counts what a message cost.
     fn spend(&self, usage: &TokenUsage) {
-        self.usage_meter.add(usage, self.with.options.prices.map(|prices| prices.of(usage)));
+        self.usage_meter.add(usage, self.with.options.prices.map(|prices| prices.cost_of(usage)));
     }
 
     /// Puts words into the conversation; should it be summarised before the model has read them, they stay.
@@ -333,7 +333,7 @@ impl ActiveRun<'_> {
         let mut reply =
             ModelReply::empty(format, StopReason::Calls).with_items(cut_off.items).with_requested(requested);
         let mut distinct = UniqueCallIds::default();
-        let calls: Vec<ToolCall> = reply.calls().into_iter().map(|call| distinct.of(call)).collect();
+        let calls: Vec<ToolCall> = reply.calls().into_iter().map(|call| distinct.assign(call)).collect();
         let known = |call: &ToolCall| cut_off.results.iter().find(|result| result.call_id() == &*call.id);
         for call in calls.iter().filter(|call| known(call).is_none()) {
             turn.push(call.clone());
@@ -432,7 +432,7 @@ impl ActiveRun<'_> {
         let mut distinct = UniqueCallIds::default();
         let (mut reply, mut halt) = self
             .listen(self.conversation, &tools, EventReporting::No, |call| {
-                let call = distinct.of(call);
+                let call = distinct.assign(call);
                 turn.push(call.clone());
                 pushed.push(call);
             })

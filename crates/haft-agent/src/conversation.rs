@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::message_format::{MessageFormat, UserPart};
 use crate::reply::ModelReply;
 
-/// What was said so far.
+/// A conversation with a model, as far as it has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     format: &'static dyn MessageFormat,
@@ -35,12 +35,12 @@ impl Conversation {
         self.format
     }
 
-    /// Returns what was said, in the provider's form.
+    /// Returns its items, in the provider's form.
     pub fn items(&self) -> &[Value] {
         &self.items
     }
 
-    /// Returns whether nothing was said.
+    /// Returns whether it has no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -83,7 +83,7 @@ impl Conversation {
     /// Remembers where the whole of long results is, for the time when they are cleared.
     pub(crate) fn remember(&mut self, results: &[ToolResult]) {
         for result in results {
-            // Calls without an id can't be told apart later.
+            // Calls without an id can't be distinguished later.
             if let Some(path) = result.offloaded_to().filter(|_| !result.call_id().is_empty()) {
                 self.offloaded.insert(result.call_id().to_owned(), path.display().to_string());
             }

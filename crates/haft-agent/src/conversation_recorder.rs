@@ -1,4 +1,4 @@
-//! Keeping a conversation as it grows, so that another process can go on with it.
+//! Recording a conversation as it grows, so that another process can resume it.
 
 use haft::{BoxFuture, ToolCall, ToolResult};
 use serde_json::Value;
@@ -7,9 +7,9 @@ use crate::message_format::{MessageFormat, UnreadableMessage};
 use crate::reply::TokenUsage;
 use crate::tool_definitions::ToolDefinitions;
 
-/// Keeps what a run says and hears. Everything defaults to keeping nothing.
+/// Records the conversation of a run. By default every method records nothing.
 ///
-/// Called in the run's own task, in order. What is told at once must not block; [`settled`](ConversationRecorder::settled) may take as
+/// Called in the run's own task, in order. Methods that return no future must not block; [`settled`](ConversationRecorder::settled) may take as
 /// long as a disk does. The conversation is the sum of what [`items`](ConversationRecorder::items) was told: each time, what was there
 /// from `from` on is replaced. A message of the model is told before its calls that change something begin, and again as
 /// items when all of them have results, so a process that dies in between leaves a message whose calls are not answered:

@@ -8,13 +8,13 @@ pub const PAUSES_MAX: u32 = 50;
 pub const CUT_CALLS_MAX: u32 = 3;
 /// How often in a row a message may break off before the loop gives up.
 pub const BROKEN_MAX: u32 = 3;
-/// How often in a row whoever watches the end may ask the model to go on.
+/// How often in a row the host's hook may make the model continue.
 pub const CONTINUES_MAX: u32 = 20;
 /// How long calls that can't be cancelled may go on after the time of a run is over, in seconds. Then they are stopped.
 pub const OVERTIME_SECONDS_MAX: u64 = 10;
 /// How many messages of the user wait while something runs; more are refused.
 pub const WAITING_MESSAGES_MAX: usize = 64;
-/// How many of the newest results keep their content when room is made, where nothing else is said.
+/// How many of the newest results keep their content when room is made, by default.
 pub const KEPT_RESULTS: usize = 5;
 /// How full the model's window may be before room is made, in percent.
 pub const WINDOW_PERCENT_MAX: u64 = 80;

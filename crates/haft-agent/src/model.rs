@@ -1,4 +1,4 @@
-//! What the loop needs of a model: ask, and take what comes.
+//! What the loop needs of a model.
 //!
 //! Pulled and not pushed: whoever takes the deltas sets the pace, and interrupting is to stop taking. Whatever came by
 //! then is a reply that can be kept.

@@ -1,4 +1,4 @@
-//! What came of asking a model once: its message, why it ended, what it cost; or why there is none.
+//! The reply to one request: its message, why it ended, what it cost; or why there is none.
 
 use std::fmt;
 use std::time::Duration;
@@ -179,7 +179,7 @@ pub enum StopReason {
     ContextFull,
     /// The model, or a filter, refused.
     Refused {
-        /// Why, where it is said.
+        /// Why, where the provider reports it.
         why: Option<String>,
     },
     /// A reason that is not known here, by the provider's word.
@@ -258,7 +258,7 @@ pub struct TokenUsage {
     pub cache_read_tokens: u64,
     /// How much of the input was written into the prompt cache.
     pub cache_write_tokens: u64,
-    /// How much of the output was thinking, where it is said.
+    /// How much of the output was thinking, where the provider reports it.
     pub thinking_tokens: u64,
 }
 

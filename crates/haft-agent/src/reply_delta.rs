@@ -6,13 +6,13 @@ use haft::ToolCall;
 
 use crate::reply::{ModelFailure, TokenUsage};
 
-/// Something that a stream said.
+/// A piece of a reply.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ReplyDelta {
     /// The message began.
     Started {
-        /// The model that writes it, where it is said.
+        /// The model that writes it, where the provider reports it.
         model: Option<String>,
     },
     /// More of the answer's text.

@@ -1,4 +1,4 @@
-//! The other end of a run: interrupt it, or say something while it goes on.
+//! The remote control of a run: interrupts it, or adds messages while it runs.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::limits::WAITING_MESSAGES_MAX;
 
-/// Reaches into a run from elsewhere. Clones are the same handle.
+/// Controls a run from elsewhere. Clones are the same handle.
 #[derive(Clone, Default)]
 pub struct RunHandle(Arc<Inner>);
 
@@ -25,7 +25,7 @@ struct Inner {
     news: Notify,
 }
 
-/// Words of other agents that wait.
+/// Messages of other agents that wait.
 #[derive(Default)]
 struct Posted {
     waiting: VecDeque<String>,
@@ -33,17 +33,17 @@ struct Posted {
     closed: bool,
 }
 
-/// Why words were not taken.
+/// Why a message was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostError {
-    /// Too many wait already.
+    /// Too many messages wait already.
     Full,
     /// The run has ended.
     Ended,
 }
 
 impl RunHandle {
-    /// A handle for one run.
+    /// Creates a handle for one run.
     pub fn new() -> RunHandle {
         RunHandle::default()
     }

@@ -1,4 +1,4 @@
-//! How far a run may go, and the places where a host may step in.
+//! Limits of a run, and the hooks of its host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use haft::BoxFuture;
 use crate::limits::{KEPT_RESULTS, WINDOW_PERCENT_MAX};
 use crate::reply::TokenUsage;
 
-/// How far a run may go.
+/// The limits and the system prompt of a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunOptions {
@@ -101,7 +101,7 @@ impl RunOptions {
     }
 }
 
-/// What a million tokens cost, in whatever money.
+/// What a million tokens cost, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenPrices {
     /// Input that was not in the cache.
@@ -115,8 +115,8 @@ pub struct TokenPrices {
 }
 
 impl TokenPrices {
-    /// What this much costs.
-    pub fn of(&self, usage: &TokenUsage) -> f64 {
+    /// Returns what this usage costs.
+    pub fn cost_of(&self, usage: &TokenUsage) -> f64 {
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
         let fresh = usage.input_tokens.saturating_sub(cached);
         let cost = fresh as f64 * self.input
@@ -127,7 +127,7 @@ impl TokenPrices {
     }
 }
 
-/// Where a host may step into a run. Everything defaults to doing nothing.
+/// Hooks of the host into a run. By default they do nothing.
 ///
 /// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or the end of the
 /// run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
@@ -159,28 +159,28 @@ pub trait LoopHooks: Send + Sync + 'static {
     }
 }
 
-/// A host that steps in nowhere.
+/// The hooks of a host that has none.
 pub(crate) struct NoHooks;
 
 impl LoopHooks for NoHooks {}
 
-/// What a host says to the user's words.
+/// What the host decides about a message of the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageReview {
-    /// Words for the model beside the user's.
+    /// Context for the model beside the message.
     pub context: Option<String>,
-    /// They don't go in, for this reason.
+    /// The message is rejected, for this reason.
     pub blocked: Option<String>,
 }
 
 impl MessageReview {
-    /// They go in with this beside them.
+    /// Accepts the message and adds context for the model.
     pub fn with(context: impl Into<String>) -> MessageReview {
         MessageReview { context: Some(context.into()), blocked: None }
     }
 
-    /// They don't go in.
+    /// Rejects the message.
     pub fn block(reason: impl Into<String>) -> MessageReview {
         MessageReview { context: None, blocked: Some(reason.into()) }
     }

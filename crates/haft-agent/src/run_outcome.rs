@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::reply::{ModelFailure, StopReason, TokenUsage};
 use crate::run_event;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunOutcome {

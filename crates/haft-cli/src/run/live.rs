@@ -310,7 +310,7 @@ impl Desk {
 
     fn cost(&self, spent: &Spent) {
         let Tokens { input_tokens, output_tokens, cache_read_tokens, .. } = spent.tokens;
-        let cost = self.prices.map(|prices| format!(" · cost {:.4}", prices.of(&spent.tokens)));
+        let cost = self.prices.map(|prices| format!(" · cost {:.4}", prices.cost_of(&spent.tokens)));
         self.say(&format!(
             "{} turns · {input_tokens} tokens in ({cache_read_tokens} from the cache), {output_tokens} out{} · {}",
             spent.turns,
