@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, Model, Prompt, RetryPolicy, Tools, Wire};
+use haft_provider::{RetryPolicy, Wire};
 use libfuzzer_sys::fuzz_target;
 
 /// How often a message is asked for more, at most: far more than a script of this length can say.
@@ -27,8 +28,8 @@ fuzz_target!(|text: &str| {
         let mut conversation = Conversation::new(wire);
         conversation.say("Hi.");
         runtime.block_on(async {
-            let tools = Tools::none();
-            let prompt = Prompt { system: &[], conversation: &conversation, tools: &tools };
+            let tools = ToolDefinitions::none();
+            let prompt = ModelRequest { system: &[], conversation: &conversation, tools: &tools };
             let mut incoming = model.ask(&prompt);
             let mut pieces = 0;
             while incoming.more(&mut Vec::new()).await {

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use haft_provider::stream::{Delta, Reader};
-use haft_provider::{Reply, Wire};
+use haft_agent::{ModelReply, ReplyDelta};
+use haft_provider::Wire;
+use haft_provider::stream::Reader;
 use libfuzzer_sys::fuzz_target;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];
@@ -26,12 +27,12 @@ fuzz_target!(|bytes: &[u8]| {
     let mut numbers = BTreeSet::new();
     for delta in &deltas {
         match delta {
-            Delta::CallBegun { call, .. } => {
+            ReplyDelta::CallBegun { call, .. } => {
                 assert_eq!(*call, begun, "calls begin in order");
                 begun += 1;
             }
-            Delta::CallInput { call, .. } => assert!(*call < begun, "no input of what has not begun"),
-            Delta::CallReady { call, ready: its } => {
+            ReplyDelta::CallInput { call, .. } => assert!(*call < begun, "no input of what has not begun"),
+            ReplyDelta::CallReady { call, ready: its } => {
                 // One that began and never ended is no call of the message, so numbers may be left out.
                 assert!(numbers.insert(*call) && *call < begun, "a call gets ready once, after it began");
                 let of_reply =
@@ -39,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!((&of_reply.name, &of_reply.input), (&its.name, &its.input));
                 ready += 1;
             }
-            Delta::Restarted => {
+            ReplyDelta::Restarted => {
                 assert_eq!(ready, 0, "nothing is taken back that may run already");
                 begun = 0;
             }
@@ -50,7 +51,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = reply.answer(&[]);
 });
 
-fn read<'a>(wire: Wire, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Delta>, Reply) {
+fn read<'a>(wire: Wire, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<ReplyDelta>, ModelReply) {
     let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
     for piece in pieces {
         reader.feed(piece, &mut deltas);

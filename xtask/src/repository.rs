@@ -15,6 +15,8 @@ const RULES: &[Rule] = &[
     unfinished_code,
     started_processes,
     program_imports,
+    vendor_json,
+    crate_dependencies,
     forgotten_test_modules,
     readme_commands,
     named_tests,
@@ -133,6 +135,115 @@ fn program_imports(files: &[File]) -> Vec<String> {
         let found = names.iter().find(|name| has_word(line, name))?;
         Some(format!("`{found}` is reached through haft-session"))
     }));
+    findings
+}
+
+/// Crates that pass the items of a conversation on and never look into them.
+const FORMAT_FREE_CRATES: &[&str] =
+    &["haft-agent", "haft-cli", "haft-journal", "haft-otel", "haft-session", "haft-terminal"];
+/// Keys and types that only the JSON of a model provider has. In code they stand between quotes.
+const VENDOR_KEYS: &[&str] = &[
+    "cache_control",
+    "custom_tool_call",
+    "defer_loading",
+    "finish_reason",
+    "functionCall",
+    "functionDeclarations",
+    "functionResponse",
+    "function_call",
+    "function_call_output",
+    "inlineData",
+    "input_text",
+    "output_text",
+    "parametersJsonSchema",
+    "parts",
+    "role",
+    "thoughtSignature",
+    "tool_call_id",
+    "tool_calls",
+    "tool_reference",
+    "tool_result",
+    "tool_search_call",
+    "tool_search_output",
+    "tool_use",
+];
+/// Files that use such a key for something else, with what it is there.
+const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
+    // Sampling of MCP has messages with a role.
+    ("crates/haft-session/src/mcp/sample.rs", "role"),
+];
+
+/// Only `haft-provider` knows the JSON of model providers.
+fn vendor_json(files: &[File]) -> Vec<String> {
+    let governed = rust(files).filter(|file| {
+        let is_governed = |name: &&str| file.path.starts_with(&format!("crates/{name}/src/"));
+        FORMAT_FREE_CRATES.iter().any(|name| is_governed(&name)) && !is_test_file(&file.path)
+    });
+    let mut findings = Vec::new();
+    for file in governed {
+        for (index, line) in without_tests(&file.text).lines().enumerate() {
+            if line.trim_start().starts_with("//") {
+                continue;
+            }
+            let is_known = |key: &str| VENDOR_KEY_EXCEPTIONS.contains(&(file.path.as_str(), key));
+            let key = VENDOR_KEYS.iter().find(|key| line.contains(&format!("\"{key}\"")) && !is_known(key));
+            findings.extend(key.map(|key| {
+                let line = index + 1;
+                format!(
+                    "{}:{line}: `{key}` is a provider's JSON; only crates/haft-provider knows it",
+                    file.path
+                )
+            }));
+        }
+    }
+    findings
+}
+
+/// Whether a file of a crate's source has nothing but tests in it.
+fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.ends_with("_tests.rs") || path.contains("/tests/")
+}
+
+/// Crates, and those that they must not depend on, directly. What only their tests use is left out.
+const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
+    (
+        "haft-agent",
+        &[
+            "haft-provider",
+            "haft-session",
+            "haft-policy",
+            "haft-tools",
+            "haft-mcp",
+            "haft-terminal",
+            "reqwest",
+        ],
+    ),
+    ("haft-journal", &["haft-provider", "haft-agent"]),
+    ("haft-otel", &["haft-provider"]),
+    ("haft-terminal", &["haft-provider", "haft-policy", "haft-session"]),
+];
+
+/// Crates that show, record or count what happens don't depend on the providers, and neither does the agent loop.
+fn crate_dependencies(files: &[File]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (name, forbidden) in FORBIDDEN_DEPENDENCIES {
+        let path = format!("crates/{name}/Cargo.toml");
+        let Some(manifest) = files.iter().find(|file| file.path == path) else { continue };
+        let mut section = "";
+        for (index, line) in manifest.text.lines().enumerate() {
+            if let Some(header) = line.strip_prefix('[') {
+                section = header.trim_end_matches(']');
+                continue;
+            }
+            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if section.ends_with("dependencies")
+                && section != "dev-dependencies"
+                && forbidden.contains(&dependency)
+            {
+                findings.push(format!("{path}:{}: {name} must not depend on {dependency}", index + 1));
+            }
+        }
+    }
     findings
 }
 
@@ -369,6 +480,44 @@ mod tests {
         let files = files(&root().unwrap()).unwrap();
         assert!(files.iter().any(|file| file.path == "crates/haft-cli/src/main.rs"));
         assert_eq!(program_imports(&files), [""; 0]);
+    }
+
+    #[test]
+    fn only_the_provider_knows_vendor_json() {
+        let code = "fn f(v: &Value) { v[\"tool_use\"]; }";
+        check(vendor_json, &[("crates/haft-session/src/a.rs", code)], &["crates/haft-session/src/a.rs:1"]);
+        check(vendor_json, &[("crates/haft-agent/src/a/b.rs", code)], &["crates/haft-agent/src/a/b.rs:1"]);
+        let raw = "let a = 1;\nlet s = r#\"{\"functionCall\": {}}\"#;";
+        check(vendor_json, &[("crates/haft-cli/src/a.rs", raw)], &["crates/haft-cli/src/a.rs:2"]);
+        check(vendor_json, &[("crates/haft-provider/src/a.rs", code)], &[]);
+        let other = "// \"tool_use\"\nlet a = \"parent_tool_use_id\"; let b = tool_use;";
+        check(vendor_json, &[("crates/haft-agent/src/a.rs", other)], &[]);
+        let tests = "#![x]\n\n#[cfg(test)]\nmod tests {\n    let a = \"tool_use\";\n}";
+        check(vendor_json, &[("crates/haft-agent/src/a.rs", tests)], &[]);
+        check(vendor_json, &[("crates/haft-terminal/src/a/tests.rs", code)], &[]);
+        let sampling = "message[\"role\"]";
+        check(vendor_json, &[("crates/haft-session/src/mcp/sample.rs", sampling)], &[]);
+        check(
+            vendor_json,
+            &[("crates/haft-session/src/mcp/sample.rs", code)],
+            &["crates/haft-session/src/mcp/sample.rs:1"],
+        );
+    }
+
+    #[test]
+    fn crates_keep_their_distance_from_providers() {
+        let manifest = |name: &'static str, text: &'static str| (name, text);
+        let (agent, terminal) = ("crates/haft-agent/Cargo.toml", "crates/haft-terminal/Cargo.toml");
+        let direct = "[dependencies]\nhaft.workspace = true\nhaft-provider.workspace = true";
+        check(crate_dependencies, &[manifest(agent, direct)], &["crates/haft-agent/Cargo.toml:3"]);
+        let table = "[dependencies]\nhaft-provider = { workspace = true }";
+        check(crate_dependencies, &[manifest(terminal, table)], &["crates/haft-terminal/Cargo.toml:2"]);
+        let target = "[target.'cfg(unix)'.dependencies]\nhaft-provider = \"1\"";
+        check(crate_dependencies, &[manifest(terminal, target)], &["crates/haft-terminal/Cargo.toml:2"]);
+        let dev =
+            "[dependencies]\nhaft-agent.workspace = true\n[dev-dependencies]\nhaft-provider.workspace = true";
+        check(crate_dependencies, &[manifest(terminal, dev)], &[]);
+        check(crate_dependencies, &[manifest("crates/haft-session/Cargo.toml", direct)], &[]);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
 
-use haft_provider::{Message, decode, limits::MESSAGE_BYTES_MAX};
+use haft_provider::limits::MESSAGE_BYTES_MAX;
+use haft_provider::{Message, decode};
 use haft_session::SessionPurpose;
 
 use crate::args::{Common, DispatchArgs};

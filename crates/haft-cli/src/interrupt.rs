@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haft::{Cancel, Cause, TurnHandle};
-use haft_provider::run::Handle;
+use haft_agent::RunHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -33,7 +33,7 @@ struct State {
 #[derive(Clone)]
 enum Whom {
     Turn(TurnHandle),
-    Run(Handle),
+    Run(RunHandle),
     Server(Cancel),
 }
 
@@ -54,7 +54,7 @@ impl Interrupts {
     }
 
     /// The same for a whole run, which says itself what it waits for.
-    pub(crate) fn tell_run(&self, run: Option<Handle>) {
+    pub(crate) fn tell_run(&self, run: Option<RunHandle>) {
         self.state(|state| state.whom = run.map(Whom::Run));
     }
 

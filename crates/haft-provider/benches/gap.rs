@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use haft::{Engine, Registry, Workspace};
+use haft_agent::{AgentLoop, Conversation, RunEnd};
 use haft_provider::client::Client;
 use haft_provider::endpoint::Endpoint;
-use haft_provider::run::{Ended, Loop};
 use haft_provider::scripted::{Script, serve};
-use haft_provider::{Conversation, RequestOptions, Wire};
+use haft_provider::{RequestOptions, Wire};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 60;
@@ -55,7 +55,7 @@ fn main() {
             let agent = agent.clone();
             let run = async move {
                 let outcome = agent.run(&mut Conversation::new(Wire::Anthropic), "go").await;
-                assert_eq!((outcome.ended, outcome.calls.len()), (Ended::Finished, reads));
+                assert_eq!((outcome.ended, outcome.calls.len()), (RunEnd::Finished, reads));
                 assert!(outcome.calls.iter().all(|(_, result)| !result.is_error()));
             };
             // Beside the connection, as the program runs it.
@@ -97,11 +97,13 @@ fn memory(runtime: &tokio::runtime::Runtime, wire: Wire, bytes: usize) -> usize 
 /// One run, and what it took at its most.
 fn listen(wire: Wire, base_url: &str) {
     let endpoint = Endpoint::new(wire).base_url(base_url);
-    let agent =
-        Loop::new(Engine::new(Registry::new()), Client::new(endpoint, RequestOptions::new("m")).unwrap());
+    let agent = AgentLoop::new(
+        Engine::new(Registry::new()),
+        Client::new(endpoint, RequestOptions::new("m")).unwrap(),
+    );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(agent.run(&mut Conversation::new(wire), "go"));
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, RunEnd::Finished);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     println!("{}", most.and_then(|most| most.split_whitespace().next()).unwrap_or("0"));
@@ -118,11 +120,11 @@ fn files(folder: &Path, count: usize) -> Vec<PathBuf> {
     (0..count).map(write).collect()
 }
 
-fn agent(address: SocketAddr, folder: &Path) -> Loop {
+fn agent(address: SocketAddr, folder: &Path) -> AgentLoop {
     let registry = Registry::new().with(haft_tools::core()).unwrap();
     let engine = Engine::builder(registry).workspace(Workspace::new(folder).unwrap()).build();
     let endpoint = Endpoint::new(Wire::Anthropic).base_url(format!("http://{address}"));
-    Loop::new(engine, Client::new(endpoint, RequestOptions::new("m")).unwrap())
+    AgentLoop::new(engine, Client::new(endpoint, RequestOptions::new("m")).unwrap())
 }
 
 /// Says two answers by turns, and how long it was from the end of the first to the whole of the next request.

@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use haft::{Effects, Engine, Registry, dynamic_tool};
-use haft_provider::run::Loop;
+use haft_agent::{AgentLoop, Conversation};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_provider::stream::Reader;
-use haft_provider::{Conversation, Wire};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 7;
@@ -69,7 +69,7 @@ async fn turn(calls: usize) -> Duration {
     let engine = Engine::new(Registry::new().with(read).unwrap());
     let script = json!({"turns": [{"tool_calls": vec![json!({"name": "read"}); calls]}, {"text": "done"}]});
     let model = ScriptedModel::new(Script::parse(&script.to_string()).unwrap(), Wire::Anthropic);
-    let agent = Loop::new(engine, model);
+    let agent = AgentLoop::new(engine, model);
     let begun = Instant::now();
     let outcome = agent.run(&mut Conversation::new(Wire::Anthropic), "go").await;
     assert_eq!(outcome.calls.len(), calls);

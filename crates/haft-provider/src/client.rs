@@ -13,14 +13,12 @@ use reqwest::redirect;
 
 pub use crate::exchange::RetryPolicy;
 
-use crate::Wire;
-use crate::deferral::Deferral;
+use crate::deferral::default_deferral;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Answer, Chunks, Exchange, Line, Transport, WRONG_ADDRESS, after};
 use crate::limits::{CONNECT_SECONDS_MAX, ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_SECONDS_MAX};
-use crate::model::{Incoming, Model, Prompt};
-use crate::reply::{Failure, FailureKind};
 use crate::request::RequestOptions;
+use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, ReplyStream, ToolDeferral};
 
 /// A provider over HTTP. Clones share connections and what is known of the endpoint's health.
 ///
@@ -73,7 +71,7 @@ impl Client {
         headers.insert("accept", HeaderValue::from_static(accept));
         let (key, proxy) = (endpoint.key.clone(), endpoint.proxy.clone());
         let http = Http { url, headers, key, proxy, client: OnceLock::new() };
-        let usual = || Deferral::usual(endpoint.wire, &endpoint.base_url, &options.model);
+        let usual = || default_deferral(endpoint.wire, &endpoint.base_url, &options.model);
         let deferral = endpoint.deferral.unwrap_or_else(usual);
         Ok(Client {
             line: Arc::new(Line::new(endpoint.wire, http, deferral)),
@@ -110,36 +108,36 @@ impl Client {
     }
 
     /// Asks with a body that was made already.
-    pub fn send(&self, body: impl Into<String>) -> Box<dyn Incoming> {
+    pub fn send(&self, body: impl Into<String>) -> Box<dyn ReplyStream> {
         Box::new(Exchange::new(self.line.clone(), body.into(), self.retry, self.silence))
     }
 }
 
 impl Model for Client {
-    fn wire(&self) -> Wire {
-        self.line.wire
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.line.wire.into()
     }
 
     fn name(&self) -> &str {
         &self.options.model
     }
 
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
-        self.send(self.options.body(prompt))
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
+        self.send(self.options.body(self.line.wire, prompt))
     }
 
-    fn deferral(&self) -> Deferral {
+    fn deferral(&self) -> ToolDeferral {
         self.line.deferral()
     }
 
-    fn without_deferral(&self) {
-        self.line.set_deferral(Deferral::Fallback);
+    fn disable_deferral(&self) {
+        self.line.set_deferral(ToolDeferral::Fallback);
     }
 }
 
 impl Http {
     /// Made when the first request needs it, because reading the machine's certificates takes a while.
-    fn client(&self) -> Result<&reqwest::Client, Failure> {
+    fn client(&self) -> Result<&reqwest::Client, ModelFailure> {
         let made = self.client.get_or_init(|| {
             // Fails if the host has chosen one already, which is as good.
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -162,10 +160,10 @@ impl Http {
             };
             builder.build().map_err(|error| format!("no request can be sent: {}", chain(&error)))
         });
-        made.as_ref().map_err(|words| Failure::new(FailureKind::BadRequest, words.clone()))
+        made.as_ref().map_err(|words| ModelFailure::new(FailureKind::BadRequest, words.clone()))
     }
 
-    async fn exchange(&self, body: Arc<String>) -> Result<Answer, Failure> {
+    async fn exchange(&self, body: Arc<String>) -> Result<Answer, ModelFailure> {
         let request = self
             .client()?
             .post(&self.url)
@@ -173,7 +171,7 @@ impl Http {
             .body(Bytes::from_owner(Shared(body)));
         let response = request.send().await.map_err(|error| {
             let kind = if error.is_builder() { FailureKind::BadRequest } else { FailureKind::Disconnected };
-            Failure::new(kind, chain(&error))
+            ModelFailure::new(kind, chain(&error))
         })?;
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         if !response.status().is_success() {
@@ -202,14 +200,14 @@ impl Http {
         if !kind.is_empty() && !kind.contains("stream") {
             let words =
                 format!("the server's answer is no event stream (content-type {kind}); {WRONG_ADDRESS}");
-            return Err(Failure::new(FailureKind::Malformed, words));
+            return Err(ModelFailure::new(FailureKind::Malformed, words));
         }
         Ok(Answer::Stream(Box::new(Body(response))))
     }
 }
 
 impl Transport for Http {
-    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, Failure>> {
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, ModelFailure>> {
         Box::pin(self.exchange(body))
     }
 
@@ -235,7 +233,7 @@ impl Chunks for Body {
     fn next<'a>(
         &'a mut self,
         feed: &'a mut (dyn FnMut(&[u8]) + Send),
-    ) -> BoxFuture<'a, Result<bool, Failure>> {
+    ) -> BoxFuture<'a, Result<bool, ModelFailure>> {
         Box::pin(async move {
             match self.0.chunk().await {
                 Ok(Some(bytes)) => {
@@ -243,24 +241,24 @@ impl Chunks for Body {
                     Ok(true)
                 }
                 Ok(None) => Ok(false),
-                Err(error) => Err(Failure::new(FailureKind::Disconnected, chain(&error))),
+                Err(error) => Err(ModelFailure::new(FailureKind::Disconnected, chain(&error))),
             }
         })
     }
 }
 
 /// Reads a body, at most so much; says what broke.
-async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<Failure>) {
+async fn read(mut response: reqwest::Response, most: usize) -> (String, Option<ModelFailure>) {
     let mut body = Vec::new();
     let failure = loop {
         match response.chunk().await {
             Ok(Some(bytes)) if body.len() + bytes.len() > most => {
                 let words = format!("the answer is longer than {most} bytes");
-                break Some(Failure::new(FailureKind::TooLarge, words));
+                break Some(ModelFailure::new(FailureKind::TooLarge, words));
             }
             Ok(Some(bytes)) => body.extend_from_slice(&bytes),
             Ok(None) => break None,
-            Err(error) => break Some(Failure::new(FailureKind::Disconnected, chain(&error))),
+            Err(error) => break Some(ModelFailure::new(FailureKind::Disconnected, chain(&error))),
         }
     };
     let body =

@@ -21,43 +21,22 @@ use std::borrow::Cow;
 use std::fmt;
 
 use haft::schema::not_json;
-use haft::search::TOOL_SEARCH;
-use haft::{CallInput, ErrorKind, ToolCall, ToolError, ToolResult};
-use serde_json::{Value, json};
+use haft::{CallInput, ToolCall, ToolResult};
+use serde_json::Value;
 
 use self::json::{Json, Object};
 pub(crate) use self::openai::OTHERS as OPENAI_OTHERS;
-use crate::deferral::answer::{self, Answer};
-use crate::definitions::Tools;
+use crate::Wire;
+use crate::answer::answer_calls;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::{Deferral, Wire, encode};
+use haft_agent::{CallAnswers, CallKind, RequestedCall};
 
 /// A model's message with its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     wire: Wire,
-    asked: Vec<Asked>,
+    pub(crate) requested: Vec<RequestedCall>,
     passed_over: Vec<String>,
-}
-
-/// One thing that waits for an answer.
-#[derive(Debug, Clone, PartialEq)]
-enum Asked {
-    /// A call to run.
-    Call(ToolCall, Kind),
-    /// One that can't be run, and the words for the model.
-    Refused { id: String, name: String, words: String, kind: Kind },
-}
-
-/// What a call is to its provider, where it has several kinds with an answer of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The call of a function.
-    Function,
-    /// One with text and not JSON for an input.
-    Custom,
-    /// OpenAI's own form of a search for tools.
-    Search,
 }
 
 /// Why a message can't be used: what, and where in it.
@@ -129,27 +108,24 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
 
 impl Message {
     pub(crate) fn new(wire: Wire) -> Message {
-        Message { wire, asked: Vec::new(), passed_over: Vec::new() }
+        Message { wire, requested: Vec::new(), passed_over: Vec::new() }
     }
 
-    /// Whether anything waits for an answer, also what can't be run.
-    pub(crate) fn asks(&self) -> bool {
-        !self.asked.is_empty()
+    /// Returns whether anything waits for an answer, also what can't be run.
+    pub(crate) fn requests_calls(&self) -> bool {
+        !self.requested.is_empty()
     }
 
-    /// What waits for an answer: id, name, and the input of what can be run.
-    pub(crate) fn into_asked(self) -> Vec<(String, String, Option<String>)> {
-        let one = |asked| match asked {
-            Asked::Call(call, _) => {
-                let input = match call.input {
-                    CallInput::Text(text) => text,
-                    CallInput::Value(value) => value.to_string(),
-                };
-                (call.id.to_string(), call.name.to_string(), Some(input))
-            }
-            Asked::Refused { id, name, .. } => (id, name, None),
+    /// Returns what waits for an answer: id, name, and the input of what can be run.
+    pub(crate) fn into_requested(self) -> Vec<(String, String, Option<String>)> {
+        let one = |RequestedCall { call, refusal, .. }: RequestedCall| {
+            let input = match call.input {
+                CallInput::Text(text) => text,
+                CallInput::Value(value) => value.to_string(),
+            };
+            (call.id.to_string(), call.name.to_string(), refusal.is_none().then_some(input))
         };
-        self.asked.into_iter().map(one).collect()
+        self.requested.into_iter().map(one).collect()
     }
 
     /// The wire that it came by and is answered by.
@@ -159,11 +135,8 @@ impl Message {
 
     /// The calls to run, in order.
     pub fn calls(&self) -> Vec<ToolCall> {
-        let call = |asked: &Asked| match asked {
-            Asked::Call(call, _) => Some(call.clone()),
-            Asked::Refused { .. } => None,
-        };
-        self.asked.iter().filter_map(call).collect()
+        let runnable = self.requested.iter().filter(|requested| requested.refusal.is_none());
+        runnable.map(|requested| requested.call.clone()).collect()
     }
 
     /// Kinds of parts that wait for an answer that is not a tool's, such as `shell_call`: the host's own business.
@@ -176,143 +149,29 @@ impl Message {
     /// `results` are those of [`calls`](Message::calls), in the same order. Anthropic and Gemini: the user's message.
     /// OpenAI Responses: the list of output items. Chat: the list of tool messages.
     pub fn answer(&self, results: &[ToolResult]) -> Value {
-        self.answer_or(results, None, |_| None)
-    }
-
-    /// The same for a request with these tools, and with other words in place of some results: calls that were not run for
-    /// a reason that the engine doesn't know of.
-    pub(crate) fn answer_or(
-        &self,
-        results: &[ToolResult],
-        tools: Option<&Tools>,
-        instead: impl Fn(&ToolResult) -> Option<String>,
-    ) -> Value {
-        let mut results = results.iter();
-        let mut answers = Vec::with_capacity(self.asked.len());
-        let mut beside = Vec::new();
-        for asked in &self.asked {
-            let (answer, words) = match asked {
-                Asked::Call(call, kind) => match results.next() {
-                    Some(result) => match instead(result) {
-                        Some(words) => self.refusal(&call.id, &call.name, &words, *kind),
-                        None => {
-                            let (mut answer, words) = self.result(call, *kind, result, tools);
-                            if result.call_id() != &*call.id {
-                                self.set_id(&mut answer, &call.id);
-                            }
-                            (answer, words)
-                        }
-                    },
-                    None => self.refusal(&call.id, &call.name, "this call was not run", *kind),
-                },
-                Asked::Refused { id, name, words, kind } => self.refusal(id, name, words, *kind),
-            };
-            answers.push(answer);
-            beside.extend(words);
-        }
-        // After all results: nothing may stand between them.
-        for words in beside {
-            answers.push(match self.wire {
-                Wire::OpenAi => {
-                    let text = json!({"type": "input_text", "text": words});
-                    json!({"type": "message", "role": "developer", "content": [text]})
-                }
-                _ => json!({"type": "text", "text": words}),
-            });
-        }
+        let replacement = |_: &ToolResult| None;
+        let answers =
+            CallAnswers { requested: &self.requested, results, tools: None, replacement: &replacement };
+        let mut items = answer_calls(self.wire, &answers);
         match self.wire {
-            Wire::Anthropic => json!({"role": "user", "content": answers}),
-            Wire::OpenAi | Wire::OpenAiChat => Value::Array(answers),
-            Wire::Gemini => json!({"role": "user", "parts": answers}),
+            Wire::Anthropic | Wire::Gemini => items.pop().unwrap_or_default(),
+            Wire::OpenAi | Wire::OpenAiChat => Value::Array(items),
         }
-    }
-
-    /// Gives an answer the id that the provider gave the call: within a session a call may have another one, which tells it
-    /// from its siblings.
-    fn set_id(&self, answer: &mut Value, id: &str) {
-        match self.wire {
-            Wire::Anthropic => answer["tool_use_id"] = id.into(),
-            Wire::OpenAi => answer["call_id"] = id.into(),
-            Wire::OpenAiChat => answer["tool_call_id"] = id.into(),
-            Wire::Gemini => match answer["functionResponse"].as_object_mut() {
-                Some(response) if id.is_empty() => drop(response.remove("id")),
-                Some(response) => drop(response.insert("id".to_owned(), id.into())),
-                None => {}
-            },
-        }
-    }
-
-    /// All calls with their results, in order: those that ran as they are given, the others with the words that answer
-    /// them.
-    pub(crate) fn with_refused(
-        &self,
-        ran: impl IntoIterator<Item = (ToolCall, ToolResult)>,
-    ) -> Vec<(ToolCall, ToolResult)> {
-        let mut ran = ran.into_iter();
-        let mut all = Vec::with_capacity(self.asked.len());
-        for asked in &self.asked {
-            match asked {
-                Asked::Call(..) => all.extend(ran.next()),
-                Asked::Refused { id, name, words, .. } => {
-                    let call = ToolCall::new(id.as_str(), name.as_str(), "");
-                    let error = ToolError::of(ErrorKind::InvalidInput, words.as_str());
-                    let result = ToolResult::not_taken(&call, error);
-                    all.push((call, result));
-                }
-            }
-        }
-        all.extend(ran);
-        all
-    }
-
-    /// A result in the form that answers its call, and words that have no place in it.
-    fn result(&self, call: &ToolCall, kind: Kind, result: &ToolResult, tools: Option<&Tools>) -> Answer {
-        if kind == Kind::Search {
-            return answer::openai(result, tools);
-        }
-        let tools = tools.filter(|tools| tools.deferral() == Deferral::Native);
-        if let (Wire::Anthropic, Some(tools), TOOL_SEARCH) = (self.wire, tools, result.tool_name())
-            && let Some(answer) = answer::anthropic(result, tools)
-        {
-            return answer;
-        }
-        let answer = match self.wire {
-            Wire::Anthropic => encode::anthropic(result),
-            Wire::OpenAi => encode::openai(result),
-            Wire::OpenAiChat => encode::openai_chat(result),
-            Wire::Gemini => encode::gemini_named(result, &call.name),
-        };
-        (answer, None)
-    }
-
-    fn refusal(&self, id: &str, name: &str, words: &str, kind: Kind) -> Answer {
-        let answer = match (self.wire, kind) {
-            (Wire::OpenAi, Kind::Search) => return answer::openai_refused(id, words),
-            (Wire::Anthropic, _) => encode::anthropic_result(id, words.into(), true),
-            (Wire::OpenAi, kind) => {
-                let kind =
-                    if kind == Kind::Custom { "custom_tool_call_output" } else { "function_call_output" };
-                json!({"type": kind, "call_id": id, "output": encode::error_text(words)})
-            }
-            (Wire::OpenAiChat, _) => encode::openai_chat_result(id, &encode::error_text(words)),
-            (Wire::Gemini, _) => encode::gemini_result(id, name, json!({"error": words}), Vec::new()),
-        };
-        (answer, None)
     }
 
     pub(crate) fn call(&mut self, id: &str, name: &str, input: impl Into<String>) {
-        self.call_of(Kind::Function, id, name, input);
+        self.call_of(CallKind::Function, id, name, input);
     }
 
-    pub(crate) fn call_of(&mut self, kind: Kind, id: &str, name: &str, input: impl Into<String>) {
-        self.asked.push(Asked::Call(ToolCall::new(id, name, input.into()), kind));
+    pub(crate) fn call_of(&mut self, kind: CallKind, id: &str, name: &str, input: impl Into<String>) {
+        self.requested.push(RequestedCall::new(ToolCall::new(id, name, input.into()), kind));
     }
 
     pub(crate) fn custom(&mut self, id: &str, name: &str) {
-        let words =
+        let refusal =
             format!("`{name}` takes no free-form input here; call it as a function, with JSON arguments");
-        let (id, name) = (id.to_owned(), name.to_owned());
-        self.asked.push(Asked::Refused { id, name, words, kind: Kind::Custom });
+        let call = ToolCall::new(id, name, "");
+        self.requested.push(RequestedCall::refused(call, CallKind::FreeForm, refusal));
     }
 
     pub(crate) fn pass_over(&mut self, kind: &str) {
@@ -321,14 +180,13 @@ impl Message {
 
     /// The last call may have lost a part of its input, so it isn't run.
     pub(crate) fn cut_off(&mut self) {
-        if let Some(last @ Asked::Call(..)) = self.asked.last_mut() {
-            let Asked::Call(call, kind) = &*last else { return };
-            let words = format!(
-                "{} was not run: the message ended before the call was complete; make the call again, shorter if it was long",
-                call.name
+        if let Some(last) = self.requested.last_mut().filter(|last| last.refusal.is_none()) {
+            let name = &last.call.name;
+            let refusal = format!(
+                "{name} was not run: the message ended before the call was complete; make the call again, shorter if it was long"
             );
-            let (id, name, kind) = (call.id.to_string(), call.name.to_string(), *kind);
-            *last = Asked::Refused { id, name, words, kind };
+            last.call = ToolCall::new(&*last.call.id, &**name, "");
+            last.refusal = Some(refusal);
         }
     }
 }

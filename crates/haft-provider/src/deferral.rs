@@ -11,66 +11,19 @@
 pub(crate) mod answer;
 pub(crate) mod history;
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::Wire;
 use crate::endpoint::default_base_url;
-use crate::reply::Failure;
+use haft_agent::{ModelFailure, ToolDeferral};
 
-/// Where tools are kept that the model has to search for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Deferral {
-    /// With the provider, who knows of deferred tools. `tools` stay the same when something is found.
-    Native,
-    /// Here: what was found is added to `tools`.
-    Fallback,
-}
-
-impl Deferral {
-    /// What is tried at an endpoint where nothing else is said: the provider's own form at the vendor's own address, if
-    /// the model isn't known to be too old for it.
-    pub fn usual(wire: Wire, base_url: &str, model: &str) -> Deferral {
-        let is_vendors = base_url.trim().trim_end_matches('/') == default_base_url(wire);
-        match is_vendors && has_form(wire) && !is_too_old(wire, model) {
-            true => Deferral::Native,
-            false => Deferral::Fallback,
-        }
+/// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at the vendor's
+/// own address, unless the model is known to be too old for it.
+pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> ToolDeferral {
+    let is_vendors = base_url.trim().trim_end_matches('/') == default_base_url(wire);
+    match is_vendors && has_form(wire) && !is_too_old(wire, model) {
+        true => ToolDeferral::Native,
+        false => ToolDeferral::Fallback,
     }
 }
-
-impl fmt::Display for Deferral {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Deferral::Native => "native",
-            Deferral::Fallback => "fallback",
-        })
-    }
-}
-
-impl FromStr for Deferral {
-    type Err = UnknownDeferral;
-
-    fn from_str(name: &str) -> Result<Deferral, UnknownDeferral> {
-        match name {
-            "native" => Ok(Deferral::Native),
-            "fallback" => Ok(Deferral::Fallback),
-            _ => Err(UnknownDeferral(name.to_owned())),
-        }
-    }
-}
-
-/// A word that names no way to defer tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownDeferral(String);
-
-impl fmt::Display for UnknownDeferral {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no way to defer tools; `native` and `fallback` are", self.0)
-    }
-}
-
-impl std::error::Error for UnknownDeferral {}
 
 /// Whether a wire has a form for deferred tools at all.
 pub(crate) fn has_form(wire: Wire) -> bool {
@@ -103,7 +56,7 @@ fn version(name: &str) -> (u32, u32) {
 }
 
 /// Whether a provider refused a request because of deferred tools: it doesn't know them, or not with this model.
-pub(crate) fn is_refused(failure: &Failure) -> bool {
+pub(crate) fn is_refused(failure: &ModelFailure) -> bool {
     let words = failure.message.to_ascii_lowercase();
     let named = ["defer_loading", "tool_reference", "tool reference", "tool_search"];
     matches!(failure.status, Some(400 | 404 | 422)) && named.iter().any(|name| words.contains(name))
@@ -112,31 +65,31 @@ pub(crate) fn is_refused(failure: &Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::Failure;
+    use crate::failure;
 
     #[test]
     fn the_vendors_own_address_and_a_model_that_may_know() {
-        let check = |wire: Wire, url: &str, model: &str, expected: Deferral| {
-            assert_eq!(Deferral::usual(wire, url, model), expected, "{wire} {url} {model}");
+        let check = |wire: Wire, url: &str, model: &str, expected: ToolDeferral| {
+            assert_eq!(default_deferral(wire, url, model), expected, "{wire} {url} {model}");
         };
         let (anthropic, openai) = ("https://api.anthropic.com/", "https://api.openai.com/v1");
-        check(Wire::Anthropic, anthropic, "claude-sonnet-4-5", Deferral::Native);
-        check(Wire::Anthropic, anthropic, "claude-3-5-haiku", Deferral::Fallback);
-        check(Wire::Anthropic, "http://127.0.0.1:1", "claude-sonnet-4-5", Deferral::Fallback);
-        check(Wire::OpenAi, openai, "gpt-5.4", Deferral::Native);
-        check(Wire::OpenAi, openai, "gpt-5.10-mini", Deferral::Native);
-        check(Wire::OpenAi, openai, "gpt-6", Deferral::Native);
+        check(Wire::Anthropic, anthropic, "claude-sonnet-4-5", ToolDeferral::Native);
+        check(Wire::Anthropic, anthropic, "claude-3-5-haiku", ToolDeferral::Fallback);
+        check(Wire::Anthropic, "http://127.0.0.1:1", "claude-sonnet-4-5", ToolDeferral::Fallback);
+        check(Wire::OpenAi, openai, "gpt-5.4", ToolDeferral::Native);
+        check(Wire::OpenAi, openai, "gpt-5.10-mini", ToolDeferral::Native);
+        check(Wire::OpenAi, openai, "gpt-6", ToolDeferral::Native);
         for old in ["gpt-5", "gpt-5.3-codex", "gpt-5-mini-2025.08", "gpt-4o", "gpt-4.1", "o3"] {
-            check(Wire::OpenAi, openai, old, Deferral::Fallback);
+            check(Wire::OpenAi, openai, old, ToolDeferral::Fallback);
         }
-        check(Wire::OpenAiChat, openai, "gpt-6", Deferral::Fallback);
-        check(Wire::Gemini, "https://generativelanguage.googleapis.com", "gemini-3", Deferral::Fallback);
+        check(Wire::OpenAiChat, openai, "gpt-6", ToolDeferral::Fallback);
+        check(Wire::Gemini, "https://generativelanguage.googleapis.com", "gemini-3", ToolDeferral::Fallback);
     }
 
     #[test]
     fn refusals_in_the_words_of_providers() {
         let check = |status: u16, words: &str, expected: bool| {
-            assert_eq!(is_refused(&Failure::said(Some(status), "", words)), expected, "{words}");
+            assert_eq!(is_refused(&failure::from_parts(Some(status), "", words)), expected, "{words}");
         };
         check(400, "tools.3.custom.defer_loading: Extra inputs are not permitted", true);
         check(
@@ -151,14 +104,5 @@ mod tests {
         check(400, "max_tokens: 99 > 8192", false);
         check(500, "defer_loading broke something", false);
         check(429, "tool_search was used too often", false);
-    }
-
-    #[test]
-    fn words_lead_back() {
-        for deferral in [Deferral::Native, Deferral::Fallback] {
-            assert_eq!(deferral.to_string().parse(), Ok(deferral));
-        }
-        let words = "auto".parse::<Deferral>().unwrap_err().to_string();
-        assert_eq!(words, "`auto` is no way to defer tools; `native` and `fallback` are");
     }
 }

@@ -7,7 +7,7 @@
 //! A tool that a provider can't take is left out alone, with the reason; the others are not affected.
 //!
 //! Tools that the model has to search for are not in the array, or in it and marked, or found in the conversation: see
-//! [`deferring`](Definitions::deferring).
+//! [`ToolDefiner`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -19,12 +19,12 @@ use haft::{AnyTool, Class, ListedClass, Listing, Offer, Snapshot};
 use serde_json::Value;
 
 use crate::Wire;
-use crate::deferral::Deferral;
 use crate::limits::{
     ANTHROPIC_DEFERRED_TOOLS_MAX, ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX,
     ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
+use haft_agent::{SkippedTool, ToolDeferral, ToolDefiner, ToolDefinitions};
 
 /// The form of a `tools` array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ pub struct Definitions {
 /// What was made last.
 struct Kept {
     snapshot: Snapshot,
-    tools: Tools,
+    tools: ToolDefinitions,
     ways: Vec<Way>,
     pieces: HashMap<Arc<str>, (AnyTool, Piece)>,
 }
@@ -128,31 +128,138 @@ impl Definitions {
 
     /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until they were
     /// found.
-    pub fn of(&self, snapshot: &Snapshot) -> Tools {
-        self.deferring(snapshot, Deferral::Fallback, &HashSet::new())
+    pub fn of(&self, snapshot: &Snapshot) -> ToolDefinitions {
+        self.define_tools(snapshot, ToolDeferral::Fallback, &HashSet::new())
     }
 
     /// The definition of one tool by itself, as JSON text. Nothing is kept.
     ///
     /// # Errors
     /// The form can't take it.
-    pub fn of_one(&self, offer: &Offer) -> Result<String, LeftOut> {
+    pub fn of_one(&self, offer: &Offer) -> Result<String, SkippedTool> {
         match self.piece(offer) {
             Ok(pair) => Ok(pair.plain.clone()),
-            Err(reason) => Err(LeftOut { name: Arc::from(offer.name()), reason }),
+            Err(reason) => Err(SkippedTool { name: Arc::from(offer.name()), reason }),
         }
     }
 
-    /// The same for an endpoint that may know of deferred tools, and a conversation that holds the definitions of those
-    /// that are `known` already ([`Conversation::found`](crate::Conversation::found)).
-    ///
-    /// Where it knows, finding a tool doesn't change a byte: for Anthropic all tools are in the array and those that can
-    /// wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A tool that was
-    /// found and that the conversation doesn't hold any more is defined like any other. Where nothing is deferred, where
-    /// there are more than the API takes, and by wires that have no form for it, the fallback is used.
-    pub fn deferring(&self, snapshot: &Snapshot, deferral: Deferral, known: &HashSet<String>) -> Tools {
+    /// The deferral that these tools allow.
+    fn possible(&self, snapshot: &Snapshot, deferral: ToolDeferral) -> ToolDeferral {
+        let most = match self.form {
+            Form::Anthropic => ANTHROPIC_DEFERRED_TOOLS_MAX,
+            Form::OpenAi => usize::MAX,
+            _ => return ToolDeferral::Fallback,
+        };
+        if deferral == ToolDeferral::Fallback || self.deferred {
+            return ToolDeferral::Fallback;
+        }
+        let count = snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown).count();
+        let mut searches = snapshot.offers().iter().filter(|offer| offer.is_search());
+        let is_ours = searches.next().is_some_and(|offer| offer.name() == TOOL_SEARCH);
+        match (1..=most).contains(&count) && is_ours && searches.next().is_none() {
+            true => ToolDeferral::Native,
+            false => ToolDeferral::Fallback,
+        }
+    }
+
+    fn way(&self, offer: &Offer, deferral: ToolDeferral, known: &HashSet<String>) -> Way {
+        match (offer.listing(), deferral) {
+            (Listing::Deferred, ToolDeferral::Fallback) if !self.deferred => Way::Left,
+            (_, ToolDeferral::Fallback) => Way::Plain,
+            (Listing::Shown, _) if offer.is_search() && self.form == Form::OpenAi => Way::Search,
+            (Listing::Shown, _) => Way::Plain,
+            (Listing::Found, _) if !known.contains(offer.name()) => Way::Plain,
+            (Listing::Found | Listing::Deferred, _) => match self.form {
+                Form::Anthropic => Way::Marked,
+                _ => Way::Elsewhere,
+            },
+        }
+    }
+
+    fn assemble(
+        &self,
+        pieces: Vec<(Arc<str>, Way, Piece)>,
+        deferral: ToolDeferral,
+        mut referred: HashSet<Arc<str>>,
+    ) -> ToolDefinitions {
+        let (mut left_out, mut names) = (Vec::new(), Vec::new());
+        let mut json =
+            String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
+        let mut budget = StrictBudget::new();
+        let (mut any, mut last) = (false, None);
+        for (name, way, piece) in pieces {
+            match piece {
+                Ok(made) => {
+                    if any {
+                        json.push(',');
+                    }
+                    any = true;
+                    names.push(name.clone());
+                    let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(self.form, demands));
+                    let plain = strict.map_or(&made.plain, |(_, json)| json);
+                    match way {
+                        Way::Search => json.push_str(&tool_search(plain)),
+                        Way::Marked => {
+                            json.push_str(plain.strip_suffix('}').unwrap_or(plain));
+                            json.push_str(MARK);
+                            referred.insert(name);
+                        }
+                        _ => json.push_str(plain),
+                    }
+                    if way != Way::Marked {
+                        last = Some(json.len() - 1);
+                    }
+                }
+                Err(reason) => left_out.push(SkippedTool { name, reason }),
+            }
+        }
+        json.push_str(if self.form == Form::Gemini { "]}]" } else { "]" });
+        if !any {
+            json = "[]".to_owned();
+        }
+        let tools = ToolDefinitions::new(json, names).with_left_out(left_out);
+        tools.with_deferral(deferral, referred).with_cacheable(last)
+    }
+
+    fn piece(&self, offer: &Offer) -> Piece {
+        let made = || -> Result<Pair, Refused> {
+            let tool = offer.tool();
+            let schema = emit(tool.input_schema(), self.form.dialect(self.strict))?;
+            // Anthropic refuses the whole request for such a name.
+            if let Some(name) = schema.odd_property.as_ref().filter(|_| self.form == Form::Anthropic) {
+                return Err(Refused(format!(
+                    "its argument `{name}` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most {PROPERTY_CHARS_MAX}"
+                )));
+            }
+            let (name, description) = (offer.name(), tool.description());
+            match (self.form, schema.strict) {
+                // Whether it may be strict is decided over all tools, so both are needed.
+                (Form::Anthropic, Some(demands)) => {
+                    let plain = emit(tool.input_schema(), Dialect::Plain)?;
+                    let strict = anthropic(name, description, &schema);
+                    Ok(Pair { plain: anthropic(name, description, &plain), strict: Some((demands, strict)) })
+                }
+                _ => Ok(Pair { plain: definition(self.form, offer, &schema), strict: None }),
+            }
+        };
+        made().map(Arc::new).map_err(|Refused(reason)| Arc::from(reason))
+    }
+}
+
+/// Where the endpoint knows deferred tools, finding a tool doesn't change a byte: for Anthropic all tools are in the array
+/// and those that can wait are marked `defer_loading`, for OpenAI they are not in it and `ToolSearch` is a `tool_search`. A
+/// tool that was found and that the conversation doesn't hold any more is defined like any other. Where nothing is
+/// deferred, where there are more than the API takes, and in forms that have none for it, the fallback is used.
+impl ToolDefiner for Definitions {
+    fn define_tools(
+        &self,
+        snapshot: &Snapshot,
+        deferral: ToolDeferral,
+        loaded: &HashSet<String>,
+    ) -> ToolDefinitions {
         let deferral = self.possible(snapshot, deferral);
-        let ways: Vec<Way> = snapshot.offers().iter().map(|offer| self.way(offer, deferral, known)).collect();
+        let ways: Vec<Way> =
+            snapshot.offers().iter().map(|offer| self.way(offer, deferral, loaded)).collect();
         // Made while others wait: they want the same.
         let mut kept = lock(&self.kept);
         if let Some(kept) = &*kept
@@ -184,106 +291,6 @@ impl Definitions {
         };
         *kept = Some(Kept { snapshot: snapshot.clone(), tools: tools.clone(), ways, pieces });
         tools
-    }
-
-    /// The deferral that these tools allow.
-    fn possible(&self, snapshot: &Snapshot, deferral: Deferral) -> Deferral {
-        let most = match self.form {
-            Form::Anthropic => ANTHROPIC_DEFERRED_TOOLS_MAX,
-            Form::OpenAi => usize::MAX,
-            _ => return Deferral::Fallback,
-        };
-        if deferral == Deferral::Fallback || self.deferred {
-            return Deferral::Fallback;
-        }
-        let count = snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown).count();
-        let mut searches = snapshot.offers().iter().filter(|offer| offer.is_search());
-        let is_ours = searches.next().is_some_and(|offer| offer.name() == TOOL_SEARCH);
-        match (1..=most).contains(&count) && is_ours && searches.next().is_none() {
-            true => Deferral::Native,
-            false => Deferral::Fallback,
-        }
-    }
-
-    fn way(&self, offer: &Offer, deferral: Deferral, known: &HashSet<String>) -> Way {
-        match (offer.listing(), deferral) {
-            (Listing::Deferred, Deferral::Fallback) if !self.deferred => Way::Left,
-            (_, Deferral::Fallback) => Way::Plain,
-            (Listing::Shown, _) if offer.is_search() && self.form == Form::OpenAi => Way::Search,
-            (Listing::Shown, _) => Way::Plain,
-            (Listing::Found, _) if !known.contains(offer.name()) => Way::Plain,
-            (Listing::Found | Listing::Deferred, _) => match self.form {
-                Form::Anthropic => Way::Marked,
-                _ => Way::Elsewhere,
-            },
-        }
-    }
-
-    fn assemble(
-        &self,
-        pieces: Vec<(Arc<str>, Way, Piece)>,
-        deferral: Deferral,
-        mut referred: HashSet<Arc<str>>,
-    ) -> Tools {
-        let mut left_out = Vec::new();
-        let mut json =
-            String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
-        let mut budget = StrictBudget::new();
-        let (mut any, mut last) = (false, None);
-        for (name, way, piece) in pieces {
-            match piece {
-                Ok(made) => {
-                    if any {
-                        json.push(',');
-                    }
-                    any = true;
-                    let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(self.form, demands));
-                    let plain = strict.map_or(&made.plain, |(_, json)| json);
-                    match way {
-                        Way::Search => json.push_str(&tool_search(plain)),
-                        Way::Marked => {
-                            json.push_str(plain.strip_suffix('}').unwrap_or(plain));
-                            json.push_str(MARK);
-                            referred.insert(name);
-                        }
-                        _ => json.push_str(plain),
-                    }
-                    if way != Way::Marked {
-                        last = Some(json.len() - 1);
-                    }
-                }
-                Err(reason) => left_out.push(LeftOut { name, reason }),
-            }
-        }
-        json.push_str(if self.form == Form::Gemini { "]}]" } else { "]" });
-        if !any {
-            json = "[]".to_owned();
-        }
-        Tools(Arc::new(Made { json: json.into(), left_out, deferral, referred, last }))
-    }
-
-    fn piece(&self, offer: &Offer) -> Piece {
-        let made = || -> Result<Pair, Refused> {
-            let tool = offer.tool();
-            let schema = emit(tool.input_schema(), self.form.dialect(self.strict))?;
-            // Anthropic refuses the whole request for such a name.
-            if let Some(name) = schema.odd_property.as_ref().filter(|_| self.form == Form::Anthropic) {
-                return Err(Refused(format!(
-                    "its argument `{name}` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most {PROPERTY_CHARS_MAX}"
-                )));
-            }
-            let (name, description) = (offer.name(), tool.description());
-            match (self.form, schema.strict) {
-                // Whether it may be strict is decided over all tools, so both are needed.
-                (Form::Anthropic, Some(demands)) => {
-                    let plain = emit(tool.input_schema(), Dialect::Plain)?;
-                    let strict = anthropic(name, description, &schema);
-                    Ok(Pair { plain: anthropic(name, description, &plain), strict: Some((demands, strict)) })
-                }
-                _ => Ok(Pair { plain: definition(self.form, offer, &schema), strict: None }),
-            }
-        };
-        made().map(Arc::new).map_err(|Refused(reason)| Arc::from(reason))
     }
 }
 
@@ -360,79 +367,6 @@ impl StrictBudget {
         let (Some(tools), Some(optional), Some(unions)) = left else { return false };
         *self = StrictBudget { tools, optional, unions };
         true
-    }
-}
-
-/// A finished `tools` array. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Tools(Arc<Made>);
-
-#[derive(Debug)]
-struct Made {
-    json: Arc<str>,
-    left_out: Vec<LeftOut>,
-    deferral: Deferral,
-    /// The tools that a result of a search may refer to.
-    referred: HashSet<Arc<str>>,
-    /// Where the last definition ends that isn't deferred: the place of its bracket.
-    last: Option<usize>,
-}
-
-impl Tools {
-    /// No tools, for a request that offers none.
-    pub fn none() -> Tools {
-        let (json, left_out, referred) = ("[]".into(), Vec::new(), HashSet::new());
-        Tools(Arc::new(Made { json, left_out, deferral: Deferral::Fallback, referred, last: None }))
-    }
-
-    /// How tools that the model has to search for are told of here.
-    pub fn deferral(&self) -> Deferral {
-        self.0.deferral
-    }
-
-    /// Whether the result of a search may refer to this tool, rather than describe it.
-    pub(crate) fn refers_to(&self, name: &str) -> bool {
-        self.0.referred.contains(name)
-    }
-
-    /// Where the last definition ends that a prompt cache may hold: deferred ones can't be marked.
-    pub(crate) fn last_end(&self) -> Option<usize> {
-        self.0.last
-    }
-
-    /// The array as JSON text: what belongs under `tools` of a request.
-    pub fn json(&self) -> &str {
-        &self.0.json
-    }
-
-    /// The same, to keep.
-    pub fn shared(&self) -> Arc<str> {
-        self.0.json.clone()
-    }
-
-    /// The array as a value, for hosts that build requests as values.
-    pub fn to_value(&self) -> Value {
-        serde_json::from_str(&self.0.json).expect("definitions are JSON")
-    }
-
-    /// The tools that the provider can't take, in the order of the snapshot.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.0.left_out
-    }
-}
-
-/// A tool that could not be defined for a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Why.
-    pub reason: Arc<str>,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is left out: {}", self.name, self.reason)
     }
 }
 

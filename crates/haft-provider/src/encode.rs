@@ -19,8 +19,6 @@ use crate::limits::{ANTHROPIC_IMAGE_BYTES_MAX, DOCUMENT_BYTES_MAX, OPENAI_OUTPUT
 pub const NO_OUTPUT: &str = "(no output)";
 /// What a result says that is nothing but spaces and line breaks, where a wire refuses those.
 const ONLY_SPACE: &str = "(only white space)";
-/// How a note about a cleared result ends.
-pub(crate) const CLEARED: &str = "it may have changed since";
 /// How a text ends that was cut to what a wire takes.
 const CUT: &str = "\n[cut here: the provider takes no more]";
 

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::Wire;
-use crate::deferral::Deferral;
+use haft_agent::ToolDeferral;
 
 /// The key for Anthropic.
 pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
@@ -65,8 +65,8 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// The proxy that requests go through, as a URL.
     pub proxy: Option<String>,
-    /// How tools are told of that the model has to search for. None: as [`Deferral::usual`] says.
-    pub deferral: Option<Deferral>,
+    /// How tools are told of that the model has to search for. None: as [`default_deferral`](crate::default_deferral) says.
+    pub deferral: Option<ToolDeferral>,
 }
 
 impl Endpoint {
@@ -99,7 +99,7 @@ impl Endpoint {
 
     /// How tools are told of that the model has to search for, where it isn't to be guessed from the address.
     #[must_use]
-    pub fn deferral(mut self, deferral: Deferral) -> Endpoint {
+    pub fn deferral(mut self, deferral: ToolDeferral) -> Endpoint {
         self.deferral = Some(deferral);
         self
     }

@@ -1,7 +1,7 @@
 //! One request with its attempts, over whatever carries it.
 //!
 //! A request is made again only while nothing came of it that could have been acted upon: before its first content, or,
-//! where only text came, after saying [`Delta::Restarted`]. Once a call was ready the message is not asked for again: a
+//! where only text came, after saying [`ReplyDelta::Restarted`]. Once a call was ready the message is not asked for again: a
 //! stream that breaks then ends as a failure with what came, and the loop goes on from there. So no call ever runs
 //! twice.
 //!
@@ -27,11 +27,10 @@ use self::breaker::Breaker;
 #[cfg(feature = "http")]
 pub(crate) use self::retry::after;
 use crate::Wire;
-use crate::deferral::Deferral;
+use crate::failure;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
-use crate::model::Incoming;
-use crate::reply::{Failure, FailureKind, Reply, Stop};
-use crate::stream::{Delta, Reader, whole_of};
+use crate::stream::{Reader, whole_of};
+use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta, ReplyStream, StopReason, ToolDeferral};
 
 /// What an answer that nobody can read mostly means.
 pub(crate) const WRONG_ADDRESS: &str = "is the base URL right?";
@@ -42,7 +41,7 @@ const TOLD_BYTES: usize = 64 * 1024;
 /// Carries requests.
 pub(crate) trait Transport: Send + Sync + 'static {
     /// Sends a body and waits for the head of its answer.
-    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, Failure>>;
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, ModelFailure>>;
 
     /// Makes what the first request needs.
     #[cfg(feature = "http")]
@@ -72,7 +71,7 @@ pub(crate) trait Chunks: Send {
     fn next<'a>(
         &'a mut self,
         feed: &'a mut (dyn FnMut(&[u8]) + Send),
-    ) -> BoxFuture<'a, Result<bool, Failure>>;
+    ) -> BoxFuture<'a, Result<bool, ModelFailure>>;
 }
 
 /// What all requests to one endpoint share.
@@ -87,21 +86,21 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(wire: Wire, transport: impl Transport, deferral: Deferral) -> Line {
+    pub(crate) fn new(wire: Wire, transport: impl Transport, deferral: ToolDeferral) -> Line {
         let (transport, breaker) = (Box::new(transport), Mutex::new(Breaker::new()));
-        let defers = AtomicBool::new(deferral == Deferral::Native);
+        let defers = AtomicBool::new(deferral == ToolDeferral::Native);
         Line { wire, transport, breaker, defers, draining: Mutex::default() }
     }
 
-    pub(crate) fn deferral(&self) -> Deferral {
+    pub(crate) fn deferral(&self) -> ToolDeferral {
         match self.defers.load(Ordering::Relaxed) {
-            true => Deferral::Native,
-            false => Deferral::Fallback,
+            true => ToolDeferral::Native,
+            false => ToolDeferral::Fallback,
         }
     }
 
-    pub(crate) fn set_deferral(&self, deferral: Deferral) {
-        self.defers.store(deferral == Deferral::Native, Ordering::Relaxed);
+    pub(crate) fn set_deferral(&self, deferral: ToolDeferral) {
+        self.defers.store(deferral == ToolDeferral::Native, Ordering::Relaxed);
     }
 
     /// Takes what is left of a stream whose message is over: a connection can be used again only once its answer was
@@ -143,35 +142,35 @@ enum State {
     /// The message came, in one way or another.
     Over,
     /// It came whole, and is told from this byte of its text on.
-    Telling(Box<Reply>, usize),
+    Telling(Box<ModelReply>, usize),
     /// It came whole.
-    Whole(Box<Reply>),
+    Whole(Box<ModelReply>),
     /// It didn't come, or broke off: why, and what came of it.
-    Failed(Failure, Box<Reply>),
+    Failed(ModelFailure, Box<ModelReply>),
 }
 
-impl Incoming for Exchange {
-    fn more<'a>(&'a mut self, out: &'a mut Vec<Delta>) -> BoxFuture<'a, bool> {
+impl ReplyStream for Exchange {
+    fn more<'a>(&'a mut self, out: &'a mut Vec<ReplyDelta>) -> BoxFuture<'a, bool> {
         Box::pin(self.step(out))
     }
 
-    fn finish(self: Box<Self>) -> Reply {
+    fn finish(self: Box<Self>) -> ModelReply {
         let wire = self.line.wire;
         match self.state {
             State::Whole(reply) => *reply,
             // Nobody was told of its calls, so they are not in it.
-            State::Telling(reply, _) if !reply.asks() => *reply,
-            State::Telling(..) => Reply::nothing(wire, Stop::Interrupted),
-            State::Ready | State::Waiting(_) => Reply::nothing(wire, Stop::Interrupted),
+            State::Telling(reply, _) if !reply.requests_calls() => *reply,
+            State::Telling(..) => ModelReply::empty(wire, StopReason::Interrupted),
+            State::Ready | State::Waiting(_) => ModelReply::empty(wire, StopReason::Interrupted),
             State::Streaming(_) => {
                 let reply = self.reader.finish(&mut Vec::new());
                 match reply.stop() {
-                    Stop::Cut => reply.with_stop(Stop::Interrupted),
+                    StopReason::Cut => reply.with_stop(StopReason::Interrupted),
                     _ => reply,
                 }
             }
             State::Over => self.reader.finish(&mut Vec::new()),
-            State::Failed(failure, reply) => reply.with_stop(Stop::Failed(failure)),
+            State::Failed(failure, reply) => reply.with_stop(StopReason::Failed(failure)),
         }
     }
 }
@@ -183,7 +182,7 @@ impl Exchange {
     }
 
     /// One step: a wait, an answer's head, or bytes with something in them.
-    async fn step(&mut self, out: &mut Vec<Delta>) -> bool {
+    async fn step(&mut self, out: &mut Vec<ReplyDelta>) -> bool {
         loop {
             match &mut self.state {
                 State::Ready => match self.connect(out).await {
@@ -227,7 +226,7 @@ impl Exchange {
                         let most = (TOLD_BYTES.min(rest.len())..).find(|end| rest.is_char_boundary(*end));
                         let piece = &rest[..most.unwrap_or(rest.len())];
                         *told += piece.len();
-                        out.push(Delta::Text(piece.to_owned()));
+                        out.push(ReplyDelta::Text(piece.to_owned()));
                         return true;
                     }
                     if let State::Telling(reply, _) = std::mem::replace(&mut self.state, State::Over) {
@@ -242,14 +241,14 @@ impl Exchange {
     }
 
     /// The bytes are over, or broke off.
-    fn ended(&mut self, broke: Option<Failure>, out: &mut Vec<Delta>) -> bool {
+    fn ended(&mut self, broke: Option<ModelFailure>, out: &mut Vec<ReplyDelta>) -> bool {
         // The last event may lack its line end.
         let mut tail = Vec::new();
         let (has_content, reply) = self.take_reply(&mut tail);
-        let lost = || Failure::new(FailureKind::Disconnected, "the stream ended before the message did");
+        let lost = || ModelFailure::new(FailureKind::Disconnected, "the stream ended before the message did");
         let failure = match reply.stop() {
-            Stop::Cut => broke.unwrap_or_else(lost),
-            Stop::Failed(failure) => failure.clone(),
+            StopReason::Cut => broke.unwrap_or_else(lost),
+            StopReason::Failed(failure) => failure.clone(),
             _ => {
                 out.extend(tail);
                 self.line.breaker().succeeded();
@@ -263,13 +262,13 @@ impl Exchange {
     }
 
     /// Takes what came so far, and whether anybody may have seen something of it.
-    fn take_reply(&mut self, out: &mut Vec<Delta>) -> (bool, Reply) {
+    fn take_reply(&mut self, out: &mut Vec<ReplyDelta>) -> (bool, ModelReply) {
         let reader = std::mem::replace(&mut self.reader, Reader::new(self.line.wire));
         let has_content = reader.has_content();
         (has_content, reader.finish(out))
     }
 
-    async fn connect(&mut self, out: &mut Vec<Delta>) -> Result<State, Failure> {
+    async fn connect(&mut self, out: &mut Vec<ReplyDelta>) -> Result<State, ModelFailure> {
         let line = self.line.clone();
         line.breaker().ask(Instant::now())?;
         let sent = timeout(self.silence, line.transport.send(self.body.clone())).await;
@@ -288,23 +287,23 @@ impl Exchange {
             Answer::Whole(body) => {
                 let reply = whole_of(line.wire, body).map_err(|failure| match failure.kind {
                     FailureKind::Malformed => {
-                        Failure::new(failure.kind, format!("{}; {WRONG_ADDRESS}", failure.message))
+                        ModelFailure::new(failure.kind, format!("{}; {WRONG_ADDRESS}", failure.message))
                     }
                     _ => failure,
                 })?;
-                if reply.items().is_empty() && *reply.stop() == Stop::Cut {
+                if reply.items().is_empty() && *reply.stop() == StopReason::Cut {
                     let words = format!("the server's answer has no message in it; {WRONG_ADDRESS}");
-                    return Err(Failure::new(FailureKind::Malformed, words));
+                    return Err(ModelFailure::new(FailureKind::Malformed, words));
                 }
                 line.breaker().succeeded();
-                out.push(Delta::Started { model: reply.model().map(str::to_owned) });
+                out.push(ReplyDelta::Started { model: reply.model().map(str::to_owned) });
                 Ok(State::Telling(Box::new(reply), 0))
             }
             Answer::Stream(chunks) => Ok(State::Streaming(chunks)),
         }
     }
 
-    fn failed(&mut self, failure: Failure, out: &mut Vec<Delta>) -> bool {
+    fn failed(&mut self, failure: ModelFailure, out: &mut Vec<ReplyDelta>) -> bool {
         let (has_content, reply) = self.take_reply(out);
         self.again_or_not(failure, has_content, reply, out)
     }
@@ -312,10 +311,10 @@ impl Exchange {
     /// What a failure means: another attempt, or the end.
     fn again_or_not(
         &mut self,
-        failure: Failure,
+        failure: ModelFailure,
         has_content: bool,
-        reply: Reply,
-        out: &mut Vec<Delta>,
+        reply: ModelReply,
+        out: &mut Vec<ReplyDelta>,
     ) -> bool {
         let now = Instant::now();
         self.line.breaker().failed(&failure, now);
@@ -329,38 +328,38 @@ impl Exchange {
             return false;
         }
         if has_content {
-            out.push(Delta::Restarted);
+            out.push(ReplyDelta::Restarted);
         }
         let wait = self.retry.wait(self.attempt).max(asked);
         self.attempt += 1;
-        out.push(Delta::Retrying { failure, attempt: self.attempt, wait });
+        out.push(ReplyDelta::Retrying { failure, attempt: self.attempt, wait });
         self.state = State::Waiting(now + wait);
         true
     }
 }
 
-fn silent(limit: Duration) -> Failure {
-    Failure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs_f64()))
+fn silent(limit: Duration) -> ModelFailure {
+    ModelFailure::new(FailureKind::TimedOut, format!("nothing came for {} s", limit.as_secs_f64()))
 }
 
 /// The calls of a whole reply, told as if they had come piece by piece.
-fn told_calls(reply: &Reply, out: &mut Vec<Delta>) {
+fn told_calls(reply: &ModelReply, out: &mut Vec<ReplyDelta>) {
     for (call, ready) in reply.calls().into_iter().enumerate() {
         let (id, name) = (ready.id.to_string(), ready.name.to_string());
-        out.push(Delta::CallBegun { call, id, name });
-        out.push(Delta::CallReady { call, ready });
+        out.push(ReplyDelta::CallBegun { call, id, name });
+        out.push(ReplyDelta::CallReady { call, ready });
     }
-    out.push(Delta::Usage(reply.usage().clone()));
+    out.push(ReplyDelta::Usage(reply.usage().clone()));
 }
 
 /// A refusal by its status and its body, in whichever of the providers' forms.
-fn refusal(status: u16, body: &str) -> Failure {
+fn refusal(status: u16, body: &str) -> ModelFailure {
     let parsed: Value = serde_json::from_str(body).unwrap_or_default();
     // Gemini wraps its error in a list where a stream was asked for.
     let parsed = parsed.get(0).unwrap_or(&parsed);
     match parsed.get("error").unwrap_or(parsed) {
-        Value::Null => Failure::said(Some(status), "", body.trim()),
-        error => Failure::of(Some(status), error),
+        Value::Null => failure::from_parts(Some(status), "", body.trim()),
+        error => failure::from_error(Some(status), error),
     }
 }
 

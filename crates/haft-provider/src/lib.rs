@@ -32,9 +32,29 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Around that: [`RequestOptions`] makes requests out of a [`Conversation`], [`stream`] reads what comes back while it
-//! comes, `client` carries both over HTTP (feature `http`), [`scripted`] is a model without a provider, and
-//! [`run`] is the loop of an agent.
+//! Around that: [`RequestOptions`] makes requests out of a [`Conversation`](haft_agent::Conversation), [`stream`] reads the
+//! reply while it arrives, `client` carries both over HTTP (feature `http`), and [`scripted`] is a model without a provider.
+//! The agent loop is in the crate `haft-agent`, below this one; each [`Wire`] is a
+//! [`MessageFormat`](haft_agent::MessageFormat) of it:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use haft::{Effects, Engine, NoInput, Registry, tool};
+//! use haft_agent::{Conversation, AgentLoop};
+//! use haft_provider::scripted::{Script, ScriptedModel};
+//! use haft_provider::Wire;
+//!
+//! let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
+//! let engine = Engine::new(Registry::new().with(answer)?);
+//! let script = Script::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
+//!
+//! let mut conversation = Conversation::new(Wire::Anthropic);
+//! let outcome = AgentLoop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
+//!     .run(&mut conversation, "What is the answer?")
+//!     .await;
+//! assert_eq!((outcome.text.as_str(), outcome.turns, outcome.calls.len()), ("It is 42.", 2, 1));
+//! # Ok(()) }
+//! ```
 #![warn(missing_docs)]
 
 #[cfg(feature = "http")]
@@ -42,30 +62,26 @@ pub mod client;
 pub mod encode;
 pub mod endpoint;
 pub mod limits;
-pub mod run;
 pub mod scripted;
 pub mod stream;
 pub mod transcript;
 
-mod conversation;
+mod answer;
 mod decode;
 mod deferral;
 mod definitions;
 mod exchange;
-mod model;
+mod failure;
 #[cfg(doctest)]
 mod pages;
-mod reply;
 mod request;
 mod schema;
 mod wire;
+mod wire_format;
 
-pub use conversation::{Conversation, UserPart};
 pub use decode::{BadMessage, Message, decode};
-pub use deferral::{Deferral, UnknownDeferral};
-pub use definitions::{Definitions, Form, LeftOut, Tools};
+pub use deferral::default_deferral;
+pub use definitions::{Definitions, Form};
 pub use exchange::RetryPolicy;
-pub use model::{Incoming, Model, Prompt};
-pub use reply::{Failure, FailureKind, Reply, Stop, Usage};
 pub use request::{RequestOptions, Thinking};
 pub use wire::{UnknownWire, Wire};

@@ -36,8 +36,6 @@ pub const ANTHROPIC_STRICT_OPTIONAL_MAX: usize = 24;
 pub const ANTHROPIC_STRICT_UNIONS_MAX: usize = 16;
 /// How many deferred tools one request may have for Anthropic. With more, what was found is added to the tools.
 pub const ANTHROPIC_DEFERRED_TOOLS_MAX: usize = 10_000;
-/// How many characters the names of tools may take that the model has to search for. Of more it is told by their sources.
-pub const DEFERRED_NAMES_CHARS_MAX: usize = 20_000;
 /// The longest name of a root property that Anthropic takes.
 pub const PROPERTY_CHARS_MAX: usize = 64;
 
@@ -61,8 +59,6 @@ pub const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 pub const REPLY_PARTS_MAX: usize = 10_000;
 /// How many calls one message may have.
 pub const REPLY_CALLS_MAX: usize = 1_000;
-/// The longest words of a provider's error that are passed on, in characters.
-pub const FAILURE_CHARS_MAX: usize = 2_000;
 
 /// The longest text of one result for OpenAI, in characters.
 pub const OPENAI_OUTPUT_CHARS_MAX: usize = 10_485_760;
@@ -109,22 +105,3 @@ pub const SERVER_HEAD_BYTES_MAX: usize = 64 * 1024;
 pub const SERVER_CONNECTIONS_MAX: usize = 256;
 /// How long a connection to the scripted server may say nothing, in seconds.
 pub const SERVER_SILENCE_SECONDS_MAX: u64 = 120;
-
-/// How often in a row a model may be asked again because its turn was paused.
-pub const PAUSES_MAX: u32 = 50;
-/// How often in a row a message may end in the middle of a call before the loop gives up.
-pub const CUT_CALLS_MAX: u32 = 3;
-/// How often in a row a message may break off before the loop gives up.
-pub const BROKEN_MAX: u32 = 3;
-/// How often in a row whoever watches the end may ask the model to go on.
-pub const CONTINUES_MAX: u32 = 20;
-/// How long calls that can't be cancelled may go on after the time of a run is over, in seconds. Then they are stopped.
-pub const OVERTIME_SECONDS_MAX: u64 = 10;
-/// How many messages of the user wait while something runs; more are refused.
-pub const WAITING_MESSAGES_MAX: usize = 64;
-/// How many of the newest results keep their content when room is made, where nothing else is said.
-pub const KEPT_RESULTS: usize = 5;
-/// How full the model's window may be before room is made, in percent.
-pub const WINDOW_PERCENT_MAX: u64 = 80;
-/// The longest summary that is kept, in characters.
-pub const SUMMARY_CHARS_MAX: usize = 100_000;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::Wire;
 use crate::deferral::history::sent;
 use crate::limits::ANTHROPIC_MAX_TOKENS;
-use crate::model::Prompt;
+use haft_agent::ModelRequest;
 
 /// What a request says beside the conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,10 +107,10 @@ impl RequestOptions {
         self
     }
 
-    /// The body of a request, as JSON.
-    pub fn body(&self, prompt: &Prompt<'_>) -> String {
+    /// Writes the body of a request, as JSON. The conversation has to be of this wire.
+    pub fn body(&self, wire: Wire, prompt: &ModelRequest<'_>) -> String {
         let mut body = Body { json: String::from("{"), extra: &self.extra };
-        match prompt.conversation.wire() {
+        match wire {
             Wire::Anthropic => self.anthropic(prompt, &mut body),
             Wire::OpenAi => self.openai(prompt, &mut body),
             Wire::OpenAiChat => self.openai_chat(prompt, &mut body),
@@ -119,12 +119,12 @@ impl RequestOptions {
         body.finish()
     }
 
-    fn anthropic(&self, prompt: &Prompt<'_>, body: &mut Body<'_>) {
+    fn anthropic(&self, prompt: &ModelRequest<'_>, body: &mut Body<'_>) {
         body.put("model", &json!(self.model));
         let max_tokens = self.max_tokens.unwrap_or(ANTHROPIC_MAX_TOKENS);
         body.put("max_tokens", &json!(max_tokens));
         if let Some(tools) = tools(prompt) {
-            body.raw("tools", |json| match prompt.tools.last_end().filter(|_| self.cache) {
+            body.raw("tools", |json| match prompt.tools.cacheable().filter(|_| self.cache) {
                 Some(end) => {
                     let (before, after) = tools.split_at(end);
                     json.push_str(before);
@@ -169,7 +169,7 @@ impl RequestOptions {
         });
     }
 
-    fn openai(&self, prompt: &Prompt<'_>, body: &mut Body<'_>) {
+    fn openai(&self, prompt: &ModelRequest<'_>, body: &mut Body<'_>) {
         body.put("model", &json!(self.model));
         if let Some(tools) = tools(prompt) {
             body.raw("tools", |json| self.push_tools(json, tools, Wire::OpenAi));
@@ -209,7 +209,7 @@ impl RequestOptions {
         self.thinking.is_some() || !old.iter().any(|name| self.model.starts_with(name))
     }
 
-    fn openai_chat(&self, prompt: &Prompt<'_>, body: &mut Body<'_>) {
+    fn openai_chat(&self, prompt: &ModelRequest<'_>, body: &mut Body<'_>) {
         body.put("model", &json!(self.model));
         if let Some(tools) = tools(prompt) {
             body.raw("tools", |json| json.push_str(tools));
@@ -231,7 +231,7 @@ impl RequestOptions {
         });
     }
 
-    fn gemini(&self, prompt: &Prompt<'_>, body: &mut Body<'_>) {
+    fn gemini(&self, prompt: &ModelRequest<'_>, body: &mut Body<'_>) {
         if let Some(tools) = tools(prompt) {
             body.raw("tools", |json| self.push_tools(json, tools, Wire::Gemini));
         }
@@ -337,16 +337,16 @@ fn write(json: &mut String, value: &Value) {
 }
 
 /// The tools, if there are any: an empty list is refused.
-fn tools<'p>(prompt: &'p Prompt<'_>) -> Option<&'p str> {
+fn tools<'p>(prompt: &'p ModelRequest<'_>) -> Option<&'p str> {
     Some(prompt.tools.json()).filter(|tools| *tools != "[]")
 }
 
 /// The parts of the system prompt that say something.
-fn texts<'p>(prompt: &'p Prompt<'_>) -> impl Iterator<Item = &'p str> {
+fn texts<'p>(prompt: &'p ModelRequest<'_>) -> impl Iterator<Item = &'p str> {
     prompt.system.iter().map(|text| &**text).filter(|text| !text.trim().is_empty())
 }
 
-fn joined(prompt: &Prompt<'_>) -> Option<String> {
+fn joined(prompt: &ModelRequest<'_>) -> Option<String> {
     let all: Vec<&str> = texts(prompt).collect();
     (!all.is_empty()).then(|| all.join("\n\n"))
 }

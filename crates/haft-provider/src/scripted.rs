@@ -8,13 +8,14 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use haft_provider::scripted::{Script, ScriptedModel};
-//! use haft_provider::{Conversation, Model, Prompt, Tools, Wire};
+//! use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
+//! use haft_provider::Wire;
 //!
 //! let script = Script::parse(r#"{"turns": [{"text": "Hello."}]}"#)?;
 //! let model = ScriptedModel::new(script, Wire::Anthropic);
 //! let mut conversation = Conversation::new(Wire::Anthropic);
 //! conversation.say("Hi.");
-//! let mut incoming = model.ask(&Prompt { system: &[], conversation: &conversation, tools: &Tools::none() });
+//! let mut incoming = model.ask(&ModelRequest { system: &[], conversation: &conversation, tools: &ToolDefinitions::none() });
 //! while incoming.more(&mut Vec::new()).await {}
 //! assert_eq!(incoming.finish().text(), "Hello.");
 //! # Ok(()) }

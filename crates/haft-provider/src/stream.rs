@@ -16,79 +16,29 @@ mod gemini;
 mod openai;
 mod openai_chat;
 
-use haft::ToolCall;
 use haft::sse::{Event, EventReader, EventTooLarge};
 
 use self::draft::{Draft, Read};
+use crate::decode::{Message, decode};
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
-use crate::reply::{Failure, FailureKind, Reply, Usage};
-use crate::{BadMessage, Wire, decode};
-
-/// Something that a stream said.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Delta {
-    /// The message began.
-    Started {
-        /// The model that writes it, where it is said.
-        model: Option<String>,
-    },
-    /// More of the answer's text.
-    Text(String),
-    /// More of what the model thinks, where it is shown.
-    Thinking(String),
-    /// A call began; its input is still being written.
-    CallBegun {
-        /// Its number in the message, from 0.
-        call: usize,
-        /// The id that its result has to carry; may be empty for Gemini.
-        id: String,
-        /// The tool.
-        name: String,
-    },
-    /// More of a call's input, as JSON text that is not whole yet. To be shown, never to be run.
-    CallInput {
-        /// The call's number.
-        call: usize,
-        /// The text.
-        json: String,
-    },
-    /// A call with its whole input. Calls get ready in the order in which they have to be answered.
-    CallReady {
-        /// The call's number.
-        call: usize,
-        /// The call.
-        ready: ToolCall,
-    },
-    /// What the message cost so far.
-    Usage(Usage),
-    /// What came so far counts no more: the message begins anew.
-    Restarted,
-    /// The request is made again after a while.
-    Retrying {
-        /// Why.
-        failure: Failure,
-        /// Which attempt comes next, from 2.
-        attempt: u32,
-        /// How long until then.
-        wait: std::time::Duration,
-    },
-}
+use crate::{BadMessage, Wire};
+use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta};
 
 /// Reads one streamed message.
 ///
 /// ```
-/// use haft_provider::stream::{Delta, Reader};
-/// use haft_provider::{Stop, Wire};
+/// use haft_provider::stream::Reader;
+/// use haft_agent::{ReplyDelta, StopReason};
+/// use haft_provider::Wire;
 ///
 /// let mut reader = Reader::new(Wire::OpenAiChat);
 /// let mut deltas = Vec::new();
 /// reader.feed(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel", &mut deltas);
 /// reader.feed(b"lo\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", &mut deltas);
-/// assert!(deltas.contains(&Delta::Text("Hello".into())));
+/// assert!(deltas.contains(&ReplyDelta::Text("Hello".into())));
 ///
 /// let reply = reader.finish(&mut deltas);
-/// assert_eq!((reply.text(), reply.stop()), ("Hello", &Stop::End));
+/// assert_eq!((reply.text(), reply.stop()), ("Hello", &StopReason::End));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reader {
@@ -154,11 +104,11 @@ impl Reader {
     /// Takes bytes as they came, wherever they were split, and adds what they say to `out`.
     ///
     /// What comes after the end of the message, or after something that can't be read, is not looked at.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Delta>) {
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<ReplyDelta>) {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > STREAM_BYTES_MAX {
             let words = format!("the stream is longer than {STREAM_BYTES_MAX} bytes");
-            self.draft.fail(Failure::new(FailureKind::TooLarge, words));
+            self.draft.fail(ModelFailure::new(FailureKind::TooLarge, words));
         }
         let Reader { events, draft, assembler, .. } = self;
         if draft.is_over() {
@@ -172,7 +122,7 @@ impl Reader {
         };
         if let Err(EventTooLarge) = events.feed(bytes, give) {
             let words = format!("the stream has a line longer than {STREAM_LINE_BYTES_MAX} bytes");
-            draft.fail(Failure::new(FailureKind::TooLarge, words));
+            draft.fail(ModelFailure::new(FailureKind::TooLarge, words));
         }
         std::mem::swap(out, &mut draft.out);
     }
@@ -198,14 +148,29 @@ impl Reader {
     }
 
     /// What went wrong, if something did.
-    pub fn failure(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&ModelFailure> {
         self.draft.failure()
     }
 
     /// Ends the message, wherever it is: what came becomes a reply that can be sent back and whose calls can be
     /// answered.
-    pub fn finish(mut self, out: &mut Vec<Delta>) -> Reply {
-        let Reader { events, draft, assembler, .. } = &mut self;
+    pub fn finish(mut self, out: &mut Vec<ReplyDelta>) -> ModelReply {
+        self.take_rest(out);
+        reply(self.draft, self.assembler)
+    }
+
+    /// Ends the message for its calls alone, as they are found in a message that came whole.
+    pub(crate) fn finish_message(mut self, out: &mut Vec<ReplyDelta>) -> Message {
+        self.take_rest(out);
+        let (mut draft, mut assembler) = (self.draft, self.assembler);
+        draft.end_of_bytes();
+        assembler.inner().items(&mut draft);
+        draft.into_message()
+    }
+
+    /// Takes the last event, which may lack its line end.
+    fn take_rest(&mut self, out: &mut Vec<ReplyDelta>) {
+        let Reader { events, draft, assembler, .. } = self;
         std::mem::swap(out, &mut draft.out);
         events.finish(|sent| {
             let Some(data) = sent.data.as_deref() else { return };
@@ -217,7 +182,6 @@ impl Reader {
             }
         });
         std::mem::swap(out, &mut draft.out);
-        reply(self.draft, self.assembler)
     }
 }
 
@@ -236,7 +200,7 @@ fn event(assembler: &mut Assembler, draft: &mut Draft, data: &str) {
 }
 
 /// What came, as a reply.
-fn reply(mut draft: Draft, mut assembler: Assembler) -> Reply {
+fn reply(mut draft: Draft, mut assembler: Assembler) -> ModelReply {
     draft.end_of_bytes();
     let items = assembler.inner().items(&mut draft);
     draft.into_reply(items)
@@ -246,13 +210,13 @@ fn reply(mut draft: Draft, mut assembler: Assembler) -> Reply {
 ///
 /// # Errors
 /// A body that is no response of this wire.
-pub fn whole(wire: Wire, body: &str) -> Result<Reply, Failure> {
+pub fn whole(wire: Wire, body: &str) -> Result<ModelReply, ModelFailure> {
     whole_of(wire, body)
 }
 
 /// The same, which lets go of the body as soon as it was read: a long answer is kept no more often than it must be.
-pub(crate) fn whole_of(wire: Wire, body: impl AsRef<str>) -> Result<Reply, Failure> {
-    let malformed = |bad: BadMessage| Failure::new(FailureKind::Malformed, bad.to_string());
+pub(crate) fn whole_of(wire: Wire, body: impl AsRef<str>) -> Result<ModelReply, ModelFailure> {
+    let malformed = |bad: BadMessage| ModelFailure::new(FailureKind::Malformed, bad.to_string());
     let (mut draft, mut assembler) = (Draft::silent(wire), Assembler::new(wire));
     assembler.inner().whole(body.as_ref(), &mut draft)?;
     if let Some(failure) = draft.failure() {
@@ -264,6 +228,6 @@ pub(crate) fn whole_of(wire: Wire, body: impl AsRef<str>) -> Result<Reply, Failu
     let reply = reply(draft, assembler);
     match reply.items().is_empty() {
         true => Ok(reply),
-        false => Ok(reply.with_message(message.map_err(malformed)?)),
+        false => Ok(reply.with_requested(message.map_err(malformed)?.requested)),
     }
 }

@@ -4,8 +4,8 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use haft::ports::Answer;
+use haft_agent::RunEvent;
 use haft_provider::Wire;
-use haft_provider::run::RunEvent;
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_session::Session;
 

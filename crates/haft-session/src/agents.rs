@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use haft::ports::{AgentRequest, Asker, Isolation, SubAgents};
 use haft::view::Part;
 use haft::{BoxFuture, Cause, Content, Context, Engine, MAIN_AGENT, Output, ToolError, View, Workspace};
+use haft_agent::{
+    AgentLoop, Conversation, Model, PostError, RunEnd, RunHandle, RunOptions, RunOutcome, RunSink,
+    ToolEventSink, UsageMeter,
+};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
-use haft_provider::run::{Account, Ended, Handle, Loop, NotPosted, Outcome, RunOptions, RunSink, ToolEvents};
-use haft_provider::{Conversation, Model};
 use haft_tools::worktrees::enter::new_name;
 use haft_tools::worktrees::{FOLDER, Worktree};
 use serde_json::json;
@@ -62,7 +64,7 @@ pub struct Agents {
     /// What agents are made with; none before the session began and after it ended.
     setup: Mutex<Option<Arc<Setup>>>,
     /// The run of the main agent that goes on.
-    main: Mutex<Option<(Handle, Account)>>,
+    main: Mutex<Option<(RunHandle, UsageMeter)>>,
     running: Mutex<BTreeMap<String, Arc<Working>>>,
     /// Places by depth: one that waits for its own agents never takes a place from them.
     places: [Semaphore; DEPTH_MAX],
@@ -94,8 +96,8 @@ pub struct Setup {
 struct Working {
     engine: Engine,
     model: Other,
-    handle: Handle,
-    account: Account,
+    handle: RunHandle,
+    account: UsageMeter,
     depth: usize,
     /// Who gave it its task.
     parent: String,
@@ -124,7 +126,7 @@ impl Agents {
     }
 
     /// A run of the main agent begins.
-    pub fn main_runs(&self, handle: &Handle, account: &Account) {
+    pub fn main_runs(&self, handle: &RunHandle, account: &UsageMeter) {
         *locked(&self.main) = Some((handle.clone(), account.clone()));
     }
 
@@ -198,7 +200,7 @@ impl Agents {
         });
         let heard = Arc::new(Heard::new(&name, cx.call().id(), setup.sink.clone(), request.on_line.clone()));
         let sink: Arc<dyn RunSink> = heard.clone();
-        let mut engine = engine.child(name.as_str(), registry, cx).events(ToolEvents::new(sink.clone()));
+        let mut engine = engine.child(name.as_str(), registry, cx).events(ToolEventSink::new(sink.clone()));
         if let Some(asker) = &setup.asker {
             engine = engine.asker(Named { asker: asker.clone(), agent: name.clone() });
         }
@@ -211,7 +213,7 @@ impl Agents {
             engine = engine.workspace(workspace.clone());
         }
         let engine = engine.window_tokens(model.window_tokens).build();
-        let handle = Handle::new();
+        let handle = RunHandle::new();
         let working = Working {
             engine: engine.clone(),
             model: model.clone(),
@@ -221,18 +223,18 @@ impl Agents {
             parent: cx.call().agent_id().to_owned(),
         };
         let _entry = self.enter(&name, working)?;
-        let agent = Loop::new(engine, model.model.clone())
+        let agent = AgentLoop::new(engine, model.model.clone())
             .options(options(&setup.options, kind, &model, &workspace))
             .events(sink)
-            .session(Arc::new(Stops {
+            .hooks(Arc::new(Stops {
                 notices: setup.notices.clone(),
                 hooks: setup.hooks.clone(),
                 agent: name.clone(),
                 kind: kind.name.clone(),
             }))
             .handle(handle)
-            .account(account.clone());
-        let mut conversation = Conversation::new(model.model.wire());
+            .usage_meter(account.clone());
+        let mut conversation = Conversation::new(model.model.format());
         let outcome = tokio::select! {
             biased;
             // Answered at once and by ourselves: how far it came would be lost with this future.
@@ -359,10 +361,10 @@ impl Agents {
         let shown: String = to.chars().take(60).collect();
         match handle.map(|handle| handle.post(words)) {
             Some(Ok(())) => Ok(()),
-            Some(Err(NotPosted::Full)) => Err(ToolError::new(format!(
+            Some(Err(PostError::Full)) => Err(ToolError::new(format!(
                 "`{shown}` has too many messages that it has not read; wait for its answer"
             ))),
-            Some(Err(NotPosted::Ended)) | None => Err(ToolError::new(format!(
+            Some(Err(PostError::Ended)) | None => Err(ToolError::new(format!(
                 "there is no agent `{shown}` at work: it has ended, or never was; {}",
                 there()
             ))),
@@ -452,8 +454,8 @@ fn options(base: &RunOptions, kind: &Kind, model: &Other, workspace: &Workspace)
 fn answer(
     request: &AgentRequest,
     name: &str,
-    outcome: Outcome,
-    account: &Account,
+    outcome: RunOutcome,
+    account: &UsageMeter,
     worktree: Option<String>,
 ) -> Result<Output, ToolError> {
     let many =
@@ -461,8 +463,8 @@ fn answer(
     let work = format!("{}, {}", many(outcome.turns, "turn"), many(outcome.calls.len() as u64, "call"));
     let text = outcome.text.trim();
     let worktree = worktree.map(|words| format!("\n\n[{words}]")).unwrap_or_default();
-    if outcome.ended == Ended::Finished && !text.is_empty() {
-        let usage = account.spent().usage;
+    if outcome.ended == RunEnd::Finished && !text.is_empty() {
+        let usage = account.total().usage;
         let view = View::titled(format!("{name}: {}", request.description)).summary(work);
         let response = json!({
             "agentId": name, "status": "completed", "content": [{"type": "text", "text": text}],
@@ -473,8 +475,8 @@ fn answer(
             .with_response(response));
     }
     let why = match &outcome.ended {
-        Ended::Finished => "it ended without a word".to_owned(),
-        Ended::TurnEnded(None) => "the user said no to one of its calls, which ended it".to_owned(),
+        RunEnd::Finished => "it ended without a word".to_owned(),
+        RunEnd::TurnEnded(None) => "the user said no to one of its calls, which ended it".to_owned(),
         other => other.to_string(),
     };
     let last: String = text.chars().take(LAST_WORDS_CHARS_MAX).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haft::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::{AnyTool, BadTool, IntoTools};
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 
 use crate::kept::Resumed;
 use crate::loaded_settings;

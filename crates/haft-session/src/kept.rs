@@ -4,7 +4,6 @@
 
 pub mod left;
 mod resumed;
-pub mod shown;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +14,9 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 use haft::{BoxFuture, ToolCall, ToolResult};
+use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
 use haft_policy::settings::{self, JournalSettings};
-use haft_provider::run::Keeper;
-use haft_provider::{Conversation, Tools, Usage as Cost};
 use haft_tools::Seen;
 use haft_tools::worktrees::{self, Worktree};
 use serde_json::Value;
@@ -223,7 +221,7 @@ impl Keeping {
 
     /// The conversation begins with this, or begins again.
     pub fn begins(&self, conversation: &Conversation) {
-        Keeper::items(self, 0, conversation.items());
+        ConversationRecorder::items(self, 0, conversation.items());
     }
 
     /// The session ended by itself.
@@ -252,20 +250,6 @@ impl Keeping {
     }
 }
 
-/// The names in a list of definitions, whoever's form it has.
-fn names(definitions: &str) -> Vec<String> {
-    let list: Vec<Value> = serde_json::from_str(definitions).unwrap_or_default();
-    let declared = list.iter().flat_map(|one| match one["functionDeclarations"].as_array() {
-        Some(all) => all.iter().collect(),
-        None => vec![one],
-    });
-    let name = |one: &Value| {
-        let name = one["name"].as_str().or_else(|| one["function"]["name"].as_str());
-        name.or_else(|| one["type"].as_str()).map(str::to_owned)
-    };
-    declared.filter_map(name).collect()
-}
-
 fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
     let named = settings.redact();
     let names = named.iter().map(String::as_str).chain(SECRET);
@@ -279,7 +263,7 @@ fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
     Options { durability, redactor: Redactor::new(secrets) }
 }
 
-impl Keeper for Keeping {
+impl ConversationRecorder for Keeping {
     fn items(&self, from: usize, items: &[Value]) {
         if let Err(error) = self.journal.items(from, items) {
             self.failed(&error);
@@ -299,7 +283,7 @@ impl Keeper for Keeping {
         }
     }
 
-    fn asked(&self, _: u64, tools: &Tools) {
+    fn asked(&self, _: u64, tools: &ToolDefinitions) {
         let json = tools.shared();
         let mut noted = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         // The same bytes are at the same place from turn to turn.
@@ -308,7 +292,8 @@ impl Keeper for Keeping {
         }
         let hash = haft_journal::sha256(json.as_bytes());
         if noted.as_ref().is_none_or(|(_, last)| *last != hash) {
-            self.note(Record::Tools { hash: hash.clone(), names: names(&json) });
+            let names = tools.names().iter().map(|name| name.to_string()).collect();
+            self.note(Record::Tools { hash: hash.clone(), names });
         }
         *noted = Some((json, hash));
     }

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use haft::{Cause, Engine, ToolCall, ToolResult};
-use haft_provider::run::{Ended, Handle, Outcome, RunEvent};
-use haft_provider::{Conversation, Model};
+use haft_agent::{Conversation, Model, RunEnd, RunEvent, RunHandle, RunOutcome};
 
 use crate::assembly::{SessionFactory, SessionParts};
 use crate::builder::{EventHandler, SessionBuilder};
@@ -83,7 +82,7 @@ impl Session {
             .map_err(|_| SessionError::new("an agent runs on a tokio runtime; there is none here"))?;
         let run = PreparedRun::new(parts, plan, front_end, &runtime)?;
         let conversation = run.start().await.map_err(SessionError::new)?;
-        Ok(Agent { run, conversation, handle: Handle::new(), last: None })
+        Ok(Agent { run, conversation, handle: RunHandle::new(), last: None })
     }
 }
 
@@ -102,13 +101,13 @@ impl Drop for Session {
 pub struct Agent {
     run: PreparedRun,
     conversation: Conversation,
-    handle: Handle,
-    last: Option<Ended>,
+    handle: RunHandle,
+    last: Option<RunEnd>,
 }
 
 impl Agent {
     /// Says something to the model and runs its calls until it has an answer.
-    pub async fn run(&mut self, prompt: &str) -> Outcome {
+    pub async fn run(&mut self, prompt: &str) -> RunOutcome {
         if self.conversation.is_empty() {
             self.run.kept.said(prompt);
         }
@@ -116,13 +115,13 @@ impl Agent {
     }
 
     /// Continues what was cut off: calls that finished are read back, unknown ones are reported to the model.
-    pub async fn resume(&mut self) -> Outcome {
+    pub async fn resume(&mut self) -> RunOutcome {
         self.play(None).await
     }
 
-    async fn play(&mut self, prompt: Option<&str>) -> Outcome {
+    async fn play(&mut self, prompt: Option<&str>) -> RunOutcome {
         // A handle is good for one run.
-        self.handle = Handle::new();
+        self.handle = RunHandle::new();
         let outcome = self.run.play(&mut self.conversation, prompt, &self.handle).await;
         self.last = Some(outcome.ended.clone());
         outcome
@@ -130,7 +129,7 @@ impl Agent {
 
     /// Ends the session: hooks, servers, processes and journal.
     pub async fn close(self) {
-        self.run.end(self.last.as_ref().unwrap_or(&Ended::Finished)).await;
+        self.run.end(self.last.as_ref().unwrap_or(&RunEnd::Finished)).await;
         self.run.report();
         self.run.engine.shutdown(Cause::Shutdown);
     }

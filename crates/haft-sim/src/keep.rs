@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{BoxFuture, ToolCall, ToolResult};
+use haft_agent::{ConversationRecorder, InterruptedTurn, MessageFormat, ToolDefinitions};
 use haft_journal::{CallState, Durability, Journal, Record, Recovered};
-use haft_provider::run::{CutOff, Keeper};
-use haft_provider::{Tools, Wire};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -169,7 +168,7 @@ impl Recorder for Kept {
     }
 }
 
-impl Keeper for Kept {
+impl ConversationRecorder for Kept {
     fn items(&self, from: usize, items: &[Value]) {
         let mut items = items.to_vec();
         if self.world.has(Bug::AnsweredTwice) && items.len() > 1 {
@@ -182,7 +181,7 @@ impl Keeper for Kept {
         self.note("reply", Record::Reply { turn, items: items.to_vec() });
     }
 
-    fn asked(&self, turn: u64, tools: &Tools) {
+    fn asked(&self, turn: u64, tools: &ToolDefinitions) {
         if turn == 1 {
             let hash = haft_journal::sha256(tools.shared().as_bytes());
             self.note("tools", Record::Tools { hash, names: Vec::new() });
@@ -219,12 +218,12 @@ impl Resumed {
     }
 
     /// Whether the model has something to answer without new words.
-    pub(crate) fn waits(&self) -> bool {
-        self.recovered.reply.is_some() || CutOff::awaits(&self.recovered.items)
+    pub(crate) fn waits(&self, format: &dyn MessageFormat) -> bool {
+        self.recovered.reply.is_some() || format.awaits_reply(&self.recovered.items)
     }
 
     /// The message whose calls were not all answered, with what is known of them.
-    pub(crate) fn cut_off(&self, world: &World, wire: Wire) -> Option<CutOff> {
+    pub(crate) fn cut_off(&self, world: &World, format: &dyn MessageFormat) -> Option<InterruptedTurn> {
         let items = self.recovered.reply.clone()?;
         {
             let tally = &mut world.state().tally;
@@ -236,8 +235,8 @@ impl Resumed {
                 }
             }
         }
-        let results = self.recovered.results(&CutOff::calls(wire, &items).unwrap_or_default());
-        Some(CutOff { items, results })
+        let results = self.recovered.results(&InterruptedTurn::calls(format, &items).unwrap_or_default());
+        Some(InterruptedTurn { items, results })
     }
 
     /// What the model has to know beside its calls.

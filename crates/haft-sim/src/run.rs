@@ -8,10 +8,10 @@ use haft::{
     Cause, ConflictRule, Engine, ErrorKind, Hooks, OffloadStore, Permissions, SiblingPolicy, ToolResult,
     Workspace,
 };
+use haft_agent::{AgentLoop, Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, ToolEventSink};
 use haft_journal::{Began, Journal, Options, Record, Recovered};
-use haft_provider::run::{Ended, Handle, Loop, Outcome, RunEvent, ToolEvents};
+use haft_provider::RetryPolicy;
 use haft_provider::scripted::ScriptedModel;
-use haft_provider::{Conversation, RetryPolicy};
 use tokio::time::{sleep, timeout};
 
 use crate::check;
@@ -87,7 +87,7 @@ async fn live(world: &World, life: Life) -> impl Sized + use<> {
     let (kept, resumed) = open(world, life, process);
     let engines = Arc::new(Engines::default());
     let wire = world.0.plan.wire;
-    let handle = Handle::new();
+    let handle = RunHandle::new();
     let (engine, agent) = agent(world, &kept, &engines, &handle, life);
     engines.set(Some(engine.clone()));
     let mut conversation = match &resumed {
@@ -159,7 +159,13 @@ fn open(world: &World, life: Life, process: u32) -> (Kept, Option<Resumed>) {
     (kept, (process > 1).then(|| Resumed::new(world, recovered)))
 }
 
-fn agent(world: &World, kept: &Kept, engines: &Arc<Engines>, handle: &Handle, life: Life) -> (Engine, Loop) {
+fn agent(
+    world: &World,
+    kept: &Kept,
+    engines: &Arc<Engines>,
+    handle: &RunHandle,
+    life: Life,
+) -> (Engine, AgentLoop) {
     let plan = &world.0.plan;
     let rules = ["write", "shared", "anything", "remote", "delegate"];
     let rules = rules.into_iter().try_fold(Permissions::new(), Permissions::allow);
@@ -175,7 +181,7 @@ fn agent(world: &World, kept: &Kept, engines: &Arc<Engines>, handle: &Handle, li
         let _ = std::fs::write(world.0.root.join("results/left.txt"), "x");
     }
     let seen = world.clone();
-    let sink: Arc<dyn haft_provider::run::RunSink> = Arc::new(move |event: RunEvent| watch(&seen, event));
+    let sink: Arc<dyn haft_agent::RunSink> = Arc::new(move |event: RunEvent| watch(&seen, event));
     let recorder = Arc::new(kept.clone());
     let engine = Engine::builder(registry(world, engines))
         .session_id("sim")
@@ -188,19 +194,21 @@ fn agent(world: &World, kept: &Kept, engines: &Arc<Engines>, handle: &Handle, li
         .max_concurrency(plan.cap)
         .turn_budget(if world.has(Bug::Unbounded) { usize::MAX } else { plan.budget_chars })
         .result_store(OffloadStore::at(results))
-        .events(ToolEvents::new(sink.clone()))
+        .events(ToolEventSink::new(sink.clone()))
         .ports(|ports| ports.recorder = Some(recorder))
         .build();
     // Waits between attempts are random by the machine's clock; none is the same every time.
     let retry = RetryPolicy { first: Duration::ZERO, most: Duration::ZERO, ..RetryPolicy::default() };
     let model = ScriptedModel::new(plan.script.clone(), plan.wire).retry(retry);
-    let agent =
-        Loop::new(engine.clone(), model).events(sink).keeper(Arc::new(kept.clone())).handle(handle.clone());
+    let agent = AgentLoop::new(engine.clone(), model)
+        .events(sink)
+        .recorder(Arc::new(kept.clone()))
+        .handle(handle.clone());
     (engine, agent)
 }
 
 /// What comes from outside while a process lives.
-fn fates(world: &World, life: Life, handle: &Handle, engine: &Engine) -> Vec<tokio::task::JoinHandle<()>> {
+fn fates(world: &World, life: Life, handle: &RunHandle, engine: &Engine) -> Vec<tokio::task::JoinHandle<()>> {
     let mut fates = Vec::new();
     if let Some((first, second)) = life.interrupts {
         let (world, handle) = (world.clone(), handle.clone());
@@ -242,18 +250,19 @@ fn fates(world: &World, life: Life, handle: &Handle, engine: &Engine) -> Vec<tok
 /// Plays a session, or goes on with one, as the program does.
 async fn play(
     world: &World,
-    agent: &Loop,
-    handle: &Handle,
+    agent: &AgentLoop,
+    handle: &RunHandle,
     conversation: &mut Conversation,
     resumed: Option<&Resumed>,
-) -> Outcome {
+) -> RunOutcome {
     let Some(resumed) = resumed else { return agent.run(conversation, "Do it.").await };
     if let Some(told) = resumed.told(world) {
         let _ = handle.post(told);
     }
-    let words = (!resumed.waits()).then_some("Go on.");
-    match (resumed.cut_off(world, conversation.wire()), words) {
-        (Some(cut_off), _) => match agent.take_up(conversation, cut_off).await {
+    let format = conversation.format();
+    let words = (!resumed.waits(format)).then_some("Go on.");
+    match (resumed.cut_off(world, format), words) {
+        (Some(cut_off), _) => match agent.resume_interrupted(conversation, cut_off).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 world.broken("I1", format!("the message that was kept can't be read: {error}"));
@@ -265,11 +274,11 @@ async fn play(
     }
 }
 
-fn finished(world: &World, kept: &Kept, outcome: &Outcome) {
+fn finished(world: &World, kept: &Kept, outcome: &RunOutcome) {
     if world.is_dead() {
         return;
     }
-    if let Ended::Failed(failure) = &outcome.ended
+    if let RunEnd::Failed(failure) = &outcome.ended
         && failure.status == Some(400)
     {
         world.broken("I1", format!("the provider refuses the conversation: {failure}"));

@@ -10,8 +10,7 @@ use haft::event::What;
 use haft::testing::EventLog;
 use haft::view::Progress;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
-use haft_provider::run::RunEvent;
-use haft_provider::stream::Delta;
+use haft_agent::{ReplyDelta, RunEvent};
 use haft_terminal::bench::Drawing;
 
 const MB: usize = 1024 * 1024;
@@ -38,7 +37,9 @@ fn main() {
         // About a frame's worth of what a fast model says at once: everything between two frames comes together.
         for (at, batch) in chunks.chunks(1_000).enumerate() {
             let began = Instant::now();
-            batch.iter().for_each(|chunk| drawing.event(RunEvent::Model(Delta::Text((*chunk).to_owned()))));
+            batch
+                .iter()
+                .for_each(|chunk| drawing.event(RunEvent::Model(ReplyDelta::Text((*chunk).to_owned()))));
             drawing.frame();
             frames.push(began.elapsed());
             if at == chunks.len() / 10_000 {

@@ -15,9 +15,9 @@ use haft::{
     AnyTool, Effects, Engine, EngineBuilder, Interrupt, NoInput, PermissionMode, Permissions, Registry,
     ToolError, tool,
 };
-use haft_provider::run::{Handle, Loop, RunEvent, RunSink, ToolEvents};
+use haft_agent::{AgentLoop, Conversation, RunEvent, RunHandle, RunSink, ToolEventSink};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, Wire};
 use haft_terminal::{Fit, Line, Lines, Look, Options, Screen, Typed};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -137,8 +137,8 @@ impl RunSink for Printed {
 
 async fn plain(model: ScriptedModel, words: &str) -> Result<(), Failed> {
     let sink = Arc::new(Printed(Mutex::new(Lines::new(100, std::env::current_dir()?))));
-    let engine = engine(&Permissions::new())?.events(ToolEvents::new(sink.clone())).build();
-    let agent = Loop::new(engine, model).events(sink);
+    let engine = engine(&Permissions::new())?.events(ToolEventSink::new(sink.clone())).build();
+    let agent = AgentLoop::new(engine, model).events(sink);
     agent.run(&mut Conversation::new(Wire::Anthropic), words).await;
     Ok(())
 }
@@ -152,7 +152,7 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
     let remote = screen.remote();
     let permissions = Permissions::new();
     let sink = Arc::new(screen.sink());
-    let engine = engine(&permissions)?.asker(screen.asker()).events(ToolEvents::new(sink.clone())).build();
+    let engine = engine(&permissions)?.asker(screen.asker()).events(ToolEventSink::new(sink.clone())).build();
     screen.show_views_of(&engine);
     remote.mode(permissions.current().to_string());
     remote.footer("scripted");
@@ -164,8 +164,8 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
         permissions.set(mode);
         remote.mode(name);
     };
-    let agent = |handle: &Handle| {
-        Loop::new(engine.clone(), model.clone()).events(sink.clone()).handle(handle.clone())
+    let agent = |handle: &RunHandle| {
+        AgentLoop::new(engine.clone(), model.clone()).events(sink.clone()).handle(handle.clone())
     };
     let mut conversation = Conversation::new(Wire::Anthropic);
     let mut next = (!first.is_empty()).then(|| Typed::Words(first.to_owned()));
@@ -176,7 +176,7 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
         };
         match typed {
             Typed::Words(words) => {
-                let handle = Handle::new();
+                let handle = RunHandle::new();
                 let agent = agent(&handle);
                 let mut left = false;
                 let other = |typed: Typed| match typed {

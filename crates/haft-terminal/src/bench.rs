@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 
 use crate::inbox::{Inbox, Note};
 use crate::paint::{Live, Painter};

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use haft_provider::run::Handle;
+use haft_agent::RunHandle;
 
 use crate::screen::Screen;
 
@@ -104,14 +104,14 @@ pub(crate) fn completed(text: &str, commands: &[Slash]) -> Option<String> {
 }
 
 impl Screen {
-    /// Waits for a run while the user types: words go to [`Handle::say`], Ctrl-C to [`Handle::interrupt`]; the rest is
+    /// Waits for a run while the user types: words go to [`RunHandle::say`], Ctrl-C to [`RunHandle::interrupt`]; the rest is
     /// given to `other`, and so are an interrupt after the second and words that too many others wait for.
     ///
     /// # Cancel safety
     /// Dropping the future drops the run.
     pub async fn during<T>(
         &mut self,
-        handle: &Handle,
+        handle: &RunHandle,
         run: impl Future<Output = T>,
         mut other: impl FnMut(Typed),
     ) -> T {

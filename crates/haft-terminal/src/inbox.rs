@@ -13,8 +13,7 @@ use haft::Event;
 use haft::event::What;
 use haft::ports::{Answer, Approval, UserQuestion};
 use haft::sync::lock;
-use haft_provider::run::RunEvent;
-use haft_provider::stream::Delta;
+use haft_agent::{ReplyDelta, RunEvent};
 use tokio::sync::oneshot;
 
 use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};
@@ -126,8 +125,8 @@ impl Queue {
             return;
         }
         let event = match event {
-            RunEvent::Model(Delta::Text(text)) => return self.text(text, None),
-            RunEvent::Model(Delta::CallInput { call, json }) => return self.text(json, Some(call)),
+            RunEvent::Model(ReplyDelta::Text(text)) => return self.text(text, None),
+            RunEvent::Model(ReplyDelta::CallInput { call, json }) => return self.text(json, Some(call)),
             // Of other agents only the calls are shown, and those carry their names.
             RunEvent::Agent { event, .. } => match *event {
                 RunEvent::Tool(event) => RunEvent::Tool(event),
@@ -137,7 +136,7 @@ impl Queue {
         };
         let passing = matches!(
             &event,
-            RunEvent::Model(Delta::Thinking(_) | Delta::Usage(_))
+            RunEvent::Model(ReplyDelta::Thinking(_) | ReplyDelta::Usage(_))
                 | RunEvent::Tool(Event { what: What::Progress(_) | What::Partial(_), .. })
         );
         if passing && let Some(old) = self.replaced(&event) {
@@ -160,15 +159,15 @@ impl Queue {
         }
         self.text_bytes += text.len();
         match (self.taken.notes.back_mut(), call) {
-            (Some(Note::Event(RunEvent::Model(Delta::Text(before)))), None) => before.push_str(&text),
-            (Some(Note::Event(RunEvent::Model(Delta::CallInput { call, json }))), Some(same))
+            (Some(Note::Event(RunEvent::Model(ReplyDelta::Text(before)))), None) => before.push_str(&text),
+            (Some(Note::Event(RunEvent::Model(ReplyDelta::CallInput { call, json }))), Some(same))
                 if *call == same =>
             {
                 json.push_str(&text);
             }
-            (_, None) => self.taken.notes.push_back(Note::Event(RunEvent::Model(Delta::Text(text)))),
+            (_, None) => self.taken.notes.push_back(Note::Event(RunEvent::Model(ReplyDelta::Text(text)))),
             (_, Some(call)) => {
-                let delta = Delta::CallInput { call, json: text };
+                let delta = ReplyDelta::CallInput { call, json: text };
                 self.taken.notes.push_back(Note::Event(RunEvent::Model(delta)));
             }
         }
@@ -199,7 +198,7 @@ mod tests {
     }
 
     fn text(text: &str) -> RunEvent {
-        RunEvent::Model(Delta::Text(text.into()))
+        RunEvent::Model(ReplyDelta::Text(text.into()))
     }
 
     #[test]
@@ -226,8 +225,8 @@ mod tests {
         for turn in 0..20_000 {
             inbox.event(RunEvent::Asked { turn, left_out: Vec::new() });
         }
-        let usage = haft_provider::Usage::default();
-        inbox.event(RunEvent::Ended { why: haft_provider::run::Ended::Finished, usage });
+        let usage = haft_agent::TokenUsage::default();
+        inbox.event(RunEvent::Ended { why: haft_agent::RunEnd::Finished, usage });
         let taken = inbox.take();
         assert_eq!(taken.notes.len(), WAITING_EVENTS_MAX + 1);
         assert_eq!(taken.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use haft::view::{Stage, View};
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 
 use crate::story::Story;
 use crate::style::Line;
@@ -12,12 +12,11 @@ use crate::style::Line;
 /// Turns the events of a run into the lines that a screen would have finished.
 ///
 /// ```
-/// use haft_provider::run::RunEvent;
-/// use haft_provider::stream::Delta;
+/// use haft_agent::{ReplyDelta, RunEvent};
 /// use haft_terminal::Lines;
 ///
 /// let mut lines = Lines::new(80, ".");
-/// let text = |text: &str| RunEvent::Model(Delta::Text(text.into()));
+/// let text = |text: &str| RunEvent::Model(ReplyDelta::Text(text.into()));
 /// assert!(lines.event(text("Hello *you")).is_empty(), "the line isn't finished");
 /// let finished = lines.event(text("*.\n"));
 /// assert_eq!(finished[0].text(), "● Hello you.");

@@ -14,7 +14,7 @@ use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::view::{Stage, View};
 use haft::{BoxFuture, Engine};
-use haft_provider::run::{RunEvent, RunSink};
+use haft_agent::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::converse::{Slash, Typed};
@@ -113,18 +113,18 @@ pub(crate) enum Change {
 /// A live screen on the terminal. Closed when it is dropped.
 ///
 /// ```no_run
-/// # async fn f(engine: haft::EngineBuilder, model: impl haft_provider::Model, mut conversation: haft_provider::Conversation)
+/// # async fn f(engine: haft::EngineBuilder, model: impl haft_agent::Model, mut conversation: haft_agent::Conversation)
 /// # -> std::io::Result<()> {
-/// use haft_provider::run::{Handle, Loop, ToolEvents};
+/// use haft_agent::{RunHandle, AgentLoop, ToolEventSink};
 /// use haft_terminal::{Options, Screen};
 ///
 /// let mut screen = Screen::open(Options::new("."))?;
 /// let sink = std::sync::Arc::new(screen.sink());
-/// let engine = engine.asker(screen.asker()).events(ToolEvents::new(sink.clone())).build();
+/// let engine = engine.asker(screen.asker()).events(ToolEventSink::new(sink.clone())).build();
 /// screen.show_views_of(&engine);
 ///
-/// let handle = Handle::new();
-/// let agent = Loop::new(engine, model).events(sink).handle(handle.clone());
+/// let handle = RunHandle::new();
+/// let agent = AgentLoop::new(engine, model).events(sink).handle(handle.clone());
 /// let run = agent.run(&mut conversation, "What is in this folder?");
 /// let outcome = screen.during(&handle, run, |_typed| {}).await;
 /// screen.close();
@@ -178,8 +178,8 @@ impl Screen {
         self.remote.clone()
     }
 
-    /// For [`Loop::events`](haft_provider::run::Loop::events), and for the engine in
-    /// [`ToolEvents`](haft_provider::run::ToolEvents).
+    /// For [`AgentLoop::events`](haft_agent::AgentLoop::events), and for the engine in
+    /// [`ToolEventSink`](haft_agent::ToolEventSink).
     pub fn sink(&self) -> ScreenSink {
         self.remote.sink()
     }

@@ -14,9 +14,7 @@ use haft::event::What;
 use haft::text::truncate_chars;
 use haft::view::{Progress, Stage, View};
 use haft::{CallInput, Event, ToolCall, ToolResult};
-use haft_provider::run::{Ended, RunEvent};
-use haft_provider::stream::Delta;
-use haft_provider::{Stop, Usage};
+use haft_agent::{ReplyDelta, RunEnd, RunEvent, StopReason, TokenUsage};
 use serde_json::Value;
 
 use crate::limits::{FRAME, TYPED_MAX};
@@ -222,7 +220,7 @@ impl Story {
                 self.thinking.clear();
                 self.rows.retain(|row| !matches!(row.state, State::Writing(_)));
                 self.set_phase(Phase::Calls, now);
-                if matches!(stop, Stop::MaxTokens { .. } | Stop::Cut | Stop::ContextFull) {
+                if matches!(stop, StopReason::MaxTokens { .. } | StopReason::Cut | StopReason::ContextFull) {
                     self.words(&format!("{stop}"), Style::WARNS);
                 }
             }
@@ -250,9 +248,9 @@ impl Story {
         }
     }
 
-    fn model(&mut self, delta: Delta, now: Instant) {
+    fn model(&mut self, delta: ReplyDelta, now: Instant) {
         match delta {
-            Delta::Text(words) => {
+            ReplyDelta::Text(words) => {
                 self.thinking.clear();
                 self.set_phase(Phase::Writing, now);
                 if self.text.is_none() {
@@ -266,7 +264,7 @@ impl Story {
                     text.push(&words, &mut self.out);
                 }
             }
-            Delta::Thinking(words) => {
+            ReplyDelta::Thinking(words) => {
                 self.set_phase(Phase::Thinking, now);
                 self.thinking.push_str(&words);
                 if self.thinking.len() > 2 * THINKING_BYTES {
@@ -274,26 +272,26 @@ impl Story {
                     self.thinking.drain(..self.thinking.ceil_char_boundary(from));
                 }
             }
-            Delta::CallBegun { call, name, .. } => {
+            ReplyDelta::CallBegun { call, name, .. } => {
                 self.end_text();
                 self.thinking.clear();
                 self.set_phase(Phase::Writing, now);
                 let row = self.row(name, State::Writing(Writing::default()), now);
                 self.rows.push(Row { number: Some(call), ..row });
             }
-            Delta::CallInput { call, json } => {
+            ReplyDelta::CallInput { call, json } => {
                 let row = self.rows.iter_mut().rev().find(|row| row.number == Some(call));
                 if let Some(State::Writing(writing)) = row.map(|row| &mut row.state) {
                     writing.push(&json);
                 }
             }
-            Delta::CallReady { call, ready } => self.call_ready(call, &ready, now),
-            Delta::Restarted => {
+            ReplyDelta::CallReady { call, ready } => self.call_ready(call, &ready, now),
+            ReplyDelta::Restarted => {
                 self.end_text();
                 self.rows.retain(|row| !row.is_main() || row.is_done());
                 self.words("the connection was lost; the answer begins anew", Style::WARNS);
             }
-            Delta::Retrying { failure, attempt, wait } => {
+            ReplyDelta::Retrying { failure, attempt, wait } => {
                 let words = format!("(attempt {attempt}): {failure}");
                 self.set_phase(Phase::Retrying { until: now + wait, words }, now);
             }
@@ -428,7 +426,7 @@ impl Story {
         }
     }
 
-    fn ended(&mut self, why: &Ended, usage: &Usage, now: Instant) {
+    fn ended(&mut self, why: &RunEnd, usage: &TokenUsage, now: Instant) {
         self.end_text();
         for row in &mut self.rows {
             if !row.is_done() {

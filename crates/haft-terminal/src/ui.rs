@@ -13,7 +13,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc;

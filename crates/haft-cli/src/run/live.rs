@@ -9,8 +9,9 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::{Asker, Mode, PermissionMode};
 use haft::{Engine, Workspace};
-use haft_provider::run::{Ended, Handle, Outcome, Prices, RunEvent, RunSink};
-use haft_provider::{Conversation, Usage as Tokens};
+use haft_agent::{
+    Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, RunSink, TokenPrices, TokenUsage as Tokens,
+};
 use haft_session::loaded_settings::LoadedSettings;
 use haft_session::run::prepared::{FrontEnd, PreparedRun};
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
@@ -90,7 +91,7 @@ impl Play {
                     None
                 }
             };
-            run.end(outcome.as_ref().map_or(&Ended::Finished, |outcome| &outcome.ended)).await;
+            run.end(outcome.as_ref().map_or(&RunEnd::Finished, |outcome| &outcome.ended)).await;
             Ok::<_, String>(outcome)
         });
         interrupts.tell_run(None);
@@ -158,7 +159,7 @@ impl Talk<'_> {
                 Typed::Words(words) => words,
                 Typed::Leave => return,
                 Typed::Command { name, .. } if name == "clear" => {
-                    conversation = Conversation::new(self.run.model.wire());
+                    conversation = Conversation::new(self.run.model.format());
                     self.run.kept.begins(&conversation);
                     self.desk.remote.clear();
                     continue;
@@ -187,8 +188,8 @@ impl Talk<'_> {
         conversation: &mut Conversation,
         words: Option<&str>,
         spent: &Spent,
-    ) -> (Outcome, bool) {
-        let handle = Handle::new();
+    ) -> (RunOutcome, bool) {
+        let handle = RunHandle::new();
         self.interrupts.tell_run(Some(handle.clone()));
         let desk = self.desk;
         let mut leaves = false;
@@ -223,7 +224,7 @@ struct Spent {
 }
 
 impl Spent {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &RunOutcome) {
         self.tokens.add(&outcome.usage);
         self.turns += outcome.turns;
     }
@@ -237,7 +238,7 @@ struct Desk {
     given: LoadedSettings,
     confined: bool,
     workspace: Workspace,
-    prices: Option<Prices>,
+    prices: Option<TokenPrices>,
     began_in: PermissionMode,
 }
 
@@ -308,7 +309,7 @@ impl Desk {
 
     fn cost(&self, spent: &Spent) {
         let Tokens { input_tokens, output_tokens, cache_read_tokens, .. } = spent.tokens;
-        let cost = self.prices.map(|prices| format!(" · cost {:.4}", prices.of(&spent.tokens)));
+        let cost = self.prices.map(|prices| format!(" · cost {:.4}", prices.cost_of(&spent.tokens)));
         self.say(&format!(
             "{} turns · {input_tokens} tokens in ({cache_read_tokens} from the cache), {output_tokens} out{} · {}",
             spent.turns,

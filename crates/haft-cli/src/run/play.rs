@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use haft_provider::Model;
-use haft_provider::run::{Ended, Handle, RunEvent, RunSink};
+use haft_agent::{Model, RunEnd, RunEvent, RunHandle, RunSink};
 use haft_session::assembly::SessionParts;
 use haft_session::run::prepared::{FrontEnd, PreparedRun, RunPlan};
 use haft_terminal::Look;
@@ -44,7 +43,7 @@ impl Play {
             prompt => prompt,
         };
         let Play { session, plan, form, .. } = self;
-        let handle = Handle::new();
+        let handle = RunHandle::new();
         let show = Show::pick(form, session.workspace.cwd(), &handle);
         let facts = RunFacts {
             session: session.id.clone(),
@@ -117,13 +116,13 @@ pub(super) fn ended_by_hook(reason: &str) -> Exit {
     Exit::Failed
 }
 
-pub(super) fn exit(ended: &Ended, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
+pub(super) fn exit(ended: &RunEnd, shown: Result<(), Exit>, interrupts: &Interrupts) -> Exit {
     match shown {
         _ if interrupts.any() => Exit::Interrupted,
         Err(exit) => exit,
         Ok(()) => match ended {
-            Ended::Finished => Exit::Done,
-            Ended::Interrupted => Exit::Interrupted,
+            RunEnd::Finished => Exit::Done,
+            RunEnd::Interrupted => Exit::Interrupted,
             _ => Exit::Failed,
         },
     }

@@ -9,7 +9,7 @@ mod stream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft_provider::run::{Ended, Handle, Outcome, RunEvent, RunSink};
+use haft_agent::{RunEnd, RunEvent, RunHandle, RunOutcome, RunSink};
 use serde_json::{Value, json};
 
 use self::plain::Plain;
@@ -40,7 +40,7 @@ pub(super) enum Show {
 
 impl Show {
     /// The way that flags ask for. A reader who goes away in the middle of a stream ends the run.
-    pub(super) fn pick(form: RunForm, cwd: &Path, handle: &Handle) -> Show {
+    pub(super) fn pick(form: RunForm, cwd: &Path, handle: &RunHandle) -> Show {
         match form {
             RunForm::Text => Show::Plain(Arc::new(Plain::new(cwd))),
             RunForm::Json => Show::Json,
@@ -71,7 +71,7 @@ impl Show {
     /// Shows what came of it, and says on standard error why it ended, where the model didn't end it.
     ///
     /// An answer may have many megabytes, so it is handed on and not copied.
-    pub(super) fn end(&self, outcome: Outcome) -> Result<(), Exit> {
+    pub(super) fn end(&self, outcome: RunOutcome) -> Result<(), Exit> {
         let ended = outcome.ended.clone();
         let shown = match self {
             Show::Plain(plain) => plain.end(&outcome),
@@ -82,7 +82,7 @@ impl Show {
                 stream.end(last)
             }
         };
-        if !matches!(ended, Ended::Finished) {
+        if !matches!(ended, RunEnd::Finished) {
             output::say(&format!("haft: {}", output::one_line(&ended.to_string())));
         }
         shown

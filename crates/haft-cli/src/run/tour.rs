@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft_agent::Model;
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Model, Wire};
 use haft_session::Environment;
 use haft_session::hooks::session_id;
 

@@ -4,7 +4,8 @@ use haft::search::TOOL_SEARCH;
 use serde::de::IgnoredAny;
 
 use super::json::Json;
-use super::{BadMessage, Kind, Message, arguments, list, required};
+use super::{BadMessage, Message, arguments, list, required};
+use haft_agent::CallKind;
 
 /// Items that wait for an answer of another kind.
 pub(crate) const OTHERS: [&str; 6] = [
@@ -57,7 +58,7 @@ fn read_item(item: Json<'_>, path: &str, message: &mut Message) -> Result<(), Ba
         // One that the provider's own search answers has no id of ours.
         "tool_search_call" if !item.is("execution", "server") && item.string("call_id").is_some() => {
             let id = required(&item, path, "call_id", "the `tool_search_call`")?;
-            message.call_of(Kind::Search, &id, TOOL_SEARCH, arguments(item.get("arguments")));
+            message.call_of(CallKind::ToolSearch, &id, TOOL_SEARCH, arguments(item.get("arguments")));
             if item.is("status", "incomplete") {
                 message.cut_off();
             }

@@ -6,17 +6,18 @@
 use haft::{Content, ToolResult};
 use serde_json::{Value, json};
 
-use crate::definitions::{Tools, openai_deferred};
+use crate::definitions::openai_deferred;
 use crate::encode::anthropic_result;
+use haft_agent::ToolDefinitions;
 
 /// A result, and words that belong to it.
 pub(crate) type Answer = (Value, Option<String>);
 
 /// Anthropic's `tool_result` of `tool_reference`s. None if there is nothing that could be referred to: then it is a result
 /// like any other.
-pub(crate) fn anthropic(result: &ToolResult, tools: &Tools) -> Option<Answer> {
+pub(crate) fn anthropic(result: &ToolResult, tools: &ToolDefinitions) -> Option<Answer> {
     let reference = |tool: &Value| {
-        let name = tool["name"].as_str().filter(|name| tools.refers_to(name))?;
+        let name = tool["name"].as_str().filter(|name| tools.is_referable(name))?;
         Some(json!({"type": "tool_reference", "tool_name": name}))
     };
     let references: Vec<Value> = found(result).iter().filter_map(reference).collect();
@@ -28,13 +29,13 @@ pub(crate) fn anthropic(result: &ToolResult, tools: &Tools) -> Option<Answer> {
 }
 
 /// OpenAI's `tool_search_output`. Without `tools` everything that was found is in it.
-pub(crate) fn openai(result: &ToolResult, tools: Option<&Tools>) -> Answer {
+pub(crate) fn openai(result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
     let mut words: Vec<String> = result.error().map(|error| error.message().to_owned()).into_iter().collect();
     let mut definitions = Vec::new();
     for tool in found(result) {
         let (name, description) = (tool["name"].as_str(), tool["description"].as_str());
         let Some(name) = name else { continue };
-        if tools.is_some_and(|tools| !tools.refers_to(name)) {
+        if tools.is_some_and(|tools| !tools.is_referable(name)) {
             words.push(format!("{name} is among your tools already"));
             continue;
         }

@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use haft::search::TOOL_SEARCH;
 use serde_json::{Value, json};
 
-use super::Deferral;
 use crate::Wire;
-use crate::definitions::Tools;
+use haft_agent::{ToolDeferral, ToolDefinitions};
 
 /// The tools whose definitions a conversation holds, by name.
 pub(crate) fn found(wire: Wire, items: &[Value]) -> HashSet<String> {
@@ -30,10 +29,10 @@ pub(crate) fn found(wire: Wire, items: &[Value]) -> HashSet<String> {
 }
 
 /// An item as it is sent with these tools.
-pub(crate) fn sent<'v>(wire: Wire, item: &'v Value, tools: &Tools) -> Cow<'v, Value> {
+pub(crate) fn sent<'v>(wire: Wire, item: &'v Value, tools: &ToolDefinitions) -> Cow<'v, Value> {
     match wire {
         Wire::Anthropic => anthropic(item, tools),
-        Wire::OpenAi if tools.deferral() == Deferral::Fallback => openai(item),
+        Wire::OpenAi if tools.deferral() == ToolDeferral::Fallback => openai(item),
         _ => Cow::Borrowed(item),
     }
 }
@@ -56,8 +55,8 @@ fn references(result: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// References to what is not among the deferred tools of a request are refused, with the whole request.
-fn anthropic<'v>(item: &'v Value, tools: &Tools) -> Cow<'v, Value> {
-    let fits = |result: &Value| references(result).all(|name| tools.refers_to(name));
+fn anthropic<'v>(item: &'v Value, tools: &ToolDefinitions) -> Cow<'v, Value> {
+    let fits = |result: &Value| references(result).all(|name| tools.is_referable(name));
     if results(item).all(fits) {
         return Cow::Borrowed(item);
     }
@@ -67,7 +66,7 @@ fn anthropic<'v>(item: &'v Value, tools: &Tools) -> Cow<'v, Value> {
             continue;
         }
         let names: Vec<&str> = references(block).collect();
-        let kept: Vec<&str> = names.iter().copied().filter(|name| tools.refers_to(name)).collect();
+        let kept: Vec<&str> = names.iter().copied().filter(|name| tools.is_referable(name)).collect();
         block["content"] = match kept.is_empty() {
             true => Value::String(format!("found {}", names.join(", "))),
             false => {

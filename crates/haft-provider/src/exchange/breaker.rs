@@ -8,7 +8,7 @@ use haft::circuit_breaker::CircuitBreaker;
 use tokio::time::Instant;
 
 use crate::limits::{BREAKER_FAILURES_MAX, BREAKER_REST_SECONDS};
-use crate::reply::{Failure, FailureKind};
+use haft_agent::{FailureKind, ModelFailure};
 
 #[derive(Debug)]
 pub(super) struct Breaker(CircuitBreaker);
@@ -19,11 +19,11 @@ impl Breaker {
     }
 
     /// Whether a request may be made now.
-    pub(super) fn ask(&mut self, now: Instant) -> Result<(), Failure> {
+    pub(super) fn ask(&mut self, now: Instant) -> Result<(), ModelFailure> {
         self.0.admit(now).map_err(|refused| {
             let (times, left) = (self.0.failures(), refused.remaining().unwrap_or_default().as_secs() + 1);
             let words = format!("it failed {times} times in a row; it is tried again in {left} s");
-            Failure::new(FailureKind::Resting, words)
+            ModelFailure::new(FailureKind::Resting, words)
         })
     }
 
@@ -31,7 +31,7 @@ impl Breaker {
         self.0.record_success();
     }
 
-    pub(super) fn failed(&mut self, failure: &Failure, now: Instant) {
+    pub(super) fn failed(&mut self, failure: &ModelFailure, now: Instant) {
         let counts = matches!(
             failure.kind,
             FailureKind::Overloaded | FailureKind::Server | FailureKind::Disconnected | FailureKind::TimedOut
@@ -50,10 +50,10 @@ mod tests {
     fn it_opens_rests_lets_one_try_and_closes() {
         let mut breaker = Breaker::new();
         let now = Instant::now();
-        let broken = Failure::new(FailureKind::Server, "x");
+        let broken = ModelFailure::new(FailureKind::Server, "x");
         for _ in 0..BREAKER_FAILURES_MAX {
             assert!(breaker.ask(now).is_ok());
-            breaker.failed(&Failure::new(FailureKind::RateLimited, "x"), now);
+            breaker.failed(&ModelFailure::new(FailureKind::RateLimited, "x"), now);
             breaker.failed(&broken, now);
         }
         let words = breaker.ask(now).unwrap_err().to_string();

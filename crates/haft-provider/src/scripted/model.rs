@@ -10,12 +10,11 @@ use tokio::time::{Instant, sleep_until};
 use super::play::{Act, Performance, Player};
 use super::script::Script;
 use crate::Wire;
-use crate::deferral::{Deferral, has_form};
+use crate::deferral::has_form;
 use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
 use crate::limits::SILENCE_SECONDS_MAX;
-use crate::model::{Incoming, Model, Prompt};
-use crate::reply::{Failure, FailureKind};
 use crate::request::RequestOptions;
+use haft_agent::{FailureKind, MessageFormat, Model, ModelFailure, ModelRequest, ReplyStream, ToolDeferral};
 
 /// A model that plays a script. Clones share which injected errors were given.
 #[derive(Clone)]
@@ -30,7 +29,7 @@ impl ScriptedModel {
     pub fn new(script: Script, wire: Wire) -> ScriptedModel {
         let name = script.model.clone().unwrap_or_else(|| "scripted".to_owned());
         let player = Player::new(Arc::new(script));
-        let deferral = if has_form(wire) { Deferral::Native } else { Deferral::Fallback };
+        let deferral = if has_form(wire) { ToolDeferral::Native } else { ToolDeferral::Fallback };
         ScriptedModel {
             line: Arc::new(Line::new(wire, Stage { player, wire }, deferral)),
             options: Arc::new(RequestOptions::new(name)),
@@ -41,7 +40,7 @@ impl ScriptedModel {
 
     /// How it is told of tools that it has to search for. Default: in the wire's own form, where it has one.
     #[must_use]
-    pub fn with_deferral(self, deferral: Deferral) -> ScriptedModel {
+    pub fn with_deferral(self, deferral: ToolDeferral) -> ScriptedModel {
         self.line.set_deferral(deferral);
         self
     }
@@ -55,25 +54,26 @@ impl ScriptedModel {
 }
 
 impl Model for ScriptedModel {
-    fn wire(&self) -> Wire {
-        self.line.wire
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.line.wire.into()
     }
 
     fn name(&self) -> &str {
         &self.options.model
     }
 
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
+        let body = self.options.body(self.line.wire, prompt);
         let silence = Duration::from_secs(SILENCE_SECONDS_MAX);
-        Box::new(Exchange::new(self.line.clone(), self.options.body(prompt), self.retry, silence))
+        Box::new(Exchange::new(self.line.clone(), body, self.retry, silence))
     }
 
-    fn deferral(&self) -> Deferral {
+    fn deferral(&self) -> ToolDeferral {
         self.line.deferral()
     }
 
-    fn without_deferral(&self) {
-        self.line.set_deferral(Deferral::Fallback);
+    fn disable_deferral(&self) {
+        self.line.set_deferral(ToolDeferral::Fallback);
     }
 }
 
@@ -83,7 +83,7 @@ struct Stage {
 }
 
 impl Transport for Stage {
-    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, Failure>> {
+    fn send(&self, body: Arc<String>) -> BoxFuture<'_, Result<Answer, ModelFailure>> {
         Box::pin(async move {
             let Performance { delay, act } = self.player.play(self.wire, &body, Some(true), None);
             if !delay.is_zero() {
@@ -98,9 +98,10 @@ impl Transport for Stage {
                     let frames = frames.into();
                     Ok(Answer::Stream(Box::new(Frames { frames, between, due: Instant::now() })))
                 }
-                Act::HangUp => {
-                    Err(Failure::new(FailureKind::Disconnected, "the connection was closed without a word"))
-                }
+                Act::HangUp => Err(ModelFailure::new(
+                    FailureKind::Disconnected,
+                    "the connection was closed without a word",
+                )),
             }
         })
     }
@@ -117,7 +118,7 @@ impl Chunks for Frames {
     fn next<'a>(
         &'a mut self,
         feed: &'a mut (dyn FnMut(&[u8]) + Send),
-    ) -> BoxFuture<'a, Result<bool, Failure>> {
+    ) -> BoxFuture<'a, Result<bool, ModelFailure>> {
         Box::pin(async move {
             if !self.between.is_zero() {
                 sleep_until(self.due).await;

@@ -13,7 +13,8 @@ use super::draft::{
     Draft, Object, Read, Spans, count, field, input_value, is_blank, is_object, malformed, merge, of_parts,
     parsed, taken,
 };
-use crate::reply::{Failure, Stop, Usage};
+use crate::failure;
+use haft_agent::{ModelFailure, StopReason, TokenUsage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Blocks {
@@ -68,11 +69,11 @@ impl Assemble for Blocks {
             }
             "message_stop" => {
                 self.stop_as_said(draft);
-                draft.stop(Stop::End);
+                draft.stop(StopReason::End);
                 draft.close();
                 Ok(())
             }
-            "error" => Err(Failure::of(None, event.get("error").unwrap_or_default())),
+            "error" => Err(failure::from_error(None, event.get("error").unwrap_or_default())),
             _ => Ok(()),
         }
     }
@@ -89,7 +90,7 @@ impl Assemble for Blocks {
 
     fn items(&mut self, draft: &mut Draft) -> Vec<Value> {
         let whole = draft.is_whole();
-        let paused = draft.stop_reason() == Some(&Stop::Paused);
+        let paused = draft.stop_reason() == Some(&StopReason::Paused);
         let mut content: Vec<Value> = Vec::with_capacity(self.blocks.len());
         for mut block in std::mem::take(&mut self.blocks).into_values() {
             let keep = match block.kind() {
@@ -113,7 +114,8 @@ impl Assemble for Blocks {
                 block.value.insert("text".to_owned(), draft.text_of(&block.text).into());
             }
             if block.value.contains_key("input") {
-                let cut = whole && draft.stop_reason().is_some_and(Stop::cuts) && !is_object(&block.input);
+                let cut =
+                    whole && draft.stop_reason().is_some_and(StopReason::cuts) && !is_object(&block.input);
                 let text = if cut { "" } else { &block.input };
                 block.value.insert("input".to_owned(), input_value(text));
             }
@@ -172,7 +174,7 @@ impl Blocks {
     }
 
     /// The block with this index, while it grows.
-    fn open(&mut self, at: u64) -> Result<&mut Block, Failure> {
+    fn open(&mut self, at: u64) -> Result<&mut Block, ModelFailure> {
         let open = self.blocks.get_mut(&at).filter(|block| !block.closed);
         open.ok_or_else(|| malformed("an event of a block that isn't open"))
     }
@@ -233,17 +235,17 @@ impl Blocks {
     fn stop(&mut self, delta: &Object, draft: &mut Draft) {
         let stop = match field(delta, "stop_reason") {
             "" => return,
-            "end_turn" => Stop::End,
-            "tool_use" => Stop::Calls,
-            "stop_sequence" => Stop::Sequence,
-            "pause_turn" => Stop::Paused,
-            "max_tokens" => Stop::MaxTokens { in_call: self.open_call() },
-            "model_context_window_exceeded" => Stop::ContextFull,
+            "end_turn" => StopReason::End,
+            "tool_use" => StopReason::Calls,
+            "stop_sequence" => StopReason::Sequence,
+            "pause_turn" => StopReason::Paused,
+            "max_tokens" => StopReason::MaxTokens { in_call: self.open_call() },
+            "model_context_window_exceeded" => StopReason::ContextFull,
             "refusal" => {
                 let why = delta.get("stop_details").and_then(|details| details.get("explanation"));
-                Stop::Refused { why: why.and_then(Value::as_str).map(str::to_owned) }
+                StopReason::Refused { why: why.and_then(Value::as_str).map(str::to_owned) }
             }
-            other => Stop::Other(other.to_owned()),
+            other => StopReason::Other(other.to_owned()),
         };
         draft.stop(stop);
     }
@@ -264,14 +266,14 @@ fn hangs(block: &Value) -> bool {
 }
 
 /// The object that an event is about.
-fn inner(event: &mut Object, key: &str) -> Result<Object, Failure> {
+fn inner(event: &mut Object, key: &str) -> Result<Object, ModelFailure> {
     match event.remove(key) {
         Some(Value::Object(inner)) => Ok(inner),
         _ => Err(malformed(&format!("a `{}` without a `{key}`", field(event, "type")))),
     }
 }
 
-fn index(event: &Object) -> Result<u64, Failure> {
+fn index(event: &Object) -> Result<u64, ModelFailure> {
     let index = event.get("index").and_then(Value::as_u64);
     index.ok_or_else(|| malformed("an event of a block without an index"))
 }
@@ -299,7 +301,7 @@ fn update(event: &Object, draft: &mut Draft) {
     let cached = before.cache_read_tokens.saturating_add(before.cache_write_tokens);
     let fresh = now("input_tokens", before.input_tokens.saturating_sub(cached));
     let thinking = said["output_tokens_details"]["thinking_tokens"].as_u64();
-    let usage = Usage {
+    let usage = TokenUsage {
         input_tokens: fresh.saturating_add(read).saturating_add(written),
         output_tokens: now("output_tokens", before.output_tokens),
         cache_read_tokens: read,

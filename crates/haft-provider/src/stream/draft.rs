@@ -15,21 +15,20 @@ use haft::ToolCall;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::Delta;
 use crate::Wire;
-use crate::decode::{Kind, Message};
+use crate::decode::Message;
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
-use crate::reply::{Failure, FailureKind, Reply, Stop, Usage};
+use haft_agent::{CallKind, FailureKind, ModelFailure, ModelReply, ReplyDelta, StopReason, TokenUsage};
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
 /// How reading something ends.
-pub(super) type Read = Result<(), Failure>;
+pub(super) type Read = Result<(), ModelFailure>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
     /// What was said since it was last taken.
-    pub(super) out: Vec<Delta>,
+    pub(super) out: Vec<ReplyDelta>,
     /// Nobody is told of text, because it is there at once.
     silent: bool,
     message: Message,
@@ -45,9 +44,9 @@ pub(super) struct Draft {
     saw_thinking: bool,
     started: bool,
     pub(super) model: Option<String>,
-    pub(super) usage: Usage,
-    stop: Option<Stop>,
-    failure: Option<Failure>,
+    pub(super) usage: TokenUsage,
+    stop: Option<StopReason>,
+    failure: Option<ModelFailure>,
     /// The end of the message was said in so many words.
     closed: bool,
 }
@@ -56,7 +55,7 @@ pub(super) struct Draft {
 #[derive(Debug, Clone, PartialEq)]
 struct Held {
     call: usize,
-    kind: Kind,
+    kind: CallKind,
     id: String,
     name: String,
     what: What,
@@ -88,7 +87,7 @@ impl Draft {
             saw_thinking: false,
             started: false,
             model: None,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             stop: None,
             failure: None,
             closed: false,
@@ -107,11 +106,11 @@ impl Draft {
     pub(super) fn restart(&mut self) -> Read {
         if self.ready > 0 {
             let words = "the stream began a second message after the first had calls";
-            return Err(Failure::new(FailureKind::Malformed, words));
+            return Err(ModelFailure::new(FailureKind::Malformed, words));
         }
         let out = std::mem::take(&mut self.out);
         *self = Draft { out, ..Draft::new(self.message.wire()) };
-        self.out.push(Delta::Restarted);
+        self.out.push(ReplyDelta::Restarted);
         Ok(())
     }
 
@@ -121,7 +120,7 @@ impl Draft {
             self.model = Some(model.to_owned());
         }
         if !std::mem::replace(&mut self.started, true) {
-            self.out.push(Delta::Started { model: self.model.clone() });
+            self.out.push(ReplyDelta::Started { model: self.model.clone() });
         }
     }
 
@@ -134,7 +133,7 @@ impl Draft {
         self.kept += bytes;
         if self.kept > REPLY_BYTES_MAX {
             let words = format!("the message has more than {REPLY_BYTES_MAX} bytes");
-            return Err(Failure::new(FailureKind::TooLarge, words));
+            return Err(ModelFailure::new(FailureKind::TooLarge, words));
         }
         Ok(())
     }
@@ -144,7 +143,7 @@ impl Draft {
         self.parts += 1;
         if self.parts > REPLY_PARTS_MAX {
             let words = format!("the message has more than {REPLY_PARTS_MAX} parts");
-            return Err(Failure::new(FailureKind::TooLarge, words));
+            return Err(ModelFailure::new(FailureKind::TooLarge, words));
         }
         Ok(())
     }
@@ -158,7 +157,7 @@ impl Draft {
         self.keep(text.len())?;
         let begin = self.text.len();
         if !self.silent {
-            self.out.push(Delta::Text(text.clone().into_owned()));
+            self.out.push(ReplyDelta::Text(text.clone().into_owned()));
         }
         match text {
             // A long one that comes at once is taken over.
@@ -190,37 +189,37 @@ impl Draft {
         if !text.is_empty() {
             self.keep(text.len())?;
             self.saw_thinking = true;
-            self.out.push(Delta::Thinking(text.to_owned()));
+            self.out.push(ReplyDelta::Thinking(text.to_owned()));
         }
         Ok(())
     }
 
     /// A call began; gives its number.
-    pub(super) fn begin(&mut self, id: &str, name: &str) -> Result<usize, Failure> {
+    pub(super) fn begin(&mut self, id: &str, name: &str) -> Result<usize, ModelFailure> {
         if self.begun == REPLY_CALLS_MAX {
             let words = format!("the message has more than {REPLY_CALLS_MAX} calls");
-            return Err(Failure::new(FailureKind::TooLarge, words));
+            return Err(ModelFailure::new(FailureKind::TooLarge, words));
         }
         let call = self.begun;
         self.begun += 1;
-        self.out.push(Delta::CallBegun { call, id: id.to_owned(), name: name.to_owned() });
+        self.out.push(ReplyDelta::CallBegun { call, id: id.to_owned(), name: name.to_owned() });
         Ok(call)
     }
 
     pub(super) fn input(&mut self, call: usize, json: &str) -> Read {
         if !json.is_empty() {
             self.keep(json.len())?;
-            self.out.push(Delta::CallInput { call, json: json.to_owned() });
+            self.out.push(ReplyDelta::CallInput { call, json: json.to_owned() });
         }
         Ok(())
     }
 
     /// The end of a call's block. It is ready if its input is a whole object; otherwise it waits.
     pub(super) fn end_call(&mut self, call: usize, id: &str, name: &str, input: &str) {
-        self.end_call_of(Kind::Function, call, id, name, input);
+        self.end_call_of(CallKind::Function, call, id, name, input);
     }
 
-    pub(super) fn end_call_of(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
+    pub(super) fn end_call_of(&mut self, kind: CallKind, call: usize, id: &str, name: &str, input: &str) {
         if self.held.is_empty() && is_object(input) {
             self.run(kind, call, id, name, input);
         } else {
@@ -228,24 +227,24 @@ impl Draft {
         }
     }
 
-    fn hold(&mut self, kind: Kind, call: usize, id: &str, name: &str, what: What) {
+    fn hold(&mut self, kind: CallKind, call: usize, id: &str, name: &str, what: What) {
         let (id, name) = (id.to_owned(), name.to_owned());
         self.held.push(Held { call, kind, id, name, what });
     }
 
-    fn run(&mut self, kind: Kind, call: usize, id: &str, name: &str, input: &str) {
+    fn run(&mut self, kind: CallKind, call: usize, id: &str, name: &str, input: &str) {
         self.ready += 1;
         self.answered.insert(call);
         self.message.call_of(kind, id, name, input);
-        self.out.push(Delta::CallReady { call, ready: ToolCall::new(id, name, input) });
+        self.out.push(ReplyDelta::CallReady { call, ready: ToolCall::new(id, name, input) });
     }
 
     /// A call that can be answered but not run: the message ended inside of it.
     pub(super) fn refuse_cut(&mut self, call: usize, id: &str, name: &str) {
-        self.refuse_cut_of(Kind::Function, call, id, name);
+        self.refuse_cut_of(CallKind::Function, call, id, name);
     }
 
-    pub(super) fn refuse_cut_of(&mut self, kind: Kind, call: usize, id: &str, name: &str) {
+    pub(super) fn refuse_cut_of(&mut self, kind: CallKind, call: usize, id: &str, name: &str) {
         if !self.held.is_empty() {
             return self.hold(kind, call, id, name, What::Cut);
         }
@@ -258,7 +257,7 @@ impl Draft {
     pub(super) fn refuse_custom(&mut self, id: &str, name: &str) {
         match self.held.is_empty() {
             true => self.message.custom(id, name),
-            false => self.hold(Kind::Custom, usize::MAX, id, name, What::Custom),
+            false => self.hold(CallKind::FreeForm, usize::MAX, id, name, What::Custom),
         }
     }
 
@@ -272,7 +271,7 @@ impl Draft {
     }
 
     /// The message's end with its reason: calls that waited are ready now, unless this is where they were cut off.
-    pub(super) fn stop(&mut self, stop: Stop) {
+    pub(super) fn stop(&mut self, stop: StopReason) {
         if self.stop.is_some() {
             return;
         }
@@ -288,13 +287,13 @@ impl Draft {
             }
         }
         self.stop = Some(match stop {
-            Stop::End if self.message.asks() => Stop::Calls,
-            Stop::Calls if !self.message.asks() => Stop::End,
+            StopReason::End if self.message.requests_calls() => StopReason::Calls,
+            StopReason::Calls if !self.message.requests_calls() => StopReason::End,
             stop => stop,
         });
     }
 
-    pub(super) fn stop_reason(&self) -> Option<&Stop> {
+    pub(super) fn stop_reason(&self) -> Option<&StopReason> {
         self.stop.as_ref()
     }
 
@@ -303,7 +302,7 @@ impl Draft {
         self.closed = true;
     }
 
-    pub(super) fn fail(&mut self, failure: Failure) {
+    pub(super) fn fail(&mut self, failure: ModelFailure) {
         // A whole message stays whole, whatever follows.
         if self.failure.is_none() && self.stop.is_none() {
             self.failure = Some(failure);
@@ -327,14 +326,14 @@ impl Draft {
         self.ready
     }
 
-    pub(super) fn failure(&self) -> Option<&Failure> {
+    pub(super) fn failure(&self) -> Option<&ModelFailure> {
         self.failure.as_ref()
     }
 
-    pub(super) fn usage(&mut self, usage: Usage) {
+    pub(super) fn usage(&mut self, usage: TokenUsage) {
         if usage != self.usage {
             self.usage = usage.clone();
-            self.out.push(Delta::Usage(usage));
+            self.out.push(ReplyDelta::Usage(usage));
         }
     }
 
@@ -349,14 +348,20 @@ impl Draft {
         }
     }
 
-    pub(super) fn into_reply(self, items: Vec<Value>) -> Reply {
+    pub(super) fn into_reply(self, items: Vec<Value>) -> ModelReply {
         let stop = match (self.stop, self.failure) {
             (Some(stop), _) => stop,
-            (None, Some(failure)) => Stop::Failed(failure),
-            (None, None) => Stop::Cut,
+            (None, Some(failure)) => StopReason::Failed(failure),
+            (None, None) => StopReason::Cut,
         };
         let Draft { message, usage, text, model, .. } = self;
-        Reply { message, items, stop, usage, text, model }
+        let reply =
+            ModelReply::empty(message.wire(), stop).with_items(items).with_requested(message.requested);
+        reply.with_usage(usage).with_text(text).with_model(model)
+    }
+
+    pub(super) fn into_message(self) -> Message {
+        self.message
     }
 }
 
@@ -425,7 +430,7 @@ pub(super) fn of_parts(role: &str, key: &str, parts: Vec<Value>) -> Value {
 }
 
 /// An event as JSON.
-pub(super) fn parsed(data: &str) -> Result<Object, Failure> {
+pub(super) fn parsed(data: &str) -> Result<Object, ModelFailure> {
     match serde_json::from_str(data) {
         Ok(Value::Object(event)) => Ok(event),
         Ok(_) => Err(malformed("an event that is no object")),
@@ -433,8 +438,8 @@ pub(super) fn parsed(data: &str) -> Result<Object, Failure> {
     }
 }
 
-pub(super) fn malformed(what: &str) -> Failure {
-    Failure::new(FailureKind::Malformed, format!("the stream has {what}"))
+pub(super) fn malformed(what: &str) -> ModelFailure {
+    ModelFailure::new(FailureKind::Malformed, format!("the stream has {what}"))
 }
 
 /// Adds one object's fields to another's: texts grow, lists grow, everything else is replaced.

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::Assemble;
 use super::draft::{Draft, Object, Read, Spans, count, field, malformed, of_parts, parsed, taken};
-use crate::reply::{Failure, FailureKind, Stop, Usage};
+use crate::failure;
 use crate::{Wire, decode};
+use haft_agent::{FailureKind, ModelFailure, StopReason, TokenUsage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Parts {
@@ -27,7 +28,7 @@ impl Assemble for Parts {
     fn event(&mut self, data: &str, draft: &mut Draft) -> Read {
         let mut chunk = parsed(data)?;
         if let Some(error) = chunk.get("error").filter(|error| error.is_object()) {
-            return Err(Failure::of(None, error));
+            return Err(failure::from_error(None, error));
         }
         draft.start(chunk.get("modelVersion"));
         if let Some(usage) = chunk.get("usageMetadata").filter(|usage| usage.is_object()) {
@@ -35,7 +36,7 @@ impl Assemble for Parts {
         }
         let blocked = chunk.get("promptFeedback").map(|feedback| feedback["blockReason"].clone());
         if let Some(Value::String(reason)) = blocked {
-            draft.stop(Stop::Refused { why: Some(reason) });
+            draft.stop(StopReason::Refused { why: Some(reason) });
             return Ok(());
         }
         let candidate = chunk.get_mut("candidates").and_then(|candidates| candidates.get_mut(0));
@@ -50,7 +51,8 @@ impl Assemble for Parts {
             false => Vec::new(),
             true => {
                 let read = decode(data, Some(Wire::Gemini));
-                read.map_err(|bad| Failure::new(FailureKind::Malformed, bad.to_string()))?.into_asked()
+                read.map_err(|bad| ModelFailure::new(FailureKind::Malformed, bad.to_string()))?
+                    .into_requested()
             }
         }
         .into_iter();
@@ -75,7 +77,7 @@ impl Assemble for Parts {
         if reason == "MALFORMED_FUNCTION_CALL" {
             // There is nothing in the message; asked again, the model mostly does better.
             let words = "the model wrote a call that can't be read (MALFORMED_FUNCTION_CALL)";
-            return Err(Failure::new(FailureKind::Server, words));
+            return Err(ModelFailure::new(FailureKind::Server, words));
         }
         if !reason.is_empty() && reason != "FINISH_REASON_UNSPECIFIED" {
             let message = candidate.get("finishMessage").and_then(Value::as_str).map(str::to_owned);
@@ -149,20 +151,20 @@ fn is_thought(part: &Object) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-fn stop(reason: &str, message: Option<String>, last: Option<&Part>) -> Stop {
+fn stop(reason: &str, message: Option<String>, last: Option<&Part>) -> StopReason {
     match reason {
-        "STOP" => Stop::End,
-        "MAX_TOKENS" => Stop::MaxTokens { in_call: last.is_some_and(|part| part.call.is_some()) },
+        "STOP" => StopReason::End,
+        "MAX_TOKENS" => StopReason::MaxTokens { in_call: last.is_some_and(|part| part.call.is_some()) },
         "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
-        | "IMAGE_SAFETY" => Stop::Refused { why: Some(message.unwrap_or_else(|| reason.to_owned())) },
-        other => Stop::Other(other.to_owned()),
+        | "IMAGE_SAFETY" => StopReason::Refused { why: Some(message.unwrap_or_else(|| reason.to_owned())) },
+        other => StopReason::Other(other.to_owned()),
     }
 }
 
-fn usage_of(said: &Value) -> Usage {
+fn usage_of(said: &Value) -> TokenUsage {
     let count = |key: &str| count(Some(said), key);
     let thinking = count("thoughtsTokenCount");
-    Usage {
+    TokenUsage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
         output_tokens: count("candidatesTokenCount").saturating_add(thinking),
         cache_read_tokens: count("cachedContentTokenCount"),

@@ -15,9 +15,10 @@ use super::Assemble;
 use super::draft::{
     Draft, Object, Read, Spans, arguments, count, field, input_text, is_object, malformed, parsed,
 };
+use crate::decode::OPENAI_OTHERS;
 use crate::decode::json::Json;
-use crate::decode::{Kind, OPENAI_OTHERS};
-use crate::reply::{Failure, Stop, Usage};
+use crate::failure;
+use haft_agent::{CallKind, ModelFailure, StopReason, TokenUsage};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Items {
@@ -106,7 +107,7 @@ const LONG_BYTES: usize = 64 * 1024;
 
 impl Items {
     /// Takes the end of a long message whose text came in pieces: the same text is not kept twice. False if it is none.
-    fn long_done(&mut self, data: &str, draft: &mut Draft) -> Result<bool, Failure> {
+    fn long_done(&mut self, data: &str, draft: &mut Draft) -> Result<bool, ModelFailure> {
         let Ok(LongDone { r#type: kind, output_index: place, item }) = serde_json::from_str(data) else {
             return Ok(false);
         };
@@ -125,7 +126,7 @@ impl Items {
     }
 
     /// An event's fields.
-    fn parsed(&self, data: &str) -> Result<Object, Failure> {
+    fn parsed(&self, data: &str) -> Result<Object, ModelFailure> {
         if data.len() > LONG_BYTES
             && self.has_done()
             && let Ok(ending) = serde_json::from_str::<Ending>(data)
@@ -182,8 +183,8 @@ impl Assemble for Items {
                 }
             }
             "error" => Err(match event.remove("error") {
-                Some(error @ Value::Object(_)) => Failure::of(None, &error),
-                _ => Failure::of(None, &Value::Object(event)),
+                Some(error @ Value::Object(_)) => failure::from_error(None, &error),
+                _ => failure::from_error(None, &Value::Object(event)),
             }),
             _ => Ok(()),
         }
@@ -193,7 +194,7 @@ impl Assemble for Items {
         let response = parsed(body)?;
         match (response.contains_key("output"), response.get("error")) {
             (true, _) => self.end(response, draft),
-            (false, Some(error @ Value::Object(_))) => Err(Failure::of(None, error)),
+            (false, Some(error @ Value::Object(_))) => Err(failure::from_error(None, error)),
             (false, _) => Err(malformed("no `output`")),
         }
     }
@@ -228,7 +229,7 @@ impl Assemble for Items {
 }
 
 impl Items {
-    fn at(&mut self, place: u64, draft: &mut Draft) -> Result<&mut Item, Failure> {
+    fn at(&mut self, place: u64, draft: &mut Draft) -> Result<&mut Item, ModelFailure> {
         if !self.items.contains_key(&place) {
             draft.part()?;
         }
@@ -272,8 +273,8 @@ impl Items {
             item.call = Some(call);
             draft.input(call, &input)?;
             match unfinished {
-                true => draft.refuse_cut_of(Kind::Search, call, id, TOOL_SEARCH),
-                false => draft.end_call_of(Kind::Search, call, id, TOOL_SEARCH, &input),
+                true => draft.refuse_cut_of(CallKind::ToolSearch, call, id, TOOL_SEARCH),
+                false => draft.end_call_of(CallKind::ToolSearch, call, id, TOOL_SEARCH, &input),
             }
         } else if OPENAI_OTHERS.contains(&kind) && field(&value, "execution") != "server" {
             draft.pass_over(kind);
@@ -293,7 +294,7 @@ impl Items {
             draft.usage(usage_of(usage, "input_tokens", "output_tokens"));
         }
         if let Some(error) = response.get("error").filter(|error| error.is_object()) {
-            return Err(Failure::of(None, error));
+            return Err(failure::from_error(None, error));
         }
         let output = match response.remove("output") {
             // Servers that stream no items have them here. Others count places differently here and there.
@@ -327,12 +328,12 @@ impl Items {
     fn stop(&mut self, response: &Object, draft: &mut Draft) {
         let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
         let stop = match (field(response, "status"), reason.and_then(Value::as_str)) {
-            (_, Some("max_output_tokens")) => Stop::MaxTokens { in_call: self.open_call() },
-            (_, Some("content_filter")) => Stop::Refused { why: None },
-            (_, Some(other)) => Stop::Other(other.to_owned()),
-            ("completed" | "", None) if self.refused => Stop::Refused { why: None },
-            ("completed" | "", None) => Stop::End,
-            (other, None) => Stop::Other(other.to_owned()),
+            (_, Some("max_output_tokens")) => StopReason::MaxTokens { in_call: self.open_call() },
+            (_, Some("content_filter")) => StopReason::Refused { why: None },
+            (_, Some(other)) => StopReason::Other(other.to_owned()),
+            ("completed" | "", None) if self.refused => StopReason::Refused { why: None },
+            ("completed" | "", None) => StopReason::End,
+            (other, None) => StopReason::Other(other.to_owned()),
         };
         draft.stop(stop);
         draft.close();
@@ -361,15 +362,15 @@ fn is_empty(message: &Object) -> bool {
     message.get("content").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-fn place(event: &Object) -> Result<u64, Failure> {
+fn place(event: &Object) -> Result<u64, ModelFailure> {
     let place = event.get("output_index").and_then(Value::as_u64);
     place.ok_or_else(|| malformed("an event of an item without its place"))
 }
 
 /// OpenAI's usage. Its two wires have other names for the same: `input_tokens` with `input_tokens_details`, and so on.
-pub(super) fn usage_of(said: &Value, input: &str, output: &str) -> Usage {
+pub(super) fn usage_of(said: &Value, input: &str, output: &str) -> TokenUsage {
     let detail = |of: &str, key: &str| count(said.get(format!("{of}_details")), key);
-    Usage {
+    TokenUsage {
         input_tokens: count(Some(said), input),
         output_tokens: count(Some(said), output),
         cache_read_tokens: detail(input, "cached_tokens"),

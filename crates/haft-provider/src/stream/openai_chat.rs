@@ -11,7 +11,8 @@ use super::draft::{
     Draft, Object, Read, Spans, arguments, field, input_text, is_object, malformed, merge, parsed, taken,
 };
 use super::openai::usage_of;
-use crate::reply::{Failure, Stop};
+use crate::failure;
+use haft_agent::StopReason;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Chunks {
@@ -61,7 +62,7 @@ impl Assemble for Chunks {
 
     fn items(&mut self, draft: &mut Draft) -> Vec<Value> {
         let Chunks { content, refusal, rest: mut message, calls: asked, .. } = std::mem::take(self);
-        let cut = draft.stop_reason().is_none_or(Stop::cuts);
+        let cut = draft.stop_reason().is_none_or(StopReason::cuts);
         let mut calls = Vec::new();
         for call in asked {
             let answered = call.custom || call.number.is_some_and(|number| draft.answers(number));
@@ -101,7 +102,7 @@ impl Assemble for Chunks {
 impl Chunks {
     fn frame(&mut self, chunk: &Object, draft: &mut Draft) -> Read {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            return Err(Failure::of(None, error));
+            return Err(failure::from_error(None, error));
         }
         if self.id.is_empty() {
             self.id = field(chunk, "id").to_owned();
@@ -220,11 +221,11 @@ impl Chunks {
         let open = self.calls.last().is_some_and(|call| !is_object(&call.input));
         let stop = match field(choice, "finish_reason") {
             "" => return,
-            "length" => Stop::MaxTokens { in_call: open },
-            "content_filter" => Stop::Refused { why: None },
-            _ if !self.refusal.is_empty() => Stop::Refused { why: Some(draft.text_of(&self.refusal)) },
-            "stop" | "tool_calls" | "function_call" | "eos" => Stop::End,
-            other => Stop::Other(other.to_owned()),
+            "length" => StopReason::MaxTokens { in_call: open },
+            "content_filter" => StopReason::Refused { why: None },
+            _ if !self.refusal.is_empty() => StopReason::Refused { why: Some(draft.text_of(&self.refusal)) },
+            "stop" | "tool_calls" | "function_call" | "eos" => StopReason::End,
+            other => StopReason::Other(other.to_owned()),
         };
         self.end_calls(draft);
         draft.stop(stop);

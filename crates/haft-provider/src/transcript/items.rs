@@ -145,7 +145,7 @@ impl<'t> Reading<'t> {
         let message = decode(text, Some(wire)).map_err(|bad| BadTranscript::at(begin, bad.to_string()))?;
         message.passed_over().to_vec().iter().for_each(|kind| self.passed_over(kind));
         let mut from = 0;
-        for (id, name, input) in message.into_asked() {
+        for (id, name, input) in message.into_requested() {
             self.form(Form::Messages(wire));
             // A message may have many lines, each call its own.
             let at = (!id.is_empty())

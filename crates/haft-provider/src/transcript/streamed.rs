@@ -53,10 +53,10 @@ fn read(wire: Wire, bytes: &[u8]) -> Transcript {
     let mut deltas = Vec::new();
     let mut reader = Reader::new(wire);
     reader.feed(bytes, &mut deltas);
-    let reply = reader.finish(&mut deltas);
-    let passed_over = reply.passed_over().to_vec();
-    let asked = reply.message.into_asked().into_iter().take(TRANSCRIPT_CALLS_MAX);
-    let calls: Vec<PastCall> = asked
+    let message = reader.finish_message(&mut deltas);
+    let passed_over = message.passed_over().to_vec();
+    let requested = message.into_requested().into_iter().take(TRANSCRIPT_CALLS_MAX);
+    let calls: Vec<PastCall> = requested
         .map(|(id, name, input)| PastCall { id, name, input, turn: 1, line: 1, agent: None, result: None })
         .collect();
     Transcript { form: Some(Form::Stream(wire)), calls, passed_over, ..Transcript::default() }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use haft::search::ToolSearch;
 use haft::{Effects, Engine, ErrorKind, Gates, Registry, dynamic_tool};
-use haft_provider::run::{Ended, Loop, Outcome, RunEvent, RunOptions};
-use haft_provider::scripted::ScriptedModel;
-use haft_provider::stream::Delta;
-use haft_provider::{
-    Conversation, Deferral, Definitions, Incoming, Model, Prompt, RequestOptions, Tools, Wire, decode,
+use haft_agent::{
+    AgentLoop, Conversation, MessageFormat, Model, ModelRequest, ReplyDelta, ReplyStream, RunEnd, RunEvent,
+    RunOptions, RunOutcome, ToolDeferral, ToolDefiner, ToolDefinitions,
 };
+use haft_provider::scripted::ScriptedModel;
+use haft_provider::{Definitions, RequestOptions, Wire, decode};
 use serde_json::{Value, json};
 
 use crate::loops::{check_history, model};
@@ -45,27 +45,33 @@ impl Request {
     }
 }
 
-impl Model for Recording {
+impl Recording {
     fn wire(&self) -> Wire {
-        self.model.wire()
+        self.format().name().parse().unwrap()
+    }
+}
+
+impl Model for Recording {
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.model.format()
     }
 
     fn name(&self) -> &str {
         self.model.name()
     }
 
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
-        let body = serde_json::from_str(&RequestOptions::new("m").body(prompt)).unwrap();
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
+        let body = serde_json::from_str(&RequestOptions::new("m").body(self.wire(), prompt)).unwrap();
         self.asked.lock().unwrap().push(Request { tools: prompt.tools.json().to_owned(), body });
         self.model.ask(prompt)
     }
 
-    fn deferral(&self) -> Deferral {
+    fn deferral(&self) -> ToolDeferral {
         self.model.deferral()
     }
 
-    fn without_deferral(&self) {
-        self.model.without_deferral();
+    fn disable_deferral(&self) {
+        self.model.disable_deferral();
     }
 }
 
@@ -121,15 +127,15 @@ async fn go(
     engine: Engine,
     model: ScriptedModel,
     conversation: &mut Conversation,
-) -> (Outcome, Vec<Request>, Vec<String>) {
+) -> (RunOutcome, Vec<Request>, Vec<String>) {
     let (asked, told): (Asked, Arc<Mutex<Vec<String>>>) = Default::default();
     let seen = told.clone();
     let events = Arc::new(move |event: RunEvent| {
-        if let RunEvent::Model(Delta::Retrying { failure, .. }) = event {
+        if let RunEvent::Model(ReplyDelta::Retrying { failure, .. }) = event {
             seen.lock().unwrap().push(failure.message);
         }
     });
-    let agent = Loop::new(engine, Recording { model, asked: asked.clone() }).events(events);
+    let agent = AgentLoop::new(engine, Recording { model, asked: asked.clone() }).events(events);
     let outcome = agent.run(conversation, "go").await;
     check_searches(conversation);
     let (asked, told) = (asked.lock().unwrap().clone(), told.lock().unwrap().clone());
@@ -152,7 +158,7 @@ async fn what_is_found_is_called_and_the_tools_stay_the_same_where_the_provider_
     for wire in Wire::ALL {
         let mut conversation = Conversation::new(wire);
         let (outcome, asked, told) = go(engine(), model(script(), wire), &mut conversation).await;
-        assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "All done."), "{wire}");
+        assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "All done."), "{wire}");
         assert!(outcome.calls.iter().all(|(_, result)| !result.is_error()), "{wire}");
         assert!(told.is_empty(), "{told:?}");
         let names: Vec<Vec<String>> = asked.iter().map(Request::names).collect();
@@ -178,7 +184,7 @@ async fn what_is_found_is_called_and_the_tools_stay_the_same_where_the_provider_
         let bytes: HashSet<&str> = asked.iter().map(|request| request.tools.as_str()).collect();
         assert_eq!(bytes.len(), if native { 1 } else { 3 }, "{wire}");
         let found: HashSet<String> = ["alpha", "beta", "gamma"].map(str::to_owned).into();
-        assert_eq!(conversation.found(), if native { found } else { HashSet::new() });
+        assert_eq!(conversation.loaded_tools(), if native { found } else { HashSet::new() });
         // Names are known from the start, and finding changes nothing of that either.
         let system: HashSet<String> = asked.iter().map(|request| system(wire, &request.body)).collect();
         assert_eq!(system.len(), 1, "{wire}");
@@ -240,7 +246,7 @@ async fn a_refusal_falls_back_once_for_the_session() {
         let (outcome, asked, told) = go(engine(), unknowing.clone(), &mut conversation).await;
         assert_eq!(
             (outcome.ended, outcome.text.as_str()),
-            (Ended::Finished, "All done."),
+            (RunEnd::Finished, "All done."),
             "{wire}: {told:?}"
         );
         assert_eq!(
@@ -251,7 +257,7 @@ async fn a_refusal_falls_back_once_for_the_session() {
         assert!(told[0].contains("is not known here"), "{told:?}");
         assert_eq!(asked[1].names(), ["ToolSearch"], "{wire}");
         assert_eq!(asked[2].names(), ["ToolSearch", "alpha", "beta"], "{wire}");
-        assert_eq!(unknowing.deferral(), Deferral::Fallback);
+        assert_eq!(unknowing.deferral(), ToolDeferral::Fallback);
         let (_, asked, told) = go(engine(), unknowing, &mut Conversation::new(wire)).await;
         assert_eq!((asked.len(), told.len()), (5, 0), "{wire}: it isn't tried again");
     }
@@ -272,11 +278,11 @@ async fn a_conversation_goes_on_at_another_endpoint() {
             json!({"turns": turns, "deferral": deferral})
         };
         let more = json!([{"tool_calls": [call("alpha"), search("delta")]}, {"tool_calls": [call("delta")]}, {"text": "Also done."}]);
-        let elsewhere = model(script(more, false), wire).with_deferral(Deferral::Fallback);
+        let elsewhere = model(script(more, false), wire).with_deferral(ToolDeferral::Fallback);
         let (outcome, asked, told) = go(engine(), elsewhere, &mut conversation).await;
         assert_eq!(
             (outcome.ended, outcome.text.as_str()),
-            (Ended::Finished, "Also done."),
+            (RunEnd::Finished, "Also done."),
             "{wire}: {told:?}"
         );
         assert!(told.is_empty() && outcome.calls.iter().all(|(_, result)| !result.is_error()));
@@ -303,7 +309,7 @@ async fn a_conversation_goes_on_at_another_endpoint() {
             go(engine, model(json!({"turns": turns}), wire), &mut conversation).await;
         assert_eq!(
             (outcome.ended, outcome.text.as_str()),
-            (Ended::Finished, "Done again."),
+            (RunEnd::Finished, "Done again."),
             "{wire}: {told:?}"
         );
         assert!(asked[0].names().contains(&"delta".to_owned()), "{wire}: {:?}", asked[0].names());
@@ -324,8 +330,8 @@ async fn what_was_found_outlives_a_summary() {
         ]});
         let mut conversation = Conversation::new(wire);
         let (outcome, asked, _) = go(engine(), model(script, wire), &mut conversation).await;
-        assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "All done."), "{wire}");
-        assert!(conversation.found().is_empty());
+        assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "All done."), "{wire}");
+        assert!(conversation.loaded_tools().is_empty());
         let last = asked.last().unwrap().names();
         assert!(last.contains(&"beta".to_owned()) && !last.contains(&"alpha".to_owned()), "{wire}: {last:?}");
     }
@@ -337,7 +343,7 @@ async fn references_are_not_cleared() {
     let mut conversation = Conversation::new(Wire::Anthropic);
     go(engine(), model(script(), Wire::Anthropic), &mut conversation).await;
     conversation.clear_results(0, |_| String::new());
-    assert_eq!(conversation.found().len(), 3);
+    assert_eq!(conversation.loaded_tools().len(), 3);
 }
 
 /// A tool that is gone is no longer referred to, because the provider would refuse all of the request.
@@ -353,7 +359,7 @@ async fn a_tool_that_is_gone_is_not_referred_to() {
     let fewer = engine_of(registry(&["beta", "delta"]));
     let (outcome, asked, told) =
         go(fewer, model(json!({"turns": turns}), Wire::Anthropic), &mut conversation).await;
-    assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "So it is."), "{told:?}");
+    assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "So it is."), "{told:?}");
     assert!(told.is_empty());
     let kinds: Vec<Option<ErrorKind>> = outcome.calls.iter().map(|(_, result)| result.error_kind()).collect();
     assert_eq!(kinds, [None, Some(ErrorKind::UnknownTool)]);
@@ -441,25 +447,26 @@ fn definitions_for_each_form() {
     let known = HashSet::new();
     let snapshot = engine().snapshot();
     for wire in Wire::ALL {
-        let deferral = Definitions::new(wire).deferring(&snapshot, Deferral::Native, &known).deferral();
+        let deferral =
+            Definitions::new(wire).define_tools(&snapshot, ToolDeferral::Native, &known).deferral();
         let native = matches!(wire, Wire::Anthropic | Wire::OpenAi);
-        assert_eq!(deferral, if native { Deferral::Native } else { Deferral::Fallback }, "{wire}");
+        assert_eq!(deferral, if native { ToolDeferral::Native } else { ToolDeferral::Fallback }, "{wire}");
         // Nothing to defer, nothing to say.
         let few = Engine::new(registry(&["alpha"])).snapshot();
-        let tools = Definitions::new(wire).deferring(&few, Deferral::Native, &known);
+        let tools = Definitions::new(wire).define_tools(&few, ToolDeferral::Native, &known);
         assert_eq!(
             (tools.deferral(), tools.json()),
-            (Deferral::Fallback, Definitions::new(wire).of(&few).json())
+            (ToolDeferral::Fallback, Definitions::new(wire).of(&few).json())
         );
     }
-    assert_eq!(Tools::none().deferral(), Deferral::Fallback);
+    assert_eq!(ToolDefinitions::none().deferral(), ToolDeferral::Fallback);
     // More than the API takes.
     let names: Vec<String> = (0..10_001).map(|number| format!("t{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let many = engine_of(registry(&names)).snapshot();
     assert_eq!(
-        Definitions::new(Wire::Anthropic).deferring(&many, Deferral::Native, &known).deferral(),
-        Deferral::Fallback
+        Definitions::new(Wire::Anthropic).define_tools(&many, ToolDeferral::Native, &known).deferral(),
+        ToolDeferral::Fallback
     );
 }
 
@@ -541,7 +548,7 @@ async fn every_real_tool_is_reached_by_every_wire() {
             // The definition of each is there when it is called.
             let shown: HashSet<String> =
                 asked[1].names().into_iter().filter(|name| !name.ends_with(" (deferred)")).collect();
-            let held = conversation.found();
+            let held = conversation.loaded_tools();
             for name in some {
                 assert!(shown.contains(name) || held.contains(name), "{wire} {name}");
             }

@@ -10,9 +10,12 @@ use haft::{
     BoxFuture, Breaker, Chars, Effects, Engine, Interrupt, NoInput, OffloadStore, Permissions, Registry,
     Retry, ToolError, ToolResult, dynamic_tool, tool,
 };
-use haft_provider::run::{Ended, Handle, Limit, Loop, PromptVerdict, RunEvent, RunOptions, Session};
-use haft_provider::stream::{Delta, Reader};
-use haft_provider::{Conversation, Incoming, Model, Prompt, Reply, Stop, Wire};
+use haft_agent::{
+    AgentLoop, Conversation, LoopHooks, MessageFormat, MessageReview, Model, ModelReply, ModelRequest,
+    ReplyDelta, ReplyStream, RunEnd, RunEvent, RunHandle, RunLimit, RunOptions, StopReason,
+};
+use haft_provider::Wire;
+use haft_provider::stream::Reader;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -39,22 +42,22 @@ impl Held {
 }
 
 impl Model for Held {
-    fn wire(&self) -> Wire {
-        self.wire
+    fn format(&self) -> &'static dyn MessageFormat {
+        self.wire.into()
     }
 
     fn name(&self) -> &str {
         "held"
     }
 
-    fn ask(&self, _: &Prompt<'_>) -> Box<dyn Incoming> {
+    fn ask(&self, _: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
         let bytes = self.replies.lock().unwrap().pop_front().expect("no more messages were planned");
         Box::new(HeldReply { reader: Reader::new(self.wire), bytes })
     }
 }
 
-impl Incoming for HeldReply {
-    fn more<'a>(&'a mut self, out: &'a mut Vec<Delta>) -> BoxFuture<'a, bool> {
+impl ReplyStream for HeldReply {
+    fn more<'a>(&'a mut self, out: &'a mut Vec<ReplyDelta>) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             match self.bytes.recv().await {
                 Some(bytes) => {
@@ -66,7 +69,7 @@ impl Incoming for HeldReply {
         })
     }
 
-    fn finish(self: Box<Self>) -> Reply {
+    fn finish(self: Box<Self>) -> ModelReply {
         self.reader.finish(&mut Vec::new())
     }
 }
@@ -157,7 +160,7 @@ async fn only_what_changes_nothing_runs_before_the_message_is_complete() {
             let (model, mut pens) = Held::new(wire, 2);
             let (second, first) = (pens.pop().unwrap(), pens.pop().unwrap());
             let mut conversation = Conversation::new(wire);
-            let agent = Loop::new(engine, model);
+            let agent = AgentLoop::new(engine, model);
             let [whole, rest, end] = message(wire);
             let drive = async {
                 first.send(whole).unwrap();
@@ -183,7 +186,7 @@ async fn only_what_changes_nothing_runs_before_the_message_is_complete() {
                 drop(second);
             };
             let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
-            assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "done"), "{wire}");
+            assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "done"), "{wire}");
             let counts = if ends_well { (2, 1) } else { (1, 0) };
             assert_eq!((reads.calls(), writes.calls()), counts, "{wire}");
             check_history(&conversation);
@@ -217,8 +220,8 @@ impl Deaf {
     }
 }
 
-impl Session for Deaf {
-    fn prompt<'a>(&'a self, _: &'a str) -> BoxFuture<'a, PromptVerdict> {
+impl LoopHooks for Deaf {
+    fn prompt<'a>(&'a self, _: &'a str) -> BoxFuture<'a, MessageReview> {
         self.answer(Place::Prompt)
     }
 
@@ -253,9 +256,9 @@ async fn a_host_that_never_answers() {
             if place == Place::Compacting {
                 options = options.window_tokens(1);
             }
-            let handle = Handle::new();
-            let agent = Loop::new(engine(), model(script, Wire::Anthropic))
-                .session(host.clone())
+            let handle = RunHandle::new();
+            let agent = AgentLoop::new(engine(), model(script, Wire::Anthropic))
+                .hooks(host.clone())
                 .options(options)
                 .handle(handle.clone());
             let mut conversation = Conversation::new(Wire::Anthropic);
@@ -268,9 +271,9 @@ async fn a_host_that_never_answers() {
             let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
             let expected = match (place, by_time) {
                 // The model had finished.
-                (Place::Stopping, _) => Ended::Finished,
-                (_, false) => Ended::Interrupted,
-                (_, true) => Ended::Limit(Limit::Time),
+                (Place::Stopping, _) => RunEnd::Finished,
+                (_, false) => RunEnd::Interrupted,
+                (_, true) => RunEnd::Limit(RunLimit::Time),
             };
             assert_eq!(outcome.ended, expected, "{place:?}");
             check_history(&conversation);
@@ -288,9 +291,9 @@ async fn interrupts_while_a_question_waits_and_while_it_is_summarised() {
     let asker = ScriptedAsker::waiting();
     let asked = asker.clone();
     let engine_asking = Engine::builder(Registry::new().with(write).unwrap()).asker(asker).build();
-    let handle = Handle::new();
+    let handle = RunHandle::new();
     let script = json!({"turns": [{"tool_calls": [{"name": "write"}]}]});
-    let agent = Loop::new(engine_asking, model(script, Wire::OpenAi)).handle(handle.clone());
+    let agent = AgentLoop::new(engine_asking, model(script, Wire::OpenAi)).handle(handle.clone());
     let mut conversation = Conversation::new(Wire::OpenAi);
     let drive = async {
         let question = asked.asked().await;
@@ -299,20 +302,20 @@ async fn interrupts_while_a_question_waits_and_while_it_is_summarised() {
     };
     let (outcome, question) = tokio::join!(agent.run(&mut conversation, "go"), drive);
     assert!(question.is_withdrawn());
-    assert_eq!((outcome.ended, writes.calls()), (Ended::Interrupted, 0));
+    assert_eq!((outcome.ended, writes.calls()), (RunEnd::Interrupted, 0));
     check_history(&conversation);
 
-    let handle = Handle::new();
+    let handle = RunHandle::new();
     let script = json!({"turns": [{"text": "a summary", "delay_ms": 60_000}]});
     let options = RunOptions::new().window_tokens(1);
-    let agent = Loop::new(engine(), model(script, Wire::OpenAi)).options(options).handle(handle.clone());
+    let agent = AgentLoop::new(engine(), model(script, Wire::OpenAi)).options(options).handle(handle.clone());
     let mut conversation = Conversation::new(Wire::OpenAi);
     let drive = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         handle.interrupt();
     };
     let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
-    assert_eq!((outcome.ended, outcome.turns), (Ended::Interrupted, 0), "nothing else was asked");
+    assert_eq!((outcome.ended, outcome.turns), (RunEnd::Interrupted, 0), "nothing else was asked");
     assert_eq!(conversation.items().len(), 1, "the conversation is as it was");
 }
 
@@ -324,12 +327,12 @@ async fn the_time_is_over_for_tools_too() {
             scripted("slow").effects(|_| Effects::none()).with(move |tool| tool.interrupt(interrupt)).build();
         let script = json!({"turns": [{"tool_calls": [{"name": "slow"}]}]});
         let agent =
-            Loop::new(Engine::new(Registry::new().with(slow).unwrap()), model(script, Wire::Anthropic))
+            AgentLoop::new(Engine::new(Registry::new().with(slow).unwrap()), model(script, Wire::Anthropic))
                 .options(RunOptions::new().max_time(Duration::from_secs(60)));
         let mut conversation = Conversation::new(Wire::Anthropic);
         let begun = tokio::time::Instant::now();
         let (outcome, _held) = tokio::join!(agent.run(&mut conversation, "go"), slows.started());
-        assert_eq!(outcome.ended, Ended::Limit(Limit::Time));
+        assert_eq!(outcome.ended, RunEnd::Limit(RunLimit::Time));
         assert!(begun.elapsed() < Duration::from_secs(75), "{:?}", begun.elapsed());
         let said = json!(conversation.items()).to_string();
         assert!(said.contains("slow was cancelled: the time for this run was over"), "{interrupt:?}: {said}");
@@ -353,14 +356,15 @@ async fn a_cleared_result_says_where_its_whole_is() {
         let script =
             json!({"turns": [{"tool_calls": [{"name": "give"}]}, {"text": "done"}, {"text": "again"}]});
         let mut conversation = Conversation::new(wire);
-        let first = Loop::new(engine.clone(), model(script.clone(), wire)).run(&mut conversation, "go").await;
+        let first =
+            AgentLoop::new(engine.clone(), model(script.clone(), wire)).run(&mut conversation, "go").await;
         let path = first.calls[0].1.offloaded_to().unwrap().display().to_string();
         let compacted: Arc<AtomicU64> = Arc::default();
         let mut options = RunOptions::new().window_tokens(100);
         (options.kept_results, options.summarise) = (0, false);
-        let agent = Loop::new(engine, model(script, wire))
+        let agent = AgentLoop::new(engine, model(script, wire))
             .options(options)
-            .session(Arc::new(Counts(compacted.clone())));
+            .hooks(Arc::new(Counts(compacted.clone())));
         let second = agent.run(&mut conversation, "on").await;
         assert_eq!(second.text, "again", "{wire}: {}", second.ended);
         let note = format!("[cleared to make room; the whole output is in {path}]");
@@ -376,7 +380,7 @@ async fn a_cleared_result_says_where_its_whole_is() {
 /// Counts how often room is made.
 struct Counts(Arc<AtomicU64>);
 
-impl Session for Counts {
+impl LoopHooks for Counts {
     fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { true })
@@ -394,9 +398,9 @@ async fn unanswered_words_outlive_a_summary() {
             ]},
         ]});
         let compacted: Arc<AtomicU64> = Arc::default();
-        let agent = Loop::new(engine(), model(script, wire))
+        let agent = AgentLoop::new(engine(), model(script, wire))
             .options(RunOptions::new().window_tokens(1))
-            .session(Arc::new(Counts(compacted.clone())));
+            .hooks(Arc::new(Counts(compacted.clone())));
         let mut conversation = Conversation::new(wire);
         let outcome = agent.run(&mut conversation, "count the files").await;
         assert_eq!(outcome.text, "There are three.", "{wire}: {}", outcome.ended);
@@ -427,8 +431,9 @@ async fn tools_are_refreshed_between_turns() {
         {"expect": [{"tool": "sing", "is_error": true}, {"tool": "learn", "equals": "learnt"}], "tool_calls": [{"name": "sing"}, {"name": "learn"}]},
         {"expect": [{"tool": "sing", "equals": "la"}, {"tool": "learn", "is_error": true}], "text": "done"},
     ]});
-    let outcome =
-        Loop::new(engine, model(script, Wire::Gemini)).run(&mut Conversation::new(Wire::Gemini), "go").await;
+    let outcome = AgentLoop::new(engine, model(script, Wire::Gemini))
+        .run(&mut Conversation::new(Wire::Gemini), "go")
+        .await;
     assert_eq!(outcome.text, "done", "{}", outcome.ended);
 }
 
@@ -456,8 +461,8 @@ async fn tools_are_tried_again_only_where_it_can_t_hurt() {
         {"expect": [{"result": 0, "equals": "here"}, {"result": 1, "is_error": true, "contains": "try later"}], "text": "done"},
     ]});
     let mut conversation = Conversation::new(Wire::Anthropic);
-    let outcome = Loop::new(engine, model(script, Wire::Anthropic)).run(&mut conversation, "go").await;
-    assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "done"));
+    let outcome = AgentLoop::new(engine, model(script, Wire::Anthropic)).run(&mut conversation, "go").await;
+    assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "done"));
     assert_eq!((reads.calls(), writes.calls()), (3, 1));
     check_history(&conversation);
 }
@@ -482,7 +487,7 @@ async fn a_tool_that_keeps_failing_is_left_alone() {
     ]});
     let mut conversation = Conversation::new(Wire::OpenAi);
     let engine = Engine::new(Registry::new().with(fetch).unwrap());
-    let outcome = Loop::new(engine, model(script, Wire::OpenAi)).run(&mut conversation, "go").await;
+    let outcome = AgentLoop::new(engine, model(script, Wire::OpenAi)).run(&mut conversation, "go").await;
     assert_eq!((outcome.text.as_str(), fetches.calls()), ("done", 3), "{}", outcome.ended);
     check_history(&conversation);
 }
@@ -511,10 +516,10 @@ async fn a_hundred_loops_side_by_side() {
         let expect = json!([{"equals": format!("I am {at}")}]);
         let script =
             json!({"turns": [{"tool_calls": calls}, {"expect": expect, "text": format!("done {at}")}]});
-        let handle = Handle::new();
+        let handle = RunHandle::new();
         let events = Arc::new(Mutex::new(0));
         let count = events.clone();
-        let agent = Loop::new(Engine::new(registry), model(script, wire))
+        let agent = AgentLoop::new(Engine::new(registry), model(script, wire))
             .options(if at % 3 == 2 { RunOptions::new().max_turns(1) } else { RunOptions::new() })
             .events(Arc::new(move |event: RunEvent| {
                 if let RunEvent::Ended { .. } = event {
@@ -531,9 +536,9 @@ async fn a_hundred_loops_side_by_side() {
         };
         let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
         let expected = match at % 3 {
-            0 => Ended::Finished,
-            1 => Ended::Interrupted,
-            _ => Ended::Limit(Limit::Turns),
+            0 => RunEnd::Finished,
+            1 => RunEnd::Interrupted,
+            _ => RunEnd::Limit(RunLimit::Turns),
         };
         assert_eq!(outcome.ended, expected, "{at}");
         assert_eq!(outcome.text, if at.is_multiple_of(3) { format!("done {at}") } else { String::new() });
@@ -550,7 +555,7 @@ async fn a_hundred_loops_side_by_side() {
 /// A host that wants the conversation as it is.
 struct Keeps;
 
-impl Session for Keeps {
+impl LoopHooks for Keeps {
     fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }
@@ -569,15 +574,15 @@ async fn a_host_keeps_the_conversation_as_it_is() {
             }
         });
         let mut conversation = Conversation::new(Wire::Anthropic);
-        let outcome = Loop::new(Engine::new(Registry::new()), model(script, Wire::Anthropic))
+        let outcome = AgentLoop::new(Engine::new(Registry::new()), model(script, Wire::Anthropic))
             .options(RunOptions::new().window_tokens(10))
-            .session(Arc::new(Keeps))
+            .hooks(Arc::new(Keeps))
             .events(events)
             .run(&mut conversation, "a prompt that fills the small window more than enough")
             .await;
         assert_eq!(cleared.load(Ordering::Relaxed), 0);
         outcome.ended
     };
-    assert_eq!(run("end").await, Ended::Finished);
-    assert_eq!(run("context_full").await, Ended::Stopped(Stop::ContextFull));
+    assert_eq!(run("end").await, RunEnd::Finished);
+    assert_eq!(run("context_full").await, RunEnd::Stopped(StopReason::ContextFull));
 }

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft_agent::{
+    AgentLoop, Conversation, FailureKind, Model, ReplyDelta, RunEnd, RunEvent, RunOutcome, ToolDeferral,
+};
 use haft_provider::client::{Client, RetryPolicy};
 use haft_provider::endpoint::Endpoint;
-use haft_provider::run::{Ended, Loop, Outcome, RunEvent};
 use haft_provider::scripted::{Script, Serving, serve};
-use haft_provider::stream::Delta;
-use haft_provider::{Conversation, Deferral, FailureKind, Model, RequestOptions, Wire};
+use haft_provider::{RequestOptions, Wire};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -31,7 +32,7 @@ fn client(base_url: String, wire: Wire, stream: bool) -> Client {
     Client::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap().retry(quick())
 }
 
-async fn run(client: Client, log: &Arc<Mutex<Vec<String>>>) -> (Outcome, Conversation) {
+async fn run(client: Client, log: &Arc<Mutex<Vec<String>>>) -> (RunOutcome, Conversation) {
     run_with(engine(), client, log).await
 }
 
@@ -39,17 +40,17 @@ async fn run_with(
     engine: haft::Engine,
     client: Client,
     log: &Arc<Mutex<Vec<String>>>,
-) -> (Outcome, Conversation) {
+) -> (RunOutcome, Conversation) {
     let mut conversation = Conversation::new(client.endpoint().wire);
     let seen = log.clone();
     let events = Arc::new(move |event: RunEvent| match event {
-        RunEvent::Model(Delta::Retrying { failure, .. }) => {
+        RunEvent::Model(ReplyDelta::Retrying { failure, .. }) => {
             seen.lock().unwrap().push(format!("{:?}", failure.kind))
         }
-        RunEvent::Model(Delta::Restarted) => seen.lock().unwrap().push("restarted".into()),
+        RunEvent::Model(ReplyDelta::Restarted) => seen.lock().unwrap().push("restarted".into()),
         _ => {}
     });
-    let outcome = Loop::new(engine, client).events(events).run(&mut conversation, "go").await;
+    let outcome = AgentLoop::new(engine, client).events(events).run(&mut conversation, "go").await;
     check_history(&conversation);
     (outcome, conversation)
 }
@@ -69,7 +70,7 @@ async fn every_wire_streamed_and_not() {
             let (outcome, conversation) = run(client(server.base_url(wire), wire, stream), &log).await;
             assert_eq!(
                 (outcome.ended.clone(), outcome.text.as_str()),
-                (Ended::Finished, "All done."),
+                (RunEnd::Finished, "All done."),
                 "{wire} {stream}: {}",
                 outcome.ended
             );
@@ -92,13 +93,13 @@ async fn a_long_answer_that_is_not_streamed() {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = told.clone();
         let events = Arc::new(move |event: RunEvent| {
-            if let RunEvent::Model(Delta::Text(text)) = event {
+            if let RunEvent::Model(ReplyDelta::Text(text)) = event {
                 seen.lock().unwrap().push(text);
             }
         });
         let client = client(server.base_url(wire), wire, false);
         let mut conversation = Conversation::new(wire);
-        let outcome = Loop::new(engine(), client).events(events).run(&mut conversation, "go").await;
+        let outcome = AgentLoop::new(engine(), client).events(events).run(&mut conversation, "go").await;
         assert_eq!((outcome.turns, outcome.calls.len(), outcome.text == text), (2, 1, true), "{wire}");
         let told = told.lock().unwrap();
         assert!(told.len() > 8 && told.iter().all(|piece| piece.len() < 70_000), "{wire}: {}", told.len());
@@ -128,7 +129,7 @@ async fn a_connection_is_used_again() {
         });
         let base_url = server.base_url(wire).replace(&behind.to_string(), &address.to_string());
         let (outcome, _) = run(client(base_url, wire, true), &Arc::default()).await;
-        assert_eq!((outcome.ended, outcome.turns), (Ended::Finished, 21), "{wire}");
+        assert_eq!((outcome.ended, outcome.turns), (RunEnd::Finished, 21), "{wire}");
         // On a busy machine a request may be faster than the end of the answer before it.
         let accepted = *accepted.lock().unwrap();
         assert!(accepted < 10, "{wire}: {accepted}");
@@ -149,18 +150,18 @@ async fn deferred_tools_at_an_endpoint_that_does_not_know_them() {
         let server = server(&json!({"turns": turns, "deferral": knows})).await;
         for stream in [true, false] {
             let usual = client(server.base_url(wire), wire, stream);
-            assert_eq!(usual.deferral(), Deferral::Fallback, "nobody knows who that is");
+            assert_eq!(usual.deferral(), ToolDeferral::Fallback, "nobody knows who that is");
             let endpoint =
-                Endpoint::new(wire).base_url(server.base_url(wire)).key("k").deferral(Deferral::Native);
+                Endpoint::new(wire).base_url(server.base_url(wire)).key("k").deferral(ToolDeferral::Native);
             let client = Client::new(endpoint, RequestOptions::new("m-1").stream(stream)).unwrap();
-            assert_eq!(client.deferral(), Deferral::Native);
+            assert_eq!(client.deferral(), ToolDeferral::Native);
             let other = client.clone();
             let log: Arc<Mutex<Vec<String>>> = Arc::default();
             let (outcome, _) = run_with(searching(), client, &log).await;
             assert_eq!(outcome.text, "All done.", "{wire} {knows} {stream}: {}", outcome.ended);
             let (told, after) = match knows {
-                true => (vec![], Deferral::Native),
-                false => (vec!["BadRequest".to_owned()], Deferral::Fallback),
+                true => (vec![], ToolDeferral::Native),
+                false => (vec!["BadRequest".to_owned()], ToolDeferral::Fallback),
             };
             assert_eq!(
                 (log.lock().unwrap().clone(), other.deferral()),
@@ -259,14 +260,14 @@ async fn rude(answer: &'static [u8]) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-async fn failure(answer: &'static [u8]) -> (haft_provider::Failure, usize) {
+async fn failure(answer: &'static [u8]) -> (haft_agent::ModelFailure, usize) {
     failure_by(Wire::Anthropic, answer).await
 }
 
-async fn failure_by(wire: Wire, answer: &'static [u8]) -> (haft_provider::Failure, usize) {
+async fn failure_by(wire: Wire, answer: &'static [u8]) -> (haft_agent::ModelFailure, usize) {
     let (address, heads) = rude(answer).await;
     let (outcome, _) = run(client(format!("http://{address}"), wire, true), &Arc::default()).await;
-    let Ended::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
+    let RunEnd::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
     let attempts = heads.lock().unwrap().len();
     (failure, attempts)
 }
@@ -360,7 +361,7 @@ async fn silence_is_an_end() {
         .retry(RetryPolicy::never())
         .silence(Duration::from_millis(20));
     let (outcome, _) = run(client, &Arc::default()).await;
-    let Ended::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
+    let RunEnd::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
     assert_eq!(failure.kind, FailureKind::TimedOut);
 }
 
@@ -371,7 +372,7 @@ async fn an_endpoint_that_fails_again_and_again_is_left_alone() {
     let mut ends = Vec::new();
     for _ in 0..5 {
         let (outcome, _) = run(client.clone(), &Arc::default()).await;
-        let Ended::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
+        let RunEnd::Failed(failure) = outcome.ended else { panic!("{}", outcome.ended) };
         ends.push(failure.kind);
     }
     assert_eq!(ends.last(), Some(&FailureKind::Resting), "{ends:?}");
@@ -462,28 +463,28 @@ async fn an_interrupt_in_every_state_of_an_exchange() {
     ];
     for (at, script) in scripts.iter().enumerate() {
         let server = server(script).await;
-        let handle = haft_provider::run::Handle::new();
+        let handle = haft_agent::RunHandle::new();
         let said: Arc<tokio::sync::Notify> = Arc::default();
         let told = said.clone();
         let events = Arc::new(move |event: RunEvent| {
             let there = match at {
                 0 => matches!(event, RunEvent::Asked { .. }),
-                1 => matches!(event, RunEvent::Model(Delta::Started { .. })),
-                _ => matches!(event, RunEvent::Model(Delta::Retrying { .. })),
+                1 => matches!(event, RunEvent::Model(ReplyDelta::Started { .. })),
+                _ => matches!(event, RunEvent::Model(ReplyDelta::Retrying { .. })),
             };
             if there {
                 told.notify_one();
             }
         });
         let client = client(server.base_url(Wire::Anthropic), Wire::Anthropic, true);
-        let agent = Loop::new(engine(), client).events(events).handle(handle.clone());
+        let agent = AgentLoop::new(engine(), client).events(events).handle(handle.clone());
         let mut conversation = Conversation::new(Wire::Anthropic);
         let interrupt = async {
             said.notified().await;
             handle.interrupt();
         };
         let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), interrupt);
-        assert_eq!(outcome.ended, Ended::Interrupted, "{at}");
+        assert_eq!(outcome.ended, RunEnd::Interrupted, "{at}");
         check_history(&conversation);
     }
 }

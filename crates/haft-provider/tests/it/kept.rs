@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haft::{BoxFuture, Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
-use haft_provider::run::{CutOff, Ended, Handle, Keeper, Loop};
+use haft_agent::{AgentLoop, Conversation, ConversationRecorder, InterruptedTurn, RunEnd, RunHandle};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Conversation, Wire};
 use serde_json::Value;
 
 const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::OpenAi, Wire::OpenAiChat, Wire::Gemini];
@@ -25,7 +25,7 @@ struct Book {
     settled: AtomicUsize,
 }
 
-impl Keeper for Book {
+impl ConversationRecorder for Book {
     fn items(&self, from: usize, items: &[Value]) {
         let mut kept = self.items.lock().unwrap();
         kept.truncate(from);
@@ -62,7 +62,7 @@ async fn what_is_kept_is_the_conversation() {
         let (engine, _) = counting();
         let book = Arc::new(Book::default());
         let mut conversation = Conversation::new(wire);
-        let agent = Loop::new(engine, model(wire)).keeper(book.clone());
+        let agent = AgentLoop::new(engine, model(wire)).recorder(book.clone());
         let outcome = agent.run(&mut conversation, "go").await;
         assert_eq!(outcome.text, "Done.", "{wire:?}");
         assert_eq!(*book.items.lock().unwrap(), conversation.items(), "{wire:?}");
@@ -80,7 +80,7 @@ async fn a_message_that_was_left_is_answered_and_known_results_are_not_made_agai
         let (engine, _) = counting();
         let book = Arc::new(Book::default());
         let mut whole = Conversation::new(wire);
-        Loop::new(engine, model(wire)).keeper(book.clone()).run(&mut whole, "go").await;
+        AgentLoop::new(engine, model(wire)).recorder(book.clone()).run(&mut whole, "go").await;
         let first = book.replies.lock().unwrap()[0].clone();
         let call = match wire {
             Wire::Gemini => first[0]["parts"][1]["functionCall"]["id"].as_str().map(str::to_owned),
@@ -95,9 +95,9 @@ async fn a_message_that_was_left_is_answered_and_known_results_are_not_made_agai
         let mut conversation = Conversation::new(wire);
         conversation.say("go");
         let known = ToolResult::kept(call, "count", Ok(Output::from(haft::Content::text("known"))));
-        let agent = Loop::new(engine, model(wire));
-        let cut_off = CutOff { items: first, results: vec![known] };
-        let outcome = agent.take_up(&mut conversation, cut_off).await.unwrap();
+        let agent = AgentLoop::new(engine, model(wire));
+        let cut_off = InterruptedTurn { items: first, results: vec![known] };
+        let outcome = agent.resume_interrupted(&mut conversation, cut_off).await.unwrap();
         assert_eq!((outcome.text.as_str(), count.load(Ordering::Relaxed)), ("Done.", 2), "{wire:?}");
         assert_eq!(conversation.items().len(), whole.items().len(), "{wire:?}");
         let text = serde_json::to_string(conversation.items()).unwrap();
@@ -112,12 +112,12 @@ async fn what_was_posted_before_is_kept_with_the_results() {
         let (engine, _) = counting();
         let book = Arc::new(Book::default());
         let mut whole = Conversation::new(wire);
-        Loop::new(engine, model(wire)).keeper(book.clone()).run(&mut whole, "go").await;
+        AgentLoop::new(engine, model(wire)).recorder(book.clone()).run(&mut whole, "go").await;
         let first = book.replies.lock().unwrap()[0].clone();
         for taken_up in [true, false] {
             let (engine, _) = counting();
-            let (book, handle) = (Arc::new(Book::default()), Handle::new());
-            let agent = Loop::new(engine, model(wire)).keeper(book.clone()).handle(handle.clone());
+            let (book, handle) = (Arc::new(Book::default()), RunHandle::new());
+            let agent = AgentLoop::new(engine, model(wire)).recorder(book.clone()).handle(handle.clone());
             let mut conversation = Conversation::new(wire);
             conversation.say("go");
             book.items(0, conversation.items());
@@ -125,12 +125,12 @@ async fn what_was_posted_before_is_kept_with_the_results() {
             handle.interrupt();
             let outcome = match taken_up {
                 true => {
-                    let cut_off = CutOff { items: first.clone(), results: Vec::new() };
-                    agent.take_up(&mut conversation, cut_off).await.unwrap()
+                    let cut_off = InterruptedTurn { items: first.clone(), results: Vec::new() };
+                    agent.resume_interrupted(&mut conversation, cut_off).await.unwrap()
                 }
                 false => agent.resume(&mut conversation).await,
             };
-            assert_eq!(outcome.ended, Ended::Interrupted, "{wire:?}");
+            assert_eq!(outcome.ended, RunEnd::Interrupted, "{wire:?}");
             let kept = book.items.lock().unwrap();
             assert_eq!(*kept, conversation.items(), "{wire:?}");
             let text = serde_json::to_string(&*kept).unwrap();
@@ -145,9 +145,12 @@ async fn what_is_no_message_changes_nothing() {
     let mut conversation = Conversation::new(Wire::Anthropic);
     conversation.say("go");
     let before = conversation.clone();
-    let agent = Loop::new(engine, model(Wire::Anthropic));
+    let agent = AgentLoop::new(engine, model(Wire::Anthropic));
     for items in [vec![], vec![Value::from(3)]] {
-        agent.take_up(&mut conversation, CutOff { items, results: Vec::new() }).await.unwrap_err();
+        agent
+            .resume_interrupted(&mut conversation, InterruptedTurn { items, results: Vec::new() })
+            .await
+            .unwrap_err();
         assert_eq!((&conversation, count.load(Ordering::Relaxed)), (&before, 0));
     }
 }
@@ -161,7 +164,7 @@ async fn ids_of_a_session_are_not_told_to_the_provider() {
     for wire in WIRES {
         let (engine, count) = counting();
         let mut conversation = Conversation::new(wire);
-        let agent = Loop::new(engine, ScriptedModel::new(Script::parse(script).unwrap(), wire));
+        let agent = AgentLoop::new(engine, ScriptedModel::new(Script::parse(script).unwrap(), wire));
         agent.run(&mut conversation, "go").await;
         assert_eq!(count.load(Ordering::Relaxed), 2, "{wire:?}");
         let text = serde_json::to_string(conversation.items()).unwrap();

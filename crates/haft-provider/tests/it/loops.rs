@@ -7,13 +7,12 @@ use haft::testing::scripted;
 use haft::{
     BoxFuture, Effects, Engine, EngineBuilder, Interrupt, Permissions, Registry, ToolResult, dynamic_tool,
 };
-use haft_provider::run::{
-    Account, Ended, Handle, Limit, Loop, NotPosted, Outcome, PromptVerdict, RunEvent, RunOptions, RunSink,
-    Session, ToolEvents,
+use haft_agent::{
+    AgentLoop, Conversation, FailureKind, LoopHooks, MessageReview, PostError, ReplyDelta, RunEnd, RunEvent,
+    RunHandle, RunLimit, RunOptions, RunOutcome, RunSink, StopReason, ToolEventSink, UsageMeter,
 };
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::stream::Delta;
-use haft_provider::{Conversation, FailureKind, Stop, Wire};
 use serde_json::{Value, json};
 
 /// An engine with a tool that gives back what it is given, and one that writes.
@@ -38,9 +37,9 @@ pub(crate) fn model(script: Value, wire: Wire) -> ScriptedModel {
     ScriptedModel::new(Script::parse(&script.to_string()).unwrap(), wire)
 }
 
-async fn play(script: Value, wire: Wire) -> (Outcome, Conversation) {
+async fn play(script: Value, wire: Wire) -> (RunOutcome, Conversation) {
     let mut conversation = Conversation::new(wire);
-    let outcome = Loop::new(engine(), model(script, wire)).run(&mut conversation, "go").await;
+    let outcome = AgentLoop::new(engine(), model(script, wire)).run(&mut conversation, "go").await;
     check_history(&conversation);
     (outcome, conversation)
 }
@@ -48,9 +47,10 @@ async fn play(script: Value, wire: Wire) -> (Outcome, Conversation) {
 /// Every call in a conversation has one result.
 #[track_caller]
 pub(crate) fn check_history(conversation: &Conversation) {
+    let wire: Wire = conversation.format().name().parse().unwrap();
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for item in conversation.items() {
-        match conversation.wire() {
+        match wire {
             Wire::Anthropic => {
                 for block in item["content"].as_array().into_iter().flatten() {
                     match block["type"].as_str() {
@@ -82,7 +82,7 @@ pub(crate) fn check_history(conversation: &Conversation) {
     assert_eq!(calls, results, "{}", json!(conversation.items()));
 }
 
-fn texts(outcome: &Outcome) -> Vec<String> {
+fn texts(outcome: &RunOutcome) -> Vec<String> {
     let text = |result: &ToolResult| {
         result.for_model().iter().map(|block| block.to_text().into_owned()).collect::<String>()
     };
@@ -128,7 +128,7 @@ async fn cases_choose_by_what_came() {
     let script = json!({"turns": [{"text": "no", "cases": [{"when": {"prompt": true, "equals": "go"}, "turn": {"text": "yes"}}]}]});
     assert_eq!(play(script, Wire::Gemini).await.0.text, "yes");
     let script = json!({"turns": [{"expect": [{"contains": "x"}], "text": "a"}]});
-    let Ended::Failed(failure) = play(script, Wire::Anthropic).await.0.ended else { panic!("no failure") };
+    let RunEnd::Failed(failure) = play(script, Wire::Anthropic).await.0.ended else { panic!("no failure") };
     assert_eq!(failure.message, "turn 1 of the script expects something else (`expect/0`): no results came");
 }
 
@@ -149,14 +149,14 @@ async fn safe_calls_run_while_the_message_arrives() {
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = log.clone();
         let events = Arc::new(move |event: RunEvent| match event {
-            RunEvent::Model(Delta::CallReady { call, .. }) => {
+            RunEvent::Model(ReplyDelta::CallReady { call, .. }) => {
                 seen.lock().unwrap().push(format!("ready {call}"))
             }
             RunEvent::Replied { .. } => seen.lock().unwrap().push("replied".into()),
             _ => {}
         });
         let mut conversation = Conversation::new(wire);
-        let agent = Loop::new(engine, model(script, wire)).events(events);
+        let agent = AgentLoop::new(engine, model(script, wire)).events(events);
         let run = agent.run(&mut conversation, "go");
         let drive = async {
             let first = reads.started().await;
@@ -190,7 +190,7 @@ async fn a_call_is_told_before_it_runs() {
         let seen = log.clone();
         let sink: Arc<dyn RunSink> = Arc::new(move |event: RunEvent| {
             let told = match event {
-                RunEvent::Model(Delta::CallReady { ready, .. }) => {
+                RunEvent::Model(ReplyDelta::CallReady { ready, .. }) => {
                     // Were the call with the engine already, its run would be told meanwhile.
                     (0..2_000).for_each(|_| std::thread::yield_now());
                     ("call", ready.id.to_string())
@@ -202,10 +202,12 @@ async fn a_call_is_told_before_it_runs() {
             };
             seen.lock().unwrap().push(told);
         });
-        let engine = engine_builder().events(ToolEvents::new(sink.clone())).build();
+        let engine = engine_builder().events(ToolEventSink::new(sink.clone())).build();
         let mut conversation = Conversation::new(wire);
-        let outcome =
-            Loop::new(engine, model(script.clone(), wire)).events(sink).run(&mut conversation, "go").await;
+        let outcome = AgentLoop::new(engine, model(script.clone(), wire))
+            .events(sink)
+            .run(&mut conversation, "go")
+            .await;
         assert_eq!(outcome.calls.len(), 40);
         let log = log.lock().unwrap();
         for (at, (what, id)) in log.iter().enumerate() {
@@ -222,15 +224,15 @@ async fn passing_errors_are_tried_again() {
         let retried: Arc<Mutex<Vec<(u32, Duration)>>> = Arc::default();
         let seen = retried.clone();
         let events = Arc::new(move |event: RunEvent| {
-            if let RunEvent::Model(Delta::Retrying { attempt, wait, failure }) = event {
+            if let RunEvent::Model(ReplyDelta::Retrying { attempt, wait, failure }) = event {
                 assert_eq!(failure.kind, FailureKind::Overloaded);
                 seen.lock().unwrap().push((attempt, wait));
             }
         });
         let mut conversation = Conversation::new(wire);
         let outcome =
-            Loop::new(engine(), model(script, wire)).events(events).run(&mut conversation, "go").await;
-        assert_eq!(outcome.ended, Ended::Finished);
+            AgentLoop::new(engine(), model(script, wire)).events(events).run(&mut conversation, "go").await;
+        assert_eq!(outcome.ended, RunEnd::Finished);
         let waits = Duration::from_millis(1500);
         assert_eq!(*retried.lock().unwrap(), [(2, waits), (3, waits)], "{wire}");
     }
@@ -244,16 +246,16 @@ async fn a_lost_connection_before_any_call_begins_anew() {
         let restarts: Arc<Mutex<u32>> = Arc::default();
         let seen = restarts.clone();
         let events = Arc::new(move |event: RunEvent| {
-            if let RunEvent::Model(Delta::Restarted) = event {
+            if let RunEvent::Model(ReplyDelta::Restarted) = event {
                 *seen.lock().unwrap() += 1;
             }
         });
         let mut conversation = Conversation::new(wire);
         let outcome =
-            Loop::new(engine(), model(script, wire)).events(events).run(&mut conversation, "go").await;
+            AgentLoop::new(engine(), model(script, wire)).events(events).run(&mut conversation, "go").await;
         assert_eq!(
             (outcome.ended, outcome.text.as_str()),
-            (Ended::Finished, "hello there, this is long"),
+            (RunEnd::Finished, "hello there, this is long"),
             "{wire}"
         );
         assert_eq!(*restarts.lock().unwrap(), 1, "{wire}");
@@ -283,10 +285,10 @@ async fn a_lost_connection_after_a_call_never_runs_it_twice() {
             {"text": "I see.", "expect": [{"result": 0, "equals": "one"}, {"result": 1, "is_error": true, "contains": "write was not run; cancelled: the connection was lost"}]},
         ]});
         let mut conversation = Conversation::new(wire);
-        let outcome = Loop::new(engine, model(script, wire)).run(&mut conversation, "go").await;
+        let outcome = AgentLoop::new(engine, model(script, wire)).run(&mut conversation, "go").await;
         assert_eq!(
             (outcome.ended.clone(), outcome.text.as_str()),
-            (Ended::Finished, "I see."),
+            (RunEnd::Finished, "I see."),
             "{wire}: {}",
             outcome.ended
         );
@@ -301,7 +303,7 @@ async fn a_lost_connection_after_a_call_never_runs_it_twice() {
 async fn lasting_errors_end_the_run() {
     let failed = |script: Value| async move {
         match play(script, Wire::Anthropic).await.0.ended {
-            Ended::Failed(failure) => failure,
+            RunEnd::Failed(failure) => failure,
             other => panic!("{other}"),
         }
     };
@@ -324,7 +326,7 @@ async fn lasting_errors_end_the_run() {
 async fn ends_of_a_message_are_ends_of_a_run() {
     for wire in Wire::ALL {
         let (outcome, _) = play(json!({"turns": [{"text": "long", "stop": "max_tokens"}]}), wire).await;
-        assert_eq!(outcome.ended, Ended::Stopped(Stop::MaxTokens { in_call: false }), "{wire}");
+        assert_eq!(outcome.ended, RunEnd::Stopped(StopReason::MaxTokens { in_call: false }), "{wire}");
         let (outcome, _) = play(json!({"turns": [{"text": "I won't.", "stop": "refusal"}]}), wire).await;
         assert_eq!(outcome.ended.word(), "refused", "{wire}");
         // Cut off in the middle of a call: answered, not run, and the model tries again.
@@ -360,24 +362,24 @@ async fn limits() {
     };
     let run = |options: RunOptions| async move {
         let mut conversation = Conversation::new(Wire::OpenAi);
-        let outcome = Loop::new(engine(), model(endless(), Wire::OpenAi))
+        let outcome = AgentLoop::new(engine(), model(endless(), Wire::OpenAi))
             .options(options)
             .run(&mut conversation, "go")
             .await;
         check_history(&conversation);
         (outcome.ended, outcome.turns)
     };
-    assert_eq!(run(RunOptions::new().max_turns(3)).await, (Ended::Limit(Limit::Turns), 3));
-    assert_eq!(run(RunOptions::new().max_tokens(1)).await, (Ended::Limit(Limit::Tokens), 1));
+    assert_eq!(run(RunOptions::new().max_turns(3)).await, (RunEnd::Limit(RunLimit::Turns), 3));
+    assert_eq!(run(RunOptions::new().max_tokens(1)).await, (RunEnd::Limit(RunLimit::Tokens), 1));
     assert_eq!(
         run(RunOptions::new().max_time(Duration::from_millis(4_500))).await,
-        (Ended::Limit(Limit::Time), 5)
+        (RunEnd::Limit(RunLimit::Time), 5)
     );
     let mut options = RunOptions::new();
     options.prices =
-        Some(haft_provider::run::Prices { input: 1e6, output: 1e6, cache_read: 0.0, cache_write: 0.0 });
+        Some(haft_agent::TokenPrices { input: 1e6, output: 1e6, cache_read: 0.0, cache_write: 0.0 });
     options.max_cost = Some(0.5);
-    assert_eq!(run(options).await, (Ended::Limit(Limit::Cost), 1));
+    assert_eq!(run(options).await, (RunEnd::Limit(RunLimit::Cost), 1));
 }
 
 /// An interrupt while the model writes: what came is kept, calls that ran have their results, the rest say why not.
@@ -391,9 +393,9 @@ async fn interrupt_while_the_model_writes() {
         let (write, writes) = scripted("write").effects(|_| Effects::writes("a")).build();
         let engine = Engine::new(Registry::new().with(read).unwrap().with(write).unwrap());
         let script = json!({"turns": [{"tool_calls": [{"name": "read"}, {"name": "write", "input": {"a": 1}}, {"name": "read", "input": {"a": 1}}], "stream": {"chunk_chars": 1}, "text": ""}]});
-        let handle = Handle::new();
+        let handle = RunHandle::new();
         let mut conversation = Conversation::new(wire);
-        let agent = Loop::new(engine, model(script, wire)).handle(handle.clone());
+        let agent = AgentLoop::new(engine, model(script, wire)).handle(handle.clone());
         let drive = async {
             let started = reads.started().await;
             handle.interrupt();
@@ -401,7 +403,7 @@ async fn interrupt_while_the_model_writes() {
             started.succeed("one");
         };
         let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
-        assert_eq!(outcome.ended, Ended::Interrupted, "{wire}");
+        assert_eq!(outcome.ended, RunEnd::Interrupted, "{wire}");
         assert_eq!(texts(&outcome)[0], "one");
         assert_eq!(writes.calls(), 0);
         check_history(&conversation);
@@ -409,7 +411,7 @@ async fn interrupt_while_the_model_writes() {
         conversation.say("go on");
         let said = json!({"turns": [{"text": "never"}, {"text": "Here I am."}]});
         let outcome =
-            Loop::new(Engine::new(Registry::new()), model(said, wire)).resume(&mut conversation).await;
+            AgentLoop::new(Engine::new(Registry::new()), model(said, wire)).resume(&mut conversation).await;
         assert_eq!(outcome.text, "Here I am.", "{wire}: {}", outcome.ended);
     }
 }
@@ -422,9 +424,9 @@ async fn interrupt_while_tools_run_and_force() {
         scripted("quick").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
     let engine = Engine::new(Registry::new().with(slow).unwrap().with(quick).unwrap());
     let script = json!({"turns": [{"tool_calls": [{"name": "slow"}, {"name": "quick"}]}]});
-    let handle = Handle::new();
+    let handle = RunHandle::new();
     let mut conversation = Conversation::new(Wire::Anthropic);
-    let agent = Loop::new(engine, model(script, Wire::Anthropic)).handle(handle.clone());
+    let agent = AgentLoop::new(engine, model(script, Wire::Anthropic)).handle(handle.clone());
     let drive = async {
         let (_slow, _quick) = (slows.started().await, quicks.started().await);
         handle.interrupt();
@@ -433,7 +435,7 @@ async fn interrupt_while_tools_run_and_force() {
         handle.interrupt();
     };
     let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
-    assert_eq!(outcome.ended, Ended::Interrupted);
+    assert_eq!(outcome.ended, RunEnd::Interrupted);
     assert!(
         texts(&outcome).iter().all(|text| text.contains("the user interrupted")),
         "{:?}",
@@ -448,15 +450,15 @@ async fn words_said_while_tools_run_go_in_with_the_results() {
         scripted("slow").effects(|_| Effects::none()).with(|tool| tool.interrupt(Interrupt::Cancel)).build();
     let engine = Engine::new(Registry::new().with(slow).unwrap());
     let script = json!({"turns": [{"tool_calls": [{"name": "slow"}]}, {"text": "As you wish.", "expect": [{"prompt": true, "contains": "stop that"}, {"is_error": true}]}]});
-    let handle = Handle::new();
+    let handle = RunHandle::new();
     let mut conversation = Conversation::new(Wire::OpenAiChat);
-    let agent = Loop::new(engine, model(script, Wire::OpenAiChat)).handle(handle.clone());
+    let agent = AgentLoop::new(engine, model(script, Wire::OpenAiChat)).handle(handle.clone());
     let drive = async {
         let _slow = slows.started().await;
         handle.say("stop that").unwrap();
     };
     let (outcome, ()) = tokio::join!(agent.run(&mut conversation, "go"), drive);
-    assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "As you wish."));
+    assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "As you wish."));
     check_history(&conversation);
 }
 
@@ -467,7 +469,7 @@ async fn a_dropped_run_leaves_whole_turns() {
     let engine = Engine::new(Registry::new().with(slow).unwrap());
     let script = json!({"turns": [{"tool_calls": [{"name": "slow"}]}, {"tool_calls": [{"name": "slow"}]}]});
     let mut conversation = Conversation::new(Wire::Anthropic);
-    let agent = Loop::new(engine, model(script, Wire::Anthropic));
+    let agent = AgentLoop::new(engine, model(script, Wire::Anthropic));
     {
         let mut run = std::pin::pin!(agent.run(&mut conversation, "go"));
         // The first ends by itself.
@@ -484,13 +486,13 @@ async fn a_dropped_run_leaves_whole_turns() {
 
 struct Host(Mutex<Vec<String>>);
 
-impl Session for Host {
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
+impl LoopHooks for Host {
+    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         Box::pin(async move {
             self.0.lock().unwrap().push(format!("prompt {text}"));
             match text {
-                "bad" => PromptVerdict::block("not that"),
-                _ => PromptVerdict::with("context"),
+                "bad" => MessageReview::block("not that"),
+                _ => MessageReview::with("context"),
             }
         })
     }
@@ -515,7 +517,7 @@ async fn a_host_steps_in() {
     for wire in Wire::ALL {
         let host = Arc::new(Host(Mutex::default()));
         let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "done"}, {"expect": [{"prompt": true, "equals": "are you sure?"}], "text": "yes"}]});
-        let agent = Loop::new(engine(), model(script, wire)).session(host.clone());
+        let agent = AgentLoop::new(engine(), model(script, wire)).hooks(host.clone());
         let outcome = agent.run(&mut Conversation::new(wire), "go").await;
         assert_eq!(outcome.text, "yes", "{wire}: {}", outcome.ended);
         assert_eq!(
@@ -523,7 +525,7 @@ async fn a_host_steps_in() {
             ["prompt go", "answered 1", "stopping done false", "stopping yes true"]
         );
         let mut untouched = Conversation::new(wire);
-        assert_eq!(agent.run(&mut untouched, "bad").await.ended, Ended::Blocked("not that".into()));
+        assert_eq!(agent.run(&mut untouched, "bad").await.ended, RunEnd::Blocked("not that".into()));
         assert!(untouched.is_empty());
     }
 }
@@ -535,8 +537,8 @@ async fn a_bare_no_ends_the_turn() {
     let engine = Engine::builder(Registry::new().with(write).unwrap()).asker(asker).build();
     let mut conversation = Conversation::new(Wire::Anthropic);
     let script = json!({"turns": [{"tool_calls": [{"name": "write"}, {"name": "write"}]}]});
-    let outcome = Loop::new(engine, model(script, Wire::Anthropic)).run(&mut conversation, "go").await;
-    assert_eq!(outcome.ended, Ended::TurnEnded(None), "{}", outcome.ended);
+    let outcome = AgentLoop::new(engine, model(script, Wire::Anthropic)).run(&mut conversation, "go").await;
+    assert_eq!(outcome.ended, RunEnd::TurnEnded(None), "{}", outcome.ended);
     assert!(outcome.denials().count() >= 1);
     check_history(&conversation);
 }
@@ -560,7 +562,8 @@ async fn room_is_made_before_the_window_is_full() {
         options.kept_results = 2;
         options.summarise = false;
         let mut conversation = Conversation::new(wire);
-        let agent = Loop::new(engine(), model(json!({"turns": turns}), wire)).options(options).events(events);
+        let agent =
+            AgentLoop::new(engine(), model(json!({"turns": turns}), wire)).options(options).events(events);
         let outcome = agent.run(&mut conversation, "go").await;
         assert_eq!(outcome.text, "done", "{wire}: {}", outcome.ended);
         assert!(*cleared.lock().unwrap() >= 2, "{wire}");
@@ -586,19 +589,19 @@ async fn a_full_window_is_summarised() {
     let mut conversation = Conversation::new(Wire::Anthropic);
     let mut script = Script::parse(&script.to_string()).unwrap();
     script.turns[0].error.as_mut().unwrap().times = None;
-    let outcome = Loop::new(engine(), ScriptedModel::new(script.clone(), Wire::Anthropic))
+    let outcome = AgentLoop::new(engine(), ScriptedModel::new(script.clone(), Wire::Anthropic))
         .run(&mut conversation, "go")
         .await;
-    assert_eq!(outcome.ended, Ended::Stopped(Stop::ContextFull), "nothing helps");
+    assert_eq!(outcome.ended, RunEnd::Stopped(StopReason::ContextFull), "nothing helps");
     script.turns[0].cases = Script::parse(&json!({"turns": [{"text": "x", "cases": [
         {"when": {"prompt": true, "contains": "Write a summary"}, "turn": {"text": "The user wants it done."}},
         {"when": {"prompt": true, "contains": "replaced by this summary:\n\nThe user wants it done."}, "turn": {"text": "done"}}]}]}).to_string()).unwrap().turns.remove(0).cases;
     let mut conversation = Conversation::new(Wire::Anthropic);
-    let outcome = Loop::new(engine(), ScriptedModel::new(script, Wire::Anthropic))
+    let outcome = AgentLoop::new(engine(), ScriptedModel::new(script, Wire::Anthropic))
         .events(events)
         .run(&mut conversation, "go")
         .await;
-    assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Finished, "done"));
+    assert_eq!((outcome.ended, outcome.text.as_str()), (RunEnd::Finished, "done"));
     assert_eq!(*summaries.lock().unwrap(), ["The user wants it done."]);
     assert_eq!(conversation.items().len(), 2);
 }
@@ -607,14 +610,14 @@ async fn a_full_window_is_summarised() {
 async fn events_are_json() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = log.clone();
-    let sink: Arc<dyn haft_provider::run::RunSink> = Arc::new(move |event: RunEvent| {
+    let sink: Arc<dyn haft_agent::RunSink> = Arc::new(move |event: RunEvent| {
         if let Some(shown) = event.to_json() {
             seen.lock().unwrap().push(shown["type"].as_str().unwrap().to_owned());
         }
     });
-    let engine = engine_builder().events(haft_provider::run::ToolEvents::new(sink.clone())).build();
+    let engine = engine_builder().events(haft_agent::ToolEventSink::new(sink.clone())).build();
     let script = json!({"turns": [{"tool_calls": [{"name": "echo", "input": {"a": 1}}]}, {"text": "done"}]});
-    Loop::new(engine, model(script, Wire::OpenAi))
+    AgentLoop::new(engine, model(script, Wire::OpenAi))
         .events(sink)
         .run(&mut Conversation::new(Wire::OpenAi), "go")
         .await;
@@ -651,16 +654,17 @@ async fn posted_words_go_in_with_the_next_turn() {
         {"tool_calls": [{"name": "slow"}]},
         {"text": "Nearly.", "expect": heard("first")},
         {"text": "Done.", "expect": heard("second")}]});
-    let run = Handle::new();
+    let run = RunHandle::new();
     let (late, posted) = (run.clone(), std::sync::atomic::AtomicBool::new(false));
     let sink = move |event: RunEvent| {
-        if let RunEvent::Model(Delta::Text(_)) = event
+        if let RunEvent::Model(ReplyDelta::Text(_)) = event
             && !posted.swap(true, std::sync::atomic::Ordering::SeqCst)
         {
             late.post("second").unwrap();
         }
     };
-    let looped = Loop::new(engine, model(script, Wire::Anthropic)).handle(run.clone()).events(Arc::new(sink));
+    let looped =
+        AgentLoop::new(engine, model(script, Wire::Anthropic)).handle(run.clone()).events(Arc::new(sink));
     let mut conversation = Conversation::new(Wire::Anthropic);
     let outcome = async {
         let working = looped.run(&mut conversation, "go");
@@ -675,39 +679,41 @@ async fn posted_words_go_in_with_the_next_turn() {
     }
     .await;
     assert_eq!((outcome.text.as_str(), outcome.turns), ("Done.", 3), "{:?}", outcome.ended);
-    assert_eq!(run.post("too late"), Err(NotPosted::Ended));
+    assert_eq!(run.post("too late"), Err(PostError::Ended));
 }
 
 #[tokio::test]
 async fn a_full_queue_takes_no_more() {
-    let run = Handle::new();
-    let most = haft_provider::limits::WAITING_MESSAGES_MAX;
+    let run = RunHandle::new();
+    let most = haft_agent::limits::WAITING_MESSAGES_MAX;
     assert!((0..most).all(|at| run.post(at.to_string()).is_ok()));
-    assert_eq!(run.post("more"), Err(NotPosted::Full));
+    assert_eq!(run.post("more"), Err(PostError::Full));
 }
 
 /// Limits are judged over everybody who works for the same run.
 #[tokio::test]
 async fn what_others_spend_counts_towards_the_limit() {
     let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "Done."}]});
-    let account = Account::new();
+    let account = UsageMeter::new();
     let other = account.child();
-    let mut spent = haft_provider::Usage::default();
+    let mut spent = haft_agent::TokenUsage::default();
     spent.input_tokens = 900_000;
     other.add(&spent, None);
     let mut conversation = Conversation::new(Wire::Anthropic);
     let options = RunOptions::new().max_tokens(1_000_000);
-    let run = |account: Account| {
-        Loop::new(engine(), model(script.clone(), Wire::Anthropic)).options(options.clone()).account(account)
+    let run = |account: UsageMeter| {
+        AgentLoop::new(engine(), model(script.clone(), Wire::Anthropic))
+            .options(options.clone())
+            .usage_meter(account)
     };
     let outcome = run(account.child()).run(&mut conversation, "go").await;
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, RunEnd::Finished);
     assert!(outcome.usage.input_tokens < 900_000, "what it cost itself");
-    assert!(account.spent().usage.input_tokens > 900_000);
+    assert!(account.total().usage.input_tokens > 900_000);
     other.add(&spent, None);
     let mut conversation = Conversation::new(Wire::Anthropic);
     let outcome = run(account.child()).run(&mut conversation, "go").await;
-    assert_eq!((outcome.ended, outcome.turns), (Ended::Limit(Limit::Tokens), 0));
+    assert_eq!((outcome.ended, outcome.turns), (RunEnd::Limit(RunLimit::Tokens), 0));
 }
 
 #[tokio::test]
@@ -720,7 +726,7 @@ async fn a_script_plays_other_turns_to_other_first_words() {
         for (prompt, expected, turns) in [("go", "main", 1), ("a CHILD's task", "child", 2)] {
             let mut conversation = Conversation::new(wire);
             let outcome =
-                Loop::new(engine(), model(script.clone(), wire)).run(&mut conversation, prompt).await;
+                AgentLoop::new(engine(), model(script.clone(), wire)).run(&mut conversation, prompt).await;
             assert_eq!((outcome.text.as_str(), outcome.turns), (expected, turns), "{wire:?} {prompt}");
         }
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use haft_agent::{Conversation, ModelRequest, ToolDefinitions, UserPart};
 use haft_provider::stream::whole;
-use haft_provider::{Conversation, Definitions, Prompt, RequestOptions, Thinking, Tools, UserPart, Wire};
+use haft_provider::{Definitions, RequestOptions, Thinking, Wire};
 use serde_json::{Value, json};
 
 use crate::shared::{fits, request_schema, snapshot};
 
-fn tools(wire: Wire) -> Tools {
+fn tools(wire: Wire) -> ToolDefinitions {
     let path = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
     Definitions::new(wire).of(&snapshot(&[("Grep", path.clone()), ("Read", path)]))
 }
@@ -48,9 +49,9 @@ fn conversation(wire: Wire) -> Conversation {
 pub(crate) fn body(wire: Wire, options: &RequestOptions) -> Value {
     let system: [Arc<str>; 2] = ["You help.".into(), "Be brief.".into()];
     let (conversation, tools) = (conversation(wire), tools(wire));
-    let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };
-    let text = options.body(&prompt);
-    assert_eq!(text, options.body(&prompt), "the same bytes each time");
+    let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
+    let text = options.body(wire, &prompt);
+    assert_eq!(text, options.body(wire, &prompt), "the same bytes each time");
     serde_json::from_str(&text).unwrap()
 }
 
@@ -126,9 +127,11 @@ fn the_beginning_of_a_request_stays() {
         let system: [Arc<str>; 1] = ["You help.".into()];
         let mut options = RequestOptions::new("m");
         options.cache = false;
-        let before = options.body(&Prompt { system: &system, conversation: &conversation, tools: &tools });
+        let before =
+            options.body(wire, &ModelRequest { system: &system, conversation: &conversation, tools: &tools });
         conversation.say("more");
-        let after = options.body(&Prompt { system: &system, conversation: &conversation, tools: &tools });
+        let after =
+            options.body(wire, &ModelRequest { system: &system, conversation: &conversation, tools: &tools });
         let same = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
         assert!(same + 32 > before.len(), "{wire}: {same} of {}\n{before}\n{after}", before.len());
     }
@@ -171,8 +174,12 @@ fn nothing_empty_is_sent() {
     for wire in Wire::ALL {
         let mut conversation = Conversation::new(wire);
         conversation.say(" \n");
-        let prompt = Prompt { system: &["".into()], conversation: &conversation, tools: &Tools::none() };
-        let text = RequestOptions::new("m").body(&prompt);
+        let prompt = ModelRequest {
+            system: &["".into()],
+            conversation: &conversation,
+            tools: &ToolDefinitions::none(),
+        };
+        let text = RequestOptions::new("m").body(wire, &prompt);
         let request: Value = serde_json::from_str(&text).unwrap();
         assert!(text.contains("(the user said nothing)"), "{text}");
         for key in ["tools", "system", "instructions", "systemInstruction"] {
@@ -202,13 +209,16 @@ fn old_results_are_cleared_and_say_so() {
                 json!({"role": "user", "parts": [{"functionResponse": {"id": "a", "name": "Read", "response": {"output": long}}}, {"functionResponse": {"id": "b", "name": "Grep", "response": {"output": long}, "parts": []}}]})
             }
         };
-        conversation.answer(answer);
-        let before = conversation.tokens_guess();
+        conversation.answer(match answer {
+            Value::Array(items) => items,
+            item => vec![item],
+        });
+        let before = conversation.estimate_tokens();
         assert_eq!(conversation.clear_results(1, |id| format!("gone {id}")), 1, "{wire}");
         let text = json!(conversation.items()).to_string();
         assert!(text.contains("gone a") && !text.contains("gone b"), "{wire}: {text}");
         assert_eq!(conversation.clear_results(0, |id| format!("gone {id}")), 1, "{wire}: once each");
-        assert!(conversation.tokens_guess() + 150 < before, "{wire}");
+        assert!(conversation.estimate_tokens() + 150 < before, "{wire}");
     }
 }
 
@@ -219,7 +229,7 @@ fn a_picture_is_not_counted_by_its_bytes() {
         let mut conversation = Conversation::new(wire);
         let png = haft::Blob { media_type: "image/png".into(), bytes: vec![7; 1_000_000].into(), name: None };
         conversation.say_parts(&[UserPart::Image(png)]);
-        let guess = conversation.tokens_guess();
+        let guess = conversation.estimate_tokens();
         assert!((1_000..3_000).contains(&guess), "{wire}: {guess}");
     }
 }

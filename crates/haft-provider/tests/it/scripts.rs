@@ -1,8 +1,9 @@
 //! Scripts as people write them: the committed schema, and the examples of the documentation.
 
 use haft::CallInput;
+use haft_agent::{Conversation, Model, ModelRequest, StopReason, ToolDefinitions};
+use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel, schema};
-use haft_provider::{Conversation, Model, Prompt, Stop, Tools, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -101,11 +102,11 @@ proptest! {
             let mut conversation = Conversation::new(wire);
             conversation.say("go");
             let model = ScriptedModel::new(script.clone(), wire);
-            let mut incoming = model.ask(&Prompt { system: &[], conversation: &conversation, tools: &Tools::none() });
+            let mut incoming = model.ask(&ModelRequest { system: &[], conversation: &conversation, tools: &ToolDefinitions::none() });
             runtime.block_on(async { while incoming.more(&mut Vec::new()).await {} });
             let reply = incoming.finish();
             prop_assert_eq!(reply.text(), text.as_str());
-            let stop = if inputs.is_empty() { Stop::End } else { Stop::Calls };
+            let stop = if inputs.is_empty() { StopReason::End } else { StopReason::Calls };
             prop_assert_eq!(reply.stop(), &stop, "{}", wire);
             let found: Vec<Value> = reply.calls().into_iter().map(|call| match call.input {
                 CallInput::Text(text) => serde_json::from_str(&text).unwrap(),

@@ -5,9 +5,10 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use haft_agent::StopReason;
 use haft_provider::scripted::{Script, serve};
 use haft_provider::stream::Reader;
-use haft_provider::{RequestOptions, Stop, Thinking, Wire};
+use haft_provider::{RequestOptions, Thinking, Wire};
 use serde_json::{Value, json};
 
 use crate::requests::body;
@@ -33,7 +34,7 @@ fn streams() -> Vec<Value> {
         let mut reader = Reader::new(one.wire);
         reader.feed(&one.bytes, &mut Vec::new());
         let reply = reader.finish(&mut Vec::new());
-        let is_whole = !matches!(reply.stop(), Stop::Failed(_) | Stop::Cut);
+        let is_whole = !matches!(reply.stop(), StopReason::Failed(_) | StopReason::Cut);
         // One begins twice, which the SDK doesn't take; of one the SDK keeps half an input, which we don't.
         let differs = ["spliced", "incomplete"].iter().any(|name| one.name.starts_with(name));
         (is_whole && !differs).then(|| {

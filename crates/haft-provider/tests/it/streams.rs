@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use haft::{CallInput, ToolCall};
+use haft_agent::{Conversation, ModelReply, ModelRequest, ReplyDelta, StopReason, ToolDefinitions};
 use haft_provider::endpoint::Endpoint;
 use haft_provider::scripted::{Script, serve};
-use haft_provider::stream::{Delta, Reader, whole};
-use haft_provider::{Conversation, Prompt, Reply, RequestOptions, Stop, Tools, Wire};
+use haft_provider::stream::{Reader, whole};
+use haft_provider::{RequestOptions, Wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -33,14 +34,15 @@ pub(crate) fn made() -> Vec<Recorded> {
     let said = |wire: Wire| {
         let mut conversation = Conversation::new(wire);
         conversation.say("go");
-        let prompt = Prompt { system: &[], conversation: &conversation, tools: &Tools::none() };
+        let prompt =
+            ModelRequest { system: &[], conversation: &conversation, tools: &ToolDefinitions::none() };
         let options = match wire {
             // Its searches have a form of their own.
             Wire::OpenAi => RequestOptions::new("m")
                 .with("tools", json!([{"type": "tool_search", "execution": "client", "parameters": {}}])),
             _ => RequestOptions::new("m"),
         };
-        let body = options.body(&prompt);
+        let body = options.body(wire, &prompt);
         let url = Endpoint::new(wire).base_url(server.base_url(wire)).url("m", true).unwrap();
         let path = url.splitn(4, '/').last().unwrap();
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -110,7 +112,7 @@ fn messages(file: &Path, folder: &str, all: &mut Vec<Recorded>) {
     }
 }
 
-fn read<'b>(wire: Wire, chunks: impl IntoIterator<Item = &'b [u8]>) -> (Vec<Delta>, Reply) {
+fn read<'b>(wire: Wire, chunks: impl IntoIterator<Item = &'b [u8]>) -> (Vec<ReplyDelta>, ModelReply) {
     let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
     for chunk in chunks {
         reader.feed(chunk, &mut deltas);
@@ -119,9 +121,9 @@ fn read<'b>(wire: Wire, chunks: impl IntoIterator<Item = &'b [u8]>) -> (Vec<Delt
     (deltas, reply)
 }
 
-fn ready(deltas: &[Delta]) -> Vec<ToolCall> {
-    let call = |delta: &Delta| match delta {
-        Delta::CallReady { ready, .. } => Some(ready.clone()),
+fn ready(deltas: &[ReplyDelta]) -> Vec<ToolCall> {
+    let call = |delta: &ReplyDelta| match delta {
+        ReplyDelta::CallReady { ready, .. } => Some(ready.clone()),
         _ => None,
     };
     deltas.iter().filter_map(call).collect()
@@ -153,7 +155,7 @@ fn recorded_messages_are_read_whole() {
         let (deltas, reply) = read(wire, [&bytes[..]]);
         assert_eq!(ready(&deltas), reply.calls(), "{name}");
         kinds.insert(reply.stop().word().to_owned());
-        if matches!(reply.stop(), Stop::Failed(_)) {
+        if matches!(reply.stop(), StopReason::Failed(_)) {
             assert!(name.contains("openai-error"), "{name}: {}", reply.stop());
             continue;
         }
@@ -168,13 +170,14 @@ fn recorded_messages_are_read_whole() {
         let text: String = deltas
             .iter()
             .filter_map(|delta| match delta {
-                Delta::Text(text) => Some(text.as_str()),
+                ReplyDelta::Text(text) => Some(text.as_str()),
                 _ => None,
             })
             .collect();
         assert_eq!(text, reply.text(), "{name}");
         // Messages of a few of these recordings have nothing in them.
-        let empty = !deltas.iter().any(|delta| matches!(delta, Delta::Text(_) | Delta::CallReady { .. }));
+        let empty =
+            !deltas.iter().any(|delta| matches!(delta, ReplyDelta::Text(_) | ReplyDelta::CallReady { .. }));
         assert!(empty || !reply.items().is_empty(), "{name}");
         assert!(reply.usage().total_tokens() > 0 || name.contains("programmatic"), "{name}");
     }
@@ -205,10 +208,10 @@ fn a_stream_and_its_whole_response_are_one() {
         let (_, streamed) = read(wire, [&bytes[..]]);
         let at_once = whole(wire, &completed.to_string()).unwrap();
         assert_eq!(streamed.calls(), at_once.calls(), "{name}");
-        let rest = |reply: &Reply| format!("{:?} {:?} {}", reply.stop(), reply.usage(), reply.text());
+        let rest = |reply: &ModelReply| format!("{:?} {:?} {}", reply.stop(), reply.usage(), reply.text());
         assert_eq!(rest(&streamed), rest(&at_once), "{name}");
         // What is encrypted is encrypted anew each time it is said.
-        let items = |reply: &Reply| {
+        let items = |reply: &ModelReply| {
             let mut items = reply.items().to_vec();
             for item in items.iter_mut().filter_map(Value::as_object_mut) {
                 item.remove("encrypted_content");
@@ -402,23 +405,20 @@ fn is_foreign(history: &Value) -> bool {
     history.as_array().unwrap().iter().any(|item| kinds.iter().any(|kind| item["type"] == *kind))
 }
 
-fn history(reply: &Reply) -> Value {
-    let mut items = match reply.wire() {
+fn history(reply: &ModelReply) -> Value {
+    let mut items = match reply.format().name().parse().unwrap() {
         Wire::Gemini => vec![json!({"role": "user", "parts": [{"text": "go"}]})],
         _ => vec![json!({"role": "user", "content": "go"})],
     };
     items.extend(reply.items().iter().cloned());
-    if reply.asks() {
-        match reply.answer(&[]) {
-            Value::Array(answers) => items.extend(answers),
-            answer => items.push(answer),
-        }
+    if reply.requests_calls() {
+        items.extend(reply.answer(&[]));
     }
     items.into()
 }
 
 /// Every call in the items has an answer, and every answer a call.
-pub(crate) fn check_pairs(reply: &Reply, place: &str) {
+pub(crate) fn check_pairs(reply: &ModelReply, place: &str) {
     fn ids(value: &Value, kinds: &[(&str, &str)], found: &mut Vec<String>) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| ids(item, kinds, found)),
@@ -454,13 +454,13 @@ pub(crate) fn check_pairs(reply: &Reply, place: &str) {
         ("tool_search_output", "call_id"),
         ("role", "tool_call_id"),
     ];
-    ids(&reply.answer(&[]), &answers, &mut answered);
+    ids(&json!(reply.answer(&[])), &answers, &mut answered);
     for parts in reply.items().iter().filter_map(|item| item["parts"].as_array()) {
         asked.extend(
             parts.iter().filter_map(|part| part.get("functionCall")).map(|call| call["id"].to_string()),
         );
     }
-    for part in reply.answer(&[])["parts"].as_array().into_iter().flatten() {
+    for part in reply.answer(&[]).iter().filter_map(|item| item["parts"].as_array()).flatten() {
         answered.push(part["functionResponse"]["id"].to_string());
     }
     // Items of OpenAI may be done in another order than they stand in.
@@ -505,7 +505,7 @@ fn a_long_message_is_kept_once_and_as_its_end_has_it() {
         let mut reader = Reader::new(Wire::OpenAi);
         reader.feed(bytes.as_bytes(), &mut Vec::new());
         let reply = reader.finish(&mut Vec::new());
-        assert_eq!(*reply.stop(), Stop::End);
+        assert_eq!(*reply.stop(), StopReason::End);
         assert_eq!(reply.items(), [item]);
         reply.text().to_owned()
     };

@@ -1,7 +1,8 @@
 //! Streams made by hand: the corners of each wire that no recording has.
 
-use haft_provider::stream::{Delta, Reader, whole};
-use haft_provider::{FailureKind, Reply, Stop, Wire};
+use haft_agent::{FailureKind, ModelReply, ReplyDelta, StopReason};
+use haft_provider::Wire;
+use haft_provider::stream::{Reader, whole};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::streams::check_pairs;
 
 /// Reads events; shows the deltas in short, then the reply.
 #[track_caller]
-fn read(wire: Wire, events: &[Value]) -> (Vec<String>, Reply) {
+fn read(wire: Wire, events: &[Value]) -> (Vec<String>, ModelReply) {
     let (mut reader, mut deltas) = (Reader::new(wire), Vec::new());
     for event in events {
         reader.feed(format!("event: x\ndata: {event}\n\n").as_bytes(), &mut deltas);
@@ -18,17 +19,17 @@ fn read(wire: Wire, events: &[Value]) -> (Vec<String>, Reply) {
     (deltas.iter().filter_map(show).collect(), reply)
 }
 
-fn show(delta: &Delta) -> Option<String> {
+fn show(delta: &ReplyDelta) -> Option<String> {
     Some(match delta {
-        Delta::Text(text) => format!("text {text}"),
-        Delta::Thinking(text) => format!("thinking {text}"),
-        Delta::CallBegun { call, id, name } => format!("begun {call} {id} {name}"),
-        Delta::CallInput { call, json } => format!("input {call} {json}"),
-        Delta::CallReady { call, ready } => {
+        ReplyDelta::Text(text) => format!("text {text}"),
+        ReplyDelta::Thinking(text) => format!("thinking {text}"),
+        ReplyDelta::CallBegun { call, id, name } => format!("begun {call} {id} {name}"),
+        ReplyDelta::CallInput { call, json } => format!("input {call} {json}"),
+        ReplyDelta::CallReady { call, ready } => {
             let haft::CallInput::Text(input) = &ready.input else { panic!("an input that is no text") };
             format!("ready {call} {} {} {input}", ready.id, ready.name)
         }
-        Delta::Restarted => "restarted".to_owned(),
+        ReplyDelta::Restarted => "restarted".to_owned(),
         _ => return None,
     })
 }
@@ -83,7 +84,7 @@ fn a_call_is_ready_at_the_end_of_its_block() {
         "ready 1 b t {}",
     ];
     assert_eq!(deltas, expected);
-    assert_eq!(reply.stop(), &Stop::Calls);
+    assert_eq!(reply.stop(), &StopReason::Calls);
     assert_eq!(
         (reply.usage().input_tokens, reply.usage().cache_read_tokens, reply.usage().output_tokens),
         (8, 5, 9)
@@ -113,7 +114,7 @@ fn broken_input_is_an_error_of_the_call_if_the_message_ends_well() {
     assert_eq!(reply.items()[0]["content"][0]["input"], json!({"invalid_json": "{\"x\":"}));
     let (deltas, reply) = read(Wire::Anthropic, &events[..7]);
     assert_eq!(deltas.iter().filter(|delta| delta.starts_with("ready")).count(), 0);
-    assert_eq!((reply.stop(), reply.items(), reply.asks()), (&Stop::Cut, &[][..], false));
+    assert_eq!((reply.stop(), reply.items(), reply.requests_calls()), (&StopReason::Cut, &[][..], false));
 }
 
 #[test]
@@ -125,10 +126,10 @@ fn max_tokens_inside_of_a_call_answers_it_and_runs_nothing() {
         events.push(stop("max_tokens"));
         let (deltas, reply) = read(Wire::Anthropic, &events);
         assert_eq!(deltas.iter().filter(|delta| delta.starts_with("ready")).count(), 1);
-        assert_eq!(reply.stop(), &Stop::MaxTokens { in_call: true });
+        assert_eq!(reply.stop(), &StopReason::MaxTokens { in_call: true });
         assert_eq!(reply.calls().len(), 1);
         assert_eq!(reply.items()[0]["content"][1]["input"], json!({}));
-        let answer = reply.answer(&[]);
+        let answer = &reply.answer(&[])[0];
         assert_eq!(answer["content"][1]["tool_use_id"], "b");
         assert_eq!(
             answer["content"][1]["content"],
@@ -179,7 +180,7 @@ fn blocks_and_deltas_that_nobody_knows_are_kept() {
     ];
     let (_, reply) = read(Wire::Anthropic, &events);
     let expected = json!([{"type": "future", "a": "xy", "list": [1, 2], "deep": {"k": null}, "b": {"c": 1}}]);
-    assert_eq!((reply.stop(), &reply.items()[0]["content"]), (&Stop::Paused, &expected));
+    assert_eq!((reply.stop(), &reply.items()[0]["content"]), (&StopReason::Paused, &expected));
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn a_second_beginning_restarts_unless_a_call_was_ready() {
     assert!(deltas.contains(&"restarted".to_owned()));
     assert_eq!(reply.calls().len(), 1);
     let (_, reply) = read(Wire::Anthropic, &[&second[..4], &second].concat());
-    let Stop::Failed(failure) = reply.stop() else { panic!("{}", reply.stop()) };
+    let StopReason::Failed(failure) = reply.stop() else { panic!("{}", reply.stop()) };
     assert_eq!((failure.kind, reply.calls().len()), (FailureKind::Malformed, 1));
 }
 
@@ -219,7 +220,7 @@ fn errors_inside_of_a_stream() {
     assert_eq!(reply.stop().to_string(), "the provider is overloaded: Overloaded");
     let chat = json!({"error": {"message": "slow down", "type": "rate_limit_error", "code": 429}});
     let (_, reply) = read(Wire::OpenAiChat, &[chat]);
-    let Stop::Failed(failure) = reply.stop() else { panic!("{}", reply.stop()) };
+    let StopReason::Failed(failure) = reply.stop() else { panic!("{}", reply.stop()) };
     assert_eq!(
         (failure.kind, failure.status, failure.is_passing()),
         (FailureKind::RateLimited, Some(429), true)
@@ -270,7 +271,7 @@ fn chat_calls_end_where_the_next_begins() {
     let begun = deltas.iter().position(|delta| delta == "begun 1 b u").unwrap();
     assert!(ready < begun, "{deltas:?}");
     assert_eq!(deltas.last().unwrap(), "ready 1 b u {}");
-    assert_eq!((reply.stop(), reply.usage().cache_read_tokens), (&Stop::Calls, 6));
+    assert_eq!((reply.stop(), reply.usage().cache_read_tokens), (&StopReason::Calls, 6));
     let expected = json!({
         "role": "assistant", "content": "Let me see.", "reasoning_content": "hm",
         "tool_calls": [
@@ -291,7 +292,7 @@ fn chat_as_local_servers_speak_it() {
     ];
     let (deltas, reply) = read(Wire::OpenAiChat, &events);
     assert_eq!(deltas.iter().filter(|delta| delta.starts_with("ready")).count(), 2);
-    assert_eq!(reply.stop(), &Stop::Calls);
+    assert_eq!(reply.stop(), &StopReason::Calls);
     let both = json!([{"function": {"name": "t", "arguments": {"n": 1}}}, {"function": {"name": "u"}}]);
     let (deltas, reply) = read(Wire::OpenAiChat, &[chunk(json!({"tool_calls": both})), finish("tool_calls")]);
     assert_eq!(deltas[2], "ready 0 call_cmpl-1_0 t {\"n\":1}", "{deltas:?}");
@@ -307,11 +308,14 @@ fn chat_cut_by_length() {
         finish("length"),
     ];
     let (_, reply) = read(Wire::OpenAiChat, &events);
-    assert_eq!((reply.stop(), reply.calls().len()), (&Stop::MaxTokens { in_call: true }, 1));
+    assert_eq!((reply.stop(), reply.calls().len()), (&StopReason::MaxTokens { in_call: true }, 1));
     assert_eq!(reply.items()[0]["tool_calls"][1]["function"]["arguments"], "{}");
-    assert_eq!(reply.answer(&[]).as_array().unwrap().len(), 2);
+    assert_eq!(reply.answer(&[]).len(), 2);
     let (_, reply) = read(Wire::OpenAiChat, &events[..2]);
-    assert_eq!((reply.stop(), reply.items()[0]["tool_calls"].as_array().unwrap().len()), (&Stop::Cut, 1));
+    assert_eq!(
+        (reply.stop(), reply.items()[0]["tool_calls"].as_array().unwrap().len()),
+        (&StopReason::Cut, 1)
+    );
 }
 
 #[test]
@@ -338,8 +342,8 @@ fn openai_items_that_were_not_done_leave_their_text() {
     ];
     let (_, reply) = read(Wire::OpenAi, &cut);
     assert_eq!(
-        (reply.stop(), reply.calls().len(), reply.asks()),
-        (&Stop::MaxTokens { in_call: true }, 0, true)
+        (reply.stop(), reply.calls().len(), reply.requests_calls()),
+        (&StopReason::MaxTokens { in_call: true }, 0, true)
     );
     assert_eq!(reply.items()[0]["arguments"], "{}");
     let custom = [
@@ -348,7 +352,7 @@ fn openai_items_that_were_not_done_leave_their_text() {
     ];
     let (_, reply) = read(Wire::OpenAi, &custom);
     assert_eq!(reply.answer(&[])[0]["type"], "custom_tool_call_output");
-    assert_eq!(reply.stop(), &Stop::Calls);
+    assert_eq!(reply.stop(), &StopReason::Calls);
 }
 
 /// A call whose input can't be read waits for the message's end; what follows it is answered behind it all the same.
@@ -363,7 +367,7 @@ fn openai_answers_are_in_the_order_of_the_calls() {
         json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}}),
     ];
     let ids = |items: &[Value]| items.iter().map(|item| item["call_id"].clone()).collect::<Vec<_>>();
-    let answers = |reply: &Reply| ids(reply.answer(&[]).as_array().unwrap());
+    let answers = |reply: &ModelReply| ids(&reply.answer(&[]));
     let (_, reply) = read(Wire::OpenAi, &events);
     assert_eq!(
         (ids(reply.items()), answers(&reply)),
@@ -403,11 +407,11 @@ fn gemini_keeps_signatures_where_they_were() {
         {"functionCall": {"name": "t", "args": {"x": 1}}, "thoughtSignature": "s2"}, {"functionCall": {"id": "i", "name": "u"}},
     ]);
     assert_eq!(reply.items(), [json!({"role": "model", "parts": parts})]);
-    assert_eq!((reply.stop(), reply.text(), reply.usage().output_tokens), (&Stop::Calls, "ab", 5));
+    assert_eq!((reply.stop(), reply.text(), reply.usage().output_tokens), (&StopReason::Calls, "ab", 5));
     let (_, reply) = read(Wire::Gemini, &events[..2]);
     assert_eq!(reply.items(), [] as [Value; 0]);
     let (_, reply) = read(Wire::Gemini, &[json!({"promptFeedback": {"blockReason": "SAFETY"}})]);
-    assert_eq!(reply.stop(), &Stop::Refused { why: Some("SAFETY".into()) });
+    assert_eq!(reply.stop(), &StopReason::Refused { why: Some("SAFETY".into()) });
 }
 
 /// Two equal keys in a call's arguments are for the engine to refuse, so they have to reach it.
@@ -433,12 +437,12 @@ fn whole_responses_have_the_same_ends() {
     assert_eq!((reply.stop().word(), reply.items().len(), reply.usage().output_tokens), ("refused", 0, 2));
     let cut = json!([{"type": "tool_use", "id": "a", "name": "t", "input": {}}]);
     let reply = whole(Wire::Anthropic, &message("max_tokens", cut)).unwrap();
-    assert_eq!((reply.calls().len(), reply.asks()), (0, true));
+    assert_eq!((reply.calls().len(), reply.requests_calls()), (0, true));
     let chat = json!({"id": "x", "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
     let reply = whole(Wire::OpenAiChat, &chat.to_string()).unwrap();
     assert_eq!(
         (reply.text(), reply.stop(), reply.items()),
-        ("hi", &Stop::End, &[json!({"role": "assistant", "content": "hi"})][..])
+        ("hi", &StopReason::End, &[json!({"role": "assistant", "content": "hi"})][..])
     );
     let error =
         json!({"type": "error", "error": {"type": "authentication_error", "message": "no"}}).to_string();

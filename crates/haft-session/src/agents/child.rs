@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haft::event::What;
 use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
 use haft::{BoxFuture, ToolResult};
+use haft_agent::{LoopHooks, ReplyDelta, RunEvent, RunSink};
 use haft_policy::hooks::{Hooks, StopInput};
-use haft_provider::run::{RunEvent, RunSink, Session};
-use haft_provider::stream::Delta;
 
 use crate::NoticeSink;
 use crate::text::one_line;
@@ -57,13 +56,13 @@ impl Heard {
                 state.text.clear();
                 None
             }
-            RunEvent::Model(Delta::Text(text)) => {
+            RunEvent::Model(ReplyDelta::Text(text)) => {
                 if state.text.len() < 4 * LINE_CHARS_MAX {
                     state.text.push_str(text);
                 }
                 None
             }
-            RunEvent::Model(Delta::CallBegun { .. }) => {
+            RunEvent::Model(ReplyDelta::CallBegun { .. }) => {
                 let text = std::mem::take(&mut state.text);
                 let line: String = one_line(text.trim()).chars().take(LINE_CHARS_MAX).collect();
                 (!line.is_empty()).then(|| format!("● {line}"))
@@ -132,7 +131,7 @@ pub(super) struct Stops {
     pub(super) notices: NoticeSink,
 }
 
-impl Session for Stops {
+impl LoopHooks for Stops {
     fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let input = StopInput::new(text);

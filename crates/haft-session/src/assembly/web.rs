@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use haft::BoxFuture;
 use haft::env::Lookup;
+use haft_agent::{Conversation, Model as _, ModelRequest, StopReason, ToolDefinitions};
 use haft_net::host::{Host, HostRule};
 use haft_policy::settings::{Search, WebSettings};
 use haft_policy::source::List;
 use haft_provider::client::Client;
-use haft_provider::{Conversation, Model as _, Prompt, Stop, Tools};
 use haft_tools::web::PageReader;
 use haft_tools::web_search::{Backend, Key};
 use haft_tools::{WebFetch, WebSearch, web_fetch};
@@ -111,11 +111,11 @@ impl PageReader for SmallModel {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let model = self.0.as_ref().map_err(String::clone)?;
-            let mut conversation = Conversation::new(model.wire());
+            let mut conversation = Conversation::new(model.format());
             conversation
                 .say(&format!("{page}\n\nThe question, from the model that you read for:\n{question}"));
-            let (system, tools) = ([Arc::from(TASK)], Tools::none());
-            let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };
+            let (system, tools) = ([Arc::from(TASK)], ToolDefinitions::none());
+            let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
             let mut incoming = model.ask(&prompt);
             let mut deltas = Vec::new();
             while incoming.more(&mut deltas).await {
@@ -123,7 +123,9 @@ impl PageReader for SmallModel {
             }
             let reply = incoming.finish();
             match reply.stop() {
-                Stop::End | Stop::Sequence | Stop::MaxTokens { .. } if !reply.text().trim().is_empty() => {
+                StopReason::End | StopReason::Sequence | StopReason::MaxTokens { .. }
+                    if !reply.text().trim().is_empty() =>
+                {
                     Ok(reply.text().to_owned())
                 }
                 stop => Err(format!("the small model gave no answer: {stop}")),

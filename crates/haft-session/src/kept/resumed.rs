@@ -3,13 +3,18 @@
 use std::path::Path;
 
 use haft::{CallLog, EarlierCall, Engine, Registry};
+use haft_agent::{Conversation, ExcerptLine, InterruptedTurn, MessageFormat};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
-use haft_provider::run::CutOff;
-use haft_provider::{Conversation, Wire};
+use haft_provider::Wire;
 
-use super::{left, shown};
+use super::left;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError};
+
+/// How many lines of a conversation are shown to a person who comes back to it.
+const EXCERPT_LINES_MAX: usize = 40;
+/// The longest such line, in characters.
+const EXCERPT_LINE_CHARS_MAX: usize = 400;
 
 /// What an earlier process left of a session.
 pub struct Resumed {
@@ -105,31 +110,33 @@ impl Resumed {
         });
     }
 
-    /// That the conversation can go on in this wire.
-    pub fn fits(&self, wire: Wire) -> Result<(), SessionError> {
+    /// Returns the format of the conversation, if this version knows it.
+    fn format(&self) -> Option<&'static dyn MessageFormat> {
+        self.recovered.last.wire.parse::<Wire>().ok().map(Into::into)
+    }
+
+    /// Checks that the conversation can go on in this format.
+    pub fn fits(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
         let was = &self.recovered.last.wire;
-        if *was != wire.name() {
+        if *was != format.name() {
             return Err(SessionError::new(format!(
                 "session {} was held with `{was}`, and a conversation can't change to `{}`; use --provider {was}",
                 self.id,
-                wire.name()
+                format.name()
             )));
         }
         Ok(())
     }
 
     /// The conversation as it was; taken from here, since it may be long.
-    pub fn conversation(&mut self, wire: Wire) -> Result<Conversation, SessionError> {
-        self.fits(wire)?;
+    pub fn conversation(&mut self, format: &'static dyn MessageFormat) -> Result<Conversation, SessionError> {
+        self.fits(format)?;
         self.waits = self.awaits();
-        let mut items = std::mem::take(&mut self.recovered.items);
-        // Some providers take no conversation that the user didn't begin.
-        if self.recovered.is_damaged && items.first().is_some_and(|first| first["role"] != "user") {
-            let mut whole = Conversation::new(wire);
-            whole.say("(what was said here is lost)");
-            items.splice(0..0, whole.items().iter().cloned());
+        let mut conversation = Conversation::from_items(format, std::mem::take(&mut self.recovered.items));
+        if self.recovered.is_damaged {
+            conversation.start_with_user("(what was said here is lost)");
         }
-        Ok(Conversation::from_items(wire, items))
+        Ok(conversation)
     }
 
     /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.
@@ -138,15 +145,16 @@ impl Resumed {
     }
 
     fn awaits(&self) -> bool {
-        self.recovered.reply.is_some() || CutOff::awaits(&self.recovered.items)
+        self.recovered.reply.is_some()
+            || self.format().is_some_and(|format| format.awaits_reply(&self.recovered.items))
     }
 
     /// The message whose calls were not all answered, with what is known of them.
-    pub fn cut_off(&self, wire: Wire) -> Option<CutOff> {
+    pub fn cut_off(&self, format: &dyn MessageFormat) -> Option<InterruptedTurn> {
         let items = self.recovered.reply.clone()?;
         // Of a message that can't be read nothing is run anyway.
-        let results = self.recovered.results(&CutOff::calls(wire, &items).unwrap_or_default());
-        Some(CutOff { items, results })
+        let results = self.recovered.results(&InterruptedTurn::calls(format, &items).unwrap_or_default());
+        Some(InterruptedTurn { items, results })
     }
 
     /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
@@ -157,7 +165,7 @@ impl Resumed {
     /// Says to the user what is known and what isn't; on a screen also what was said last.
     pub fn show(&self, on_screen: bool) {
         if on_screen {
-            shown::past(&self.recovered.items).iter().for_each(|line| self.notices.info(line));
+            self.excerpt().iter().for_each(|line| self.notices.info(line));
         }
         let unknown = self.recovered.calls.values().filter_map(|state| match state {
             CallState::Unknown(started) => Some(started),
@@ -173,6 +181,19 @@ impl Resumed {
             )));
         }
         left::of(&self.recovered).iter().for_each(|line| self.notices.info(one_line(line)));
+    }
+
+    /// Returns the end of the conversation, a line each.
+    fn excerpt(&self) -> Vec<String> {
+        let Some(format) = self.format() else { return Vec::new() };
+        let cut = |text: &str| one_line(text).chars().take(EXCERPT_LINE_CHARS_MAX).collect();
+        let lines = format.excerpt(&self.recovered.items, EXCERPT_LINES_MAX);
+        let line = |line| match line {
+            ExcerptLine::User(text) => cut(&format!("> {text}")),
+            ExcerptLine::Model(text) => cut(&text),
+            ExcerptLine::Call(tool) => cut(&format!("  ● {tool}")),
+        };
+        lines.into_iter().map(line).collect()
     }
 
     /// Brings the agent to where it was; what can't be is said, and told to the model.

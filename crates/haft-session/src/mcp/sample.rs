@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::BoxFuture;
 use haft::ports::{Asker, Choice, UserQuestion};
+use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
 use haft_mcp::{Sampler, text};
-use haft_provider::{Conversation, Model, Prompt, Tools};
 use serde_json::{Value, json};
 
 /// How often servers may ask in one session.
@@ -70,10 +70,10 @@ impl Sampler for ModelSampler {
             self.may(server, &question).await?;
             let mut system = vec!["Another program asks you something. Answer it, and nothing else.".into()];
             system.extend(params["systemPrompt"].as_str().map(Arc::from));
-            let mut conversation = Conversation::new(self.model.wire());
+            let mut conversation = Conversation::new(self.model.format());
             conversation.say(&question);
-            let tools = Tools::none();
-            let prompt = Prompt { system: &system, conversation: &conversation, tools: &tools };
+            let tools = ToolDefinitions::none();
+            let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
             let mut incoming = self.model.ask(&prompt);
             let mut deltas = Vec::new();
             while incoming.more(&mut deltas).await {

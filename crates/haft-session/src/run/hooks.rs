@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
 use haft::{BoxFuture, TaskTable, ToolResult};
+use haft_agent::{LoopHooks, MessageReview};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};
-use haft_provider::run::{PromptVerdict, Session};
 
 use crate::NoticeSink;
 use crate::agents::behind::Behind;
@@ -82,22 +82,22 @@ impl Fired {
     }
 }
 
-impl Session for Fired {
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
+impl LoopHooks for Fired {
+    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         Box::pin(async move {
             self.policy.iter().for_each(Policy::end_turn);
             let prompt = self.hooks.user_prompt_submit(text).await;
             let stop = prompt.outcome.stop.clone();
             let context = said(prompt.outcome, &self.notices);
             if let Some(reason) = prompt.blocked.map(|blocked| blocked.reason).or(stop) {
-                return PromptVerdict::block(reason);
+                return MessageReview::block(reason);
             }
             let mut words = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
             words.extend(context);
             words.extend(self.news());
             match words.is_empty() {
-                true => PromptVerdict::default(),
-                false => PromptVerdict::with(words.join("\n\n")),
+                true => MessageReview::default(),
+                false => MessageReview::with(words.join("\n\n")),
             }
         })
     }

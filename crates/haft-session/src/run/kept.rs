@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use haft::{Engine, EngineBuilder};
-use haft_provider::run::{Ended, Handle, Loop, Outcome};
-use haft_provider::{Conversation, Model};
+use haft_agent::{AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOutcome};
 use haft_tools::Seen;
 
 use crate::NoticeSink;
@@ -26,7 +25,7 @@ impl Kept {
     pub fn conversation(&self, model: &dyn Model, first: Option<&str>) -> Conversation {
         let mut conversation = match &self.resumed {
             Some((_, talked)) => talked.clone(),
-            None => Conversation::new(model.wire()),
+            None => Conversation::new(model.format()),
         };
         if let Some(first) = first {
             conversation.say(first);
@@ -71,9 +70,9 @@ impl Kept {
     }
 
     /// A loop that keeps what is said.
-    pub fn keeps(&self, agent: Loop) -> Loop {
+    pub fn keeps(&self, agent: AgentLoop) -> AgentLoop {
         match self.keeping.keeping() {
-            Some(keeping) => agent.keeper(keeping.clone()),
+            Some(keeping) => agent.recorder(keeping.clone()),
             None => agent,
         }
     }
@@ -86,17 +85,17 @@ impl Kept {
     /// Says something to the model, after what was cut off the last time, if something was.
     pub async fn play(
         &mut self,
-        agent: &Loop,
-        handle: &Handle,
+        agent: &AgentLoop,
+        handle: &RunHandle,
         conversation: &mut Conversation,
         words: Option<&str>,
-    ) -> Outcome {
+    ) -> RunOutcome {
         let resumed = self.resumed.take().map(|(resumed, _)| resumed);
         if let Some(told) = resumed.as_ref().and_then(|resumed| resumed.told(self.not_there.as_deref())) {
             // A run that has not begun takes it.
             let _ = handle.post(told);
         }
-        let cut_off = resumed.as_ref().and_then(|resumed| resumed.cut_off(conversation.wire()));
+        let cut_off = resumed.as_ref().and_then(|resumed| resumed.cut_off(conversation.format()));
         let Some(cut_off) = cut_off else {
             return match words {
                 Some(words) => agent.run(conversation, words).await,
@@ -107,7 +106,7 @@ impl Kept {
         if let Some(words) = words {
             let _ = handle.post(words);
         }
-        match agent.take_up(conversation, cut_off).await {
+        match agent.resume_interrupted(conversation, cut_off).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 self.notices.warn(format!("the last message can't be read and is left out: {error}"));
@@ -123,7 +122,7 @@ impl Kept {
         }
     }
 
-    pub fn ended(&self, why: &Ended) {
+    pub fn ended(&self, why: &RunEnd) {
         if let Some(keeping) = self.keeping.keeping() {
             keeping.ended(why.word());
         }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::ports::Mode as _;
+use haft_agent::{Model, RunOptions, ToolDeferral};
 use haft_journal::Began;
 use haft_policy::settings::{RunSettings, Search};
-use haft_provider::run::RunOptions;
-use haft_provider::{Deferral, Model};
 
 use super::kept::Kept;
 use super::memory;
@@ -81,15 +80,15 @@ impl RunPlan {
         let began = Began {
             provider: provider.to_owned(),
             model: model.name().to_owned(),
-            wire: model.wire().name().to_owned(),
+            wire: model.format().name().to_owned(),
             mode: session.policy.current().to_string(),
             command: "run".to_owned(),
             base_url,
             ..Began::in_folder(session.workspace.cwd())
         };
-        let wire = model.wire();
+        let format = model.format();
         if let Some(resumed) = &resumed {
-            resumed.fits(wire)?;
+            resumed.fits(format)?;
         }
         let state = session.given.places.state_dir.as_deref();
         let mark = resumed.as_ref().map(|resumed| resumed.mark);
@@ -104,7 +103,7 @@ impl RunPlan {
                 session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
             }
         }
-        let conversation = resumed.as_mut().map(|resumed| resumed.conversation(wire)).transpose()?;
+        let conversation = resumed.as_mut().map(|resumed| resumed.conversation(format)).transpose()?;
         let resumed = resumed.zip(conversation);
         let kept = Kept { keeping, resumed, not_there: None, notices: session.notices.clone() };
         session.engine = kept.notes(session.engine.clone(), &session.tasks, (&session.id, &session.seen));
@@ -143,8 +142,8 @@ fn choose(
 ) -> Result<ChosenModel, SessionError> {
     let search = session.given.loaded.settings.tool_search.as_ref();
     let deferral = search.and_then(|at| at.value.native).map(|native| match native {
-        true => Deferral::Native,
-        false => Deferral::Fallback,
+        true => ToolDeferral::Native,
+        false => ToolDeferral::Fallback,
     });
     let requirements = ModelRequirements { deferral, web_search: uses_provider_search(session) };
     let settings = &session.given.loaded.settings.run;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft_provider::run::{Handle, Session};
+use haft_agent::{LoopHooks, RunHandle};
 use haft_tools::cron::CronTable;
 
 use crate::NoticeSink;
@@ -46,8 +46,8 @@ impl Planned {
     /// Runs to the end, and tells the run meanwhile what is due and no hook holds back.
     pub async fn beside<T>(
         &self,
-        handle: &Handle,
-        session: &impl Session,
+        handle: &RunHandle,
+        session: &impl LoopHooks,
         run: impl Future<Output = T>,
     ) -> T {
         let telling = async {

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use haft::ports::{Asker, Mode, PermissionMode};
 use haft::{Engine, TaskTable};
+use haft_agent::{
+    AgentLoop, Conversation, Model, RunEnd, RunEvent, RunHandle, RunOptions, RunOutcome, RunSink,
+    ToolEventSink, UsageMeter,
+};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
-use haft_provider::run::{Account, Ended, Handle, Loop, Outcome, RunEvent, RunOptions, RunSink, ToolEvents};
-use haft_provider::{Conversation, Model};
 use tokio::runtime::Handle as RuntimeHandle;
 
 use super::hooks::{Fired, Notifying};
@@ -118,7 +120,7 @@ impl PreparedRun {
         let asker = asker.map(|asker| {
             Arc::new(Notifying { asker, hooks: hooks.clone(), notices: notices.clone() }) as Arc<dyn Asker>
         });
-        let engine = engine.events(ToolEvents::new(sink.clone())).ports(|ports| {
+        let engine = engine.events(ToolEventSink::new(sink.clone())).ports(|ports| {
             ports.asker = asker.clone().or(ports.asker.take());
             ports.mode = Some(Arc::new(ReportedMode { policy: policy.clone(), front_end }));
             ports.sub_agents = Some(agents.clone());
@@ -182,15 +184,15 @@ impl PreparedRun {
         &mut self,
         conversation: &mut Conversation,
         prompt: Option<&str>,
-        handle: &Handle,
-    ) -> Outcome {
-        let account = Account::new();
+        handle: &RunHandle,
+    ) -> RunOutcome {
+        let account = UsageMeter::new();
         self.agents.main_runs(handle, &account);
-        let agent = Loop::new(self.engine.clone(), self.model.clone())
+        let agent = AgentLoop::new(self.engine.clone(), self.model.clone())
             .options(self.options.clone())
-            .account(account)
+            .usage_meter(account)
             .events(self.sink.clone())
-            .session(self.fired.clone())
+            .hooks(self.fired.clone())
             .handle(handle.clone());
         let agent = self.kept.keeps(agent);
         let played = self.kept.play(&agent, handle, conversation, prompt);
@@ -198,7 +200,7 @@ impl PreparedRun {
     }
 
     /// Fires the hooks of a session's end, ends the servers and closes the journal.
-    pub async fn end(&self, why: &Ended) {
+    pub async fn end(&self, why: &RunEnd) {
         self.fired.end().await;
         self.kept.ended(why);
         self.agents.close();

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::env::Lookup;
+use haft_agent::{Model, TokenPrices, ToolDeferral};
 use haft_policy::settings::{Provider, RunSettings};
 use haft_provider::client::Client;
 use haft_provider::endpoint::{Endpoint, base_url_variable, default_base_url, key_variable};
 use haft_provider::limits::SCRIPT_BYTES_MAX;
-use haft_provider::run::Prices;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_provider::{Deferral, Model, RequestOptions, Wire};
+use haft_provider::{RequestOptions, Wire};
 
 use super::proxy;
 use crate::text::one_line;
@@ -30,7 +30,7 @@ const SMALL_TOKENS_MAX: u64 = 4_000;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelRequirements {
     /// Whether deferral is the provider's own.
-    pub deferral: Option<Deferral>,
+    pub deferral: Option<ToolDeferral>,
     /// Whether the provider searches the web by itself.
     pub web_search: bool,
 }
@@ -72,7 +72,7 @@ pub struct ChosenModel {
     /// Who is asked, as the flag says it.
     pub provider: &'static str,
     pub window_tokens: Option<u64>,
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     /// Makes other models of the same provider.
     pub others: Others,
 }
@@ -89,7 +89,7 @@ impl ChosenModel {
 #[derive(Clone)]
 pub struct Other {
     pub model: Arc<dyn Model>,
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     pub window_tokens: Option<u64>,
 }
 
@@ -227,8 +227,8 @@ fn over_http(
     Ok(ChosenModel { model: Arc::new(client), provider: provider.word(), window_tokens, prices, others })
 }
 
-fn prices_of(settings: &RunSettings, name: &str) -> Option<Prices> {
-    settings.prices(name).map(|prices| Prices {
+fn prices_of(settings: &RunSettings, name: &str) -> Option<TokenPrices> {
+    settings.prices(name).map(|prices| TokenPrices {
         input: prices.input,
         output: prices.output,
         cache_read: prices.cache_read.unwrap_or(prices.input),

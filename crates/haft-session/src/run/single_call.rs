@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::env::Lookup;
-use haft_provider::run::RunEvent;
+use haft_agent::RunEvent;
 
 use super::plan::limits;
 use super::prompt::system;

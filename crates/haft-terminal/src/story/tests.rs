@@ -28,16 +28,16 @@ impl Told {
     }
 
     fn text(&mut self, text: &str) -> &mut Told {
-        self.event(RunEvent::Model(Delta::Text(text.into())))
+        self.event(RunEvent::Model(ReplyDelta::Text(text.into())))
     }
 
     fn begun(&mut self, call: usize, name: &str) -> &mut Told {
-        self.event(RunEvent::Model(Delta::CallBegun { call, id: format!("c{call}"), name: name.into() }))
+        self.event(RunEvent::Model(ReplyDelta::CallBegun { call, id: format!("c{call}"), name: name.into() }))
     }
 
     fn ready(&mut self, call: usize, name: &str, input: Value) -> &mut Told {
         let ready = ToolCall::new(format!("c{call}"), name, input);
-        self.event(RunEvent::Model(Delta::CallReady { call, ready }))
+        self.event(RunEvent::Model(ReplyDelta::CallReady { call, ready }))
     }
 
     fn tool(&mut self, index: usize, name: &str, what: What) -> &mut Told {
@@ -50,7 +50,7 @@ impl Told {
     }
 
     fn replied(&mut self) -> &mut Told {
-        self.event(RunEvent::Replied { turn: 1, stop: Stop::Calls, usage: Usage::default() })
+        self.event(RunEvent::Replied { turn: 1, stop: StopReason::Calls, usage: TokenUsage::default() })
     }
 
     fn take(&mut self) -> Vec<String> {
@@ -144,7 +144,7 @@ fn an_input_is_seen_while_it_is_written() {
     told.begun(0, "Write");
     let json = r#"{"file_path": "/w/a.rs", "content": "fn main() {\n    one();\n    tw"#;
     for c in json.chars() {
-        told.event(RunEvent::Model(Delta::CallInput { call: 0, json: c.to_string() }));
+        told.event(RunEvent::Model(ReplyDelta::CallInput { call: 0, json: c.to_string() }));
     }
     told.story.look(told.now + Duration::from_secs(1));
     let live = told.live(20);
@@ -173,9 +173,9 @@ fn results_that_were_not_seen_finish_with_the_turn() {
     told.event(RunEvent::Answered { turn: 1, results: vec![result("late", false)] });
     assert!(told.take()[0].contains("✓ speak"));
     told.ready(0, "speak", json!({})).replied();
-    let mut usage = Usage::default();
+    let mut usage = TokenUsage::default();
     (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) = (12_345, 6, 12_000);
-    told.event(RunEvent::Ended { why: Ended::Interrupted, usage });
+    told.event(RunEvent::Ended { why: RunEnd::Interrupted, usage });
     let lines = told.take();
     assert!(lines[0].contains("– speak") && lines[0].contains("not run"), "{lines:?}");
     assert!(lines.last().unwrap().contains("12,345 tokens in (12,000 from the cache), 6 out"), "{lines:?}");
@@ -221,10 +221,10 @@ proptest! {
                 0 => { told.text("Some **text**\nand 日本 more"); continue }
                 1 => { told.begun(call, "Read"); continue }
                 2 => { told.ready(call, "Read", json!({"a": "b"})); continue }
-                3 => { told.event(RunEvent::Model(Delta::CallInput { call, json: "{\"a\": \"x\\ny".into() })); continue }
+                3 => { told.event(RunEvent::Model(ReplyDelta::CallInput { call, json: "{\"a\": \"x\\ny".into() })); continue }
                 4 => { told.replied(); continue }
                 5 => { told.event(RunEvent::Answered { turn: 1, results: vec![good.clone(), bad.clone()] }); continue }
-                6 => { told.event(RunEvent::Model(Delta::Restarted)); continue }
+                6 => { told.event(RunEvent::Model(ReplyDelta::Restarted)); continue }
                 7 => What::Asking,
                 8 => What::Started { view: View::titled("t".repeat(300)), input: Arc::new(json!({})) },
                 9 => What::Finished(if call % 2 == 0 { good.clone() } else { bad.clone() }),
@@ -242,7 +242,7 @@ proptest! {
                 prop_assert!(line.width() <= columns, "{columns}: {:?}", line.text());
             }
         }
-        told.event(RunEvent::Ended { why: Ended::Finished, usage: Usage::default() });
+        told.event(RunEvent::Ended { why: RunEnd::Finished, usage: TokenUsage::default() });
         told.take();
         prop_assert!(told.live(50).is_empty());
     }

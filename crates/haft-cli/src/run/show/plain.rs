@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use haft::event::What;
 use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
-use haft_provider::Stop;
-use haft_provider::run::{Outcome, RunEvent, RunSink};
-use haft_provider::stream::Delta;
+use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
 use haft_terminal::thousands;
 
 use crate::Exit;
@@ -66,13 +64,13 @@ impl Plain {
         }
     }
 
-    fn delta(&self, delta: &Delta) {
+    fn delta(&self, delta: &ReplyDelta) {
         match delta {
-            Delta::Text(text) => self.said(|said| said.text.push_str(text)),
+            ReplyDelta::Text(text) => self.said(|said| said.text.push_str(text)),
             // What is shown of a call comes after what was said before it.
-            Delta::CallBegun { .. } => self.flush(),
-            Delta::Restarted => self.said(|said| said.text.clear()),
-            Delta::Retrying { failure, attempt, wait } => output::say(&format!(
+            ReplyDelta::CallBegun { .. } => self.flush(),
+            ReplyDelta::Restarted => self.said(|said| said.text.clear()),
+            ReplyDelta::Retrying { failure, attempt, wait } => output::say(&format!(
                 "  … {}; asked again in {:.1} s (attempt {attempt})",
                 one_line(&failure.to_string()),
                 wait.as_secs_f64()
@@ -82,7 +80,7 @@ impl Plain {
     }
 
     /// The answer on standard output, what it took on standard error.
-    pub(super) fn end(&self, outcome: &Outcome) -> Result<(), Exit> {
+    pub(super) fn end(&self, outcome: &RunOutcome) -> Result<(), Exit> {
         output::end_progress();
         let text = self.said(|said| std::mem::take(&mut said.text));
         if !text.trim().is_empty() {
@@ -104,7 +102,7 @@ impl RunSink for Plain {
                 }
             }
             RunEvent::Model(delta) => self.delta(delta),
-            RunEvent::Replied { stop: Stop::Calls, .. } => self.flush(),
+            RunEvent::Replied { stop: StopReason::Calls, .. } => self.flush(),
             RunEvent::Tool(tool) => match &tool.what {
                 What::Finished(result) => {
                     output::end_progress();
@@ -296,7 +294,7 @@ fn time(duration: Duration) -> String {
 }
 
 /// What a run took, on one line.
-fn took(outcome: &Outcome, elapsed: Duration) -> String {
+fn took(outcome: &RunOutcome, elapsed: Duration) -> String {
     let many = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         more => format!("{} {one}s", thousands(more as u64)),

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use haft_provider::run::{Handle, RunEvent, RunSink};
+use haft_agent::{RunEvent, RunHandle, RunSink};
 use serde_json::Value;
 
 use super::{line, plain};
@@ -34,7 +34,7 @@ struct Writing {
 
 impl Stream {
     /// Begins to write. If the reader goes away, the run is interrupted.
-    pub(super) fn start(run: Handle) -> Stream {
+    pub(super) fn start(run: RunHandle) -> Stream {
         let (lines, waiting) = sync_channel(LINES_MAX);
         let write = move || {
             let written = write(&waiting);

@@ -6,9 +6,9 @@ use haft::event::What;
 use haft::{CallInput, EventSink, ToolResult};
 use serde_json::{Value, json};
 
-use super::Ended;
-use crate::reply::{Stop, Usage};
-use crate::stream::Delta;
+use crate::reply::{StopReason, TokenUsage};
+use crate::reply_delta::ReplyDelta;
+use crate::run_outcome::RunEnd;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone)]
@@ -22,17 +22,17 @@ pub enum RunEvent {
         left_out: Vec<Arc<str>>,
     },
     /// The model says something, or begins, or is asked again.
-    Model(Delta),
-    /// A tool does something: the engine's own event. Only where the engine was given [`ToolEvents`].
+    Model(ReplyDelta),
+    /// A tool does something: the engine's own event. Only where the engine was given [`ToolEventSink`].
     Tool(haft::Event),
     /// The model's message is over.
     Replied {
         /// Which time.
         turn: u64,
         /// Why.
-        stop: Stop,
+        stop: StopReason,
         /// What it cost.
-        usage: Usage,
+        usage: TokenUsage,
     },
     /// All calls of a message have their results.
     Answered {
@@ -70,9 +70,9 @@ pub enum RunEvent {
     /// The run is over.
     Ended {
         /// Why.
-        why: Ended,
+        why: RunEnd,
         /// What everything cost.
-        usage: Usage,
+        usage: TokenUsage,
     },
 }
 
@@ -90,16 +90,16 @@ impl<F: Fn(RunEvent) + Send + Sync + 'static> RunSink for F {
 
 /// Brings an engine's events into a run's: give it to [`EngineBuilder::events`](haft::EngineBuilder::events).
 #[derive(Clone)]
-pub struct ToolEvents(Arc<dyn RunSink>);
+pub struct ToolEventSink(Arc<dyn RunSink>);
 
-impl ToolEvents {
+impl ToolEventSink {
     /// Events go here.
-    pub fn new(sink: Arc<dyn RunSink>) -> ToolEvents {
-        ToolEvents(sink)
+    pub fn new(sink: Arc<dyn RunSink>) -> ToolEventSink {
+        ToolEventSink(sink)
     }
 }
 
-impl EventSink for ToolEvents {
+impl EventSink for ToolEventSink {
     fn send(&self, event: haft::Event) {
         self.0.send(RunEvent::Tool(event));
     }
@@ -137,31 +137,31 @@ impl RunEvent {
 }
 
 /// A result as `haft call --output json` prints it, with the call's id.
-pub(super) fn result(result: &ToolResult) -> Value {
+pub(crate) fn result(result: &ToolResult) -> Value {
     let mut shown = serde_json::to_value(result.to_json()).unwrap_or_default();
     shown["call_id"] = result.call_id().into();
     shown
 }
 
-fn model(delta: &Delta) -> Option<Value> {
+fn model(delta: &ReplyDelta) -> Option<Value> {
     Some(match delta {
-        Delta::Started { model } => json!({"type": "started", "model": model}),
-        Delta::Text(text) => json!({"type": "text", "text": text}),
-        Delta::Thinking(text) => json!({"type": "thinking", "text": text}),
-        Delta::CallBegun { call, id, name } => {
+        ReplyDelta::Started { model } => json!({"type": "started", "model": model}),
+        ReplyDelta::Text(text) => json!({"type": "text", "text": text}),
+        ReplyDelta::Thinking(text) => json!({"type": "thinking", "text": text}),
+        ReplyDelta::CallBegun { call, id, name } => {
             json!({"type": "call_begun", "call": call, "call_id": id, "tool_name": name})
         }
-        Delta::CallInput { call, json } => json!({"type": "call_input", "call": call, "json": json}),
-        Delta::CallReady { call, ready } => {
+        ReplyDelta::CallInput { call, json } => json!({"type": "call_input", "call": call, "json": json}),
+        ReplyDelta::CallReady { call, ready } => {
             let input = match &ready.input {
                 CallInput::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
                 CallInput::Value(value) => value.clone(),
             };
             json!({"type": "call", "call": call, "call_id": &*ready.id, "tool_name": &*ready.name, "input": input})
         }
-        Delta::Usage(usage) => json!({"type": "usage", "usage": usage}),
-        Delta::Restarted => json!({"type": "restarted"}),
-        Delta::Retrying { failure, attempt, wait } => {
+        ReplyDelta::Usage(usage) => json!({"type": "usage", "usage": usage}),
+        ReplyDelta::Restarted => json!({"type": "restarted"}),
+        ReplyDelta::Retrying { failure, attempt, wait } => {
             json!({"type": "retrying", "attempt": attempt, "wait_ms": wait.as_millis() as u64, "failure": failure})
         }
     })

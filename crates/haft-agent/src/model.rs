@@ -1,4 +1,4 @@
-//! What the loop needs of a model: ask, and take what comes.
+//! What the loop needs of a model.
 //!
 //! Pulled and not pushed: whoever takes the deltas sets the pace, and interrupting is to stop taking. Whatever came by
 //! then is a reply that can be kept.
@@ -7,22 +7,21 @@ use std::sync::Arc;
 
 use haft::BoxFuture;
 
-use crate::Wire;
 use crate::conversation::Conversation;
-use crate::deferral::Deferral;
-use crate::definitions::Tools;
-use crate::reply::Reply;
-use crate::stream::Delta;
+use crate::message_format::MessageFormat;
+use crate::reply::ModelReply;
+use crate::reply_delta::ReplyDelta;
+use crate::tool_definitions::{ToolDeferral, ToolDefinitions};
 
 /// What a model is asked with.
 #[derive(Debug, Clone, Copy)]
-pub struct Prompt<'a> {
+pub struct ModelRequest<'a> {
     /// The system prompt, in parts that change seldom first.
     pub system: &'a [Arc<str>],
     /// What was said so far.
     pub conversation: &'a Conversation,
-    /// The tools that may be called, in the form of the conversation's wire.
-    pub tools: &'a Tools,
+    /// The tools that may be called, in the form of the model's provider.
+    pub tools: &'a ToolDefinitions,
 }
 
 /// A model that can be asked.
@@ -30,56 +29,56 @@ pub struct Prompt<'a> {
 /// [`ask`](Model::ask) is called once for each turn and must not wait: it makes what is sent and gives something that
 /// does the rest when it is polled. Asking again later must be safe at any time. Many loops may ask at once.
 pub trait Model: Send + Sync + 'static {
-    /// The wire by which it is spoken to; conversations have to be of the same.
-    fn wire(&self) -> Wire;
+    /// Returns the format of its messages; conversations have to be of the same.
+    fn format(&self) -> &'static dyn MessageFormat;
 
     /// Its name, for people.
     fn name(&self) -> &str;
 
     /// Asks. Nothing is sent before what is returned is polled.
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming>;
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream>;
 
     /// How it is told of tools that it has to search for. Asked before each request.
-    fn deferral(&self) -> Deferral {
-        Deferral::Fallback
+    fn deferral(&self) -> ToolDeferral {
+        ToolDeferral::Fallback
     }
 
     /// The provider refused a request because it doesn't know of deferred tools: from now on [`deferral`](Model::deferral)
     /// is the fallback, for everybody who asks it.
-    fn without_deferral(&self) {}
+    fn disable_deferral(&self) {}
 }
 
 /// A reply that is on its way.
-pub trait Incoming: Send {
+pub trait ReplyStream: Send {
     /// Waits for more and adds it to `out`. False once there will be no more.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing that came; it may be called again, or [`finish`](Incoming::finish).
-    fn more<'a>(&'a mut self, out: &'a mut Vec<Delta>) -> BoxFuture<'a, bool>;
+    /// Dropping the future loses nothing that came; it may be called again, or [`finish`](ReplyStream::finish).
+    fn more<'a>(&'a mut self, out: &'a mut Vec<ReplyDelta>) -> BoxFuture<'a, bool>;
 
     /// Takes what came, wherever it is, as a reply that can be sent back. Every call in it was given by a
-    /// [`Delta::CallReady`] before, or can't be run.
-    fn finish(self: Box<Self>) -> Reply;
+    /// [`ReplyDelta::CallReady`] before, or can't be run.
+    fn finish(self: Box<Self>) -> ModelReply;
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
-    fn wire(&self) -> Wire {
-        (**self).wire()
+    fn format(&self) -> &'static dyn MessageFormat {
+        (**self).format()
     }
 
     fn name(&self) -> &str {
         (**self).name()
     }
 
-    fn ask(&self, prompt: &Prompt<'_>) -> Box<dyn Incoming> {
+    fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream> {
         (**self).ask(prompt)
     }
 
-    fn deferral(&self) -> Deferral {
+    fn deferral(&self) -> ToolDeferral {
         (**self).deferral()
     }
 
-    fn without_deferral(&self) {
-        (**self).without_deferral();
+    fn disable_deferral(&self) {
+        (**self).disable_deferral();
     }
 }

@@ -1,161 +1,126 @@
-//! The loop of an agent: ask, run the calls while they stream in, give the results back, until the model stops.
+//! The agent loop: asks the model, runs its calls while they stream in, returns the results, until the model stops.
 //!
 //! Calls go to the engine the moment they are whole. Those that change nothing run while the model still writes; the rest
 //! wait for the valid end of its message. Whatever happens (an interrupt, a lost connection, a limit) what is left is a
 //! conversation that the provider takes again: every call in it has exactly one result.
 //!
 //! The loop knows no provider, no screen, no settings. It asks a [`Model`], runs an [`Engine`], tells a [`RunSink`], and
-//! lets a [`Session`] step in. Any number of loops may run in one process.
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use haft::{Effects, Engine, NoInput, Registry, tool};
-//! use haft_provider::run::Loop;
-//! use haft_provider::scripted::{Script, ScriptedModel};
-//! use haft_provider::{Conversation, Wire};
-//!
-//! let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-//! let engine = Engine::new(Registry::new().with(answer)?);
-//! let script = Script::parse(r#"{"turns": [{"tool_calls": [{"name": "answer"}]}, {"text": "It is 42."}]}"#)?;
-//!
-//! let mut conversation = Conversation::new(Wire::Anthropic);
-//! let outcome = Loop::new(engine, ScriptedModel::new(script, Wire::Anthropic))
-//!     .run(&mut conversation, "What is the answer?")
-//!     .await;
-//! assert_eq!((outcome.text.as_str(), outcome.turns, outcome.calls.len()), ("It is 42.", 2, 1));
-//! # Ok(()) }
-//! ```
+//! lets a [`LoopHooks`] step in. Any number of loops may run in one process.
 
-mod account;
-mod event;
-mod handle;
-mod keeper;
-mod names;
-mod options;
-mod outcome;
-mod room;
+mod context_window;
+mod deferred_names;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult, TurnHandle};
+use haft::{Cause, Engine, ErrorKind, Snapshot, ToolCall, ToolResult, TurnHandle};
 use tokio::time::{Instant, sleep_until};
 
-pub use self::account::{Account, Spent};
-pub use self::event::{RunEvent, RunSink, ToolEvents};
-pub use self::handle::{Handle, NotPosted};
-pub use self::keeper::{CutOff, Keeper};
-pub use self::options::{Prices, PromptVerdict, RunOptions, Session};
-pub use self::outcome::{Ended, Limit, Outcome};
-
-use self::handle::{Either, either};
-use self::options::Nobody;
-use self::room::Quiet;
+use self::context_window::EventReporting;
 use crate::conversation::Conversation;
-use crate::decode::BadMessage;
-use crate::deferral::{self, Deferral};
-use crate::definitions::{Definitions, Tools};
+use crate::conversation_recorder::{ConversationRecorder, InterruptedTurn};
 use crate::limits::{BROKEN_MAX, CONTINUES_MAX, CUT_CALLS_MAX, OVERTIME_SECONDS_MAX, PAUSES_MAX};
-use crate::model::{Model, Prompt};
-use crate::reply::{FailureKind, Reply, Stop, Usage};
-use crate::stream::Delta;
+use crate::message_format::{CallAnswers, UnreadableMessage};
+use crate::model::{Model, ModelRequest};
+use crate::reply::{FailureKind, ModelReply, StopReason, TokenUsage};
+use crate::reply_delta::ReplyDelta;
+use crate::run_event::{RunEvent, RunSink};
+use crate::run_handle::{Either, RunHandle, either};
+use crate::run_options::{LoopHooks, NoHooks, RunOptions};
+use crate::run_outcome::{RunEnd, RunLimit, RunOutcome};
+use crate::tool_definitions::{ToolDeferral, ToolDefiner, ToolDefinitions};
+use crate::usage_meter::{UsageMeter, UsageTotal};
 
-/// An agent's loop: an engine and a model, put together.
-pub struct Loop {
+/// The loop of an agent: an engine and a model, put together.
+pub struct AgentLoop {
     engine: Engine,
     model: Arc<dyn Model>,
-    definitions: Definitions,
+    definer: Box<dyn ToolDefiner>,
     options: RunOptions,
     events: Option<Arc<dyn RunSink>>,
-    session: Arc<dyn Session>,
-    keeper: Option<Arc<dyn Keeper>>,
-    handle: Handle,
-    account: Option<Account>,
+    hooks: Arc<dyn LoopHooks>,
+    recorder: Option<Arc<dyn ConversationRecorder>>,
+    handle: RunHandle,
+    usage_meter: Option<UsageMeter>,
 }
 
-/// Asks a model once with words of the user, in a conversation of its own: [`Loop::run`] for the simple case.
-pub async fn run(engine: Engine, model: impl Model, options: RunOptions, prompt: &str) -> Outcome {
-    let mut conversation = Conversation::new(model.wire());
-    Loop::new(engine, model).options(options).run(&mut conversation, prompt).await
-}
-
-impl Loop {
-    /// A loop without limits that tells nobody.
-    pub fn new(engine: Engine, model: impl Model) -> Loop {
-        let definitions = Definitions::new(model.wire());
-        Loop {
+impl AgentLoop {
+    /// Creates a loop without limits and without listeners.
+    pub fn new(engine: Engine, model: impl Model) -> AgentLoop {
+        let definer = model.format().tool_definer();
+        AgentLoop {
             engine,
             model: Arc::new(model),
-            definitions,
+            definer,
             options: RunOptions::default(),
             events: None,
-            session: Arc::new(Nobody),
-            keeper: None,
-            handle: Handle::new(),
-            account: None,
+            hooks: Arc::new(NoHooks),
+            recorder: None,
+            handle: RunHandle::new(),
+            usage_meter: None,
         }
     }
 
-    /// How far it may go.
+    /// Sets its limits and system prompt.
     #[must_use]
-    pub fn options(mut self, options: RunOptions) -> Loop {
+    pub fn options(mut self, options: RunOptions) -> AgentLoop {
         self.options = options;
         self
     }
 
-    /// How tools are defined, where the default for the wire is not wanted.
+    /// Replaces what defines tools, where the default of the model's format is not wanted.
     #[must_use]
-    pub fn definitions(mut self, definitions: Definitions) -> Loop {
-        self.definitions = definitions;
+    pub fn tool_definer(mut self, definer: impl ToolDefiner) -> AgentLoop {
+        self.definer = Box::new(definer);
         self
     }
 
-    /// Who is told what happens.
+    /// Sets who receives the events of the run.
     #[must_use]
-    pub fn events(mut self, sink: Arc<dyn RunSink>) -> Loop {
+    pub fn events(mut self, sink: Arc<dyn RunSink>) -> AgentLoop {
         self.events = Some(sink);
         self
     }
 
-    /// Who may step in.
+    /// Sets the host's hooks.
     #[must_use]
-    pub fn session(mut self, session: Arc<dyn Session>) -> Loop {
-        self.session = session;
+    pub fn hooks(mut self, hooks: Arc<dyn LoopHooks>) -> AgentLoop {
+        self.hooks = hooks;
         self
     }
 
-    /// Who keeps the conversation.
+    /// Sets who records the conversation.
     #[must_use]
-    pub fn keeper(mut self, keeper: Arc<dyn Keeper>) -> Loop {
-        self.keeper = Some(keeper);
+    pub fn recorder(mut self, recorder: Arc<dyn ConversationRecorder>) -> AgentLoop {
+        self.recorder = Some(recorder);
         self
     }
 
-    /// What interrupts it. A handle is good for one run; give another for the next.
+    /// Sets the handle that interrupts it. A handle is good for one run; give another for the next.
     #[must_use]
-    pub fn handle(mut self, handle: Handle) -> Loop {
+    pub fn handle(mut self, handle: RunHandle) -> AgentLoop {
         self.handle = handle;
         self
     }
 
-    /// Where what it costs is counted, with what others cost that work for it. Limits on tokens and money are judged by the
-    /// account at the top. An account is good for one run; without one a run counts for itself.
+    /// Sets the meter that counts its usage, with that of the runs that work for it. Limits on tokens and money apply to the
+    /// total of the root meter. A meter is good for one run; without one a run counts for itself.
     #[must_use]
-    pub fn account(mut self, account: Account) -> Loop {
-        self.account = Some(account);
+    pub fn usage_meter(mut self, meter: UsageMeter) -> AgentLoop {
+        self.usage_meter = Some(meter);
         self
     }
 
     /// Says something to the model and runs until it has an answer, or something ends it before.
     ///
     /// # Panics
-    /// The conversation belongs to another wire than the model.
+    /// The conversation has another format than the model.
     ///
     /// # Cancel safety
     /// Dropping the future cancels what runs and leaves the conversation as it was after the last whole turn, with
     /// results for all calls in it.
-    pub async fn run(&self, conversation: &mut Conversation, prompt: &str) -> Outcome {
+    pub async fn run(&self, conversation: &mut Conversation, prompt: &str) -> RunOutcome {
         let mut run = self.begin(conversation);
         run.put_posted();
         let ended = match run.say(prompt).await {
@@ -166,7 +131,7 @@ impl Loop {
     }
 
     /// Runs on without a word of the user: a conversation whose last results wait for the model.
-    pub async fn resume(&self, conversation: &mut Conversation) -> Outcome {
+    pub async fn resume(&self, conversation: &mut Conversation) -> RunOutcome {
         let mut run = self.begin(conversation);
         run.put_posted();
         let ended = run.go().await;
@@ -174,38 +139,38 @@ impl Loop {
     }
 
     /// Goes on with a message whose calls were not all answered: those without a result are run, then the model is asked.
-    /// What was [posted](Handle::post) before goes in with the results, and is kept with them: whoever is told of what an
+    /// What was [posted](RunHandle::post) before goes in with the results, and is kept with them: whoever is told of what an
     /// earlier process left half done is told whatever happens next.
     ///
     /// # Errors
-    /// The items are no message of this wire; nothing was changed.
-    pub async fn take_up(
+    /// The items are no message of this format; nothing was changed.
+    pub async fn resume_interrupted(
         &self,
         conversation: &mut Conversation,
-        cut_off: CutOff,
-    ) -> Result<Outcome, BadMessage> {
+        cut_off: InterruptedTurn,
+    ) -> Result<RunOutcome, UnreadableMessage> {
         let mut run = self.begin(conversation);
-        let ended = match run.take_up(cut_off).await? {
+        let ended = match run.resume_interrupted(cut_off).await? {
             Some(ended) => ended,
             None => run.go().await,
         };
         Ok(run.end(ended))
     }
 
-    fn begin<'a>(&'a self, conversation: &'a mut Conversation) -> Run<'a> {
-        assert_eq!(conversation.wire(), self.model.wire(), "a conversation belongs to one wire");
+    fn begin<'a>(&'a self, conversation: &'a mut Conversation) -> ActiveRun<'a> {
+        assert_eq!(conversation.format(), self.model.format(), "a conversation belongs to one format");
         // What an earlier session found stays found, whoever is asked now.
-        let found: Vec<String> = conversation.found().into_iter().collect();
+        let found: Vec<String> = conversation.loaded_tools().into_iter().collect();
         if !found.is_empty() {
             self.engine.load(&found);
         }
-        Run {
+        ActiveRun {
             with: self,
             conversation,
             text: String::new(),
             turns: 0,
-            account: self.account.clone().unwrap_or_default(),
-            last: Usage::default(),
+            usage_meter: self.usage_meter.clone().unwrap_or_default(),
+            last: TokenUsage::default(),
             last_items: 0,
             calls: Vec::new(),
             words: Vec::new(),
@@ -229,14 +194,14 @@ impl Loop {
 }
 
 /// One run.
-struct Run<'a> {
-    with: &'a Loop,
+struct ActiveRun<'a> {
+    with: &'a AgentLoop,
     conversation: &'a mut Conversation,
     text: String,
     turns: u64,
-    account: Account,
+    usage_meter: UsageMeter,
     /// What the last message cost, and how many items the conversation had with it: about how full the window is.
-    last: Usage,
+    last: TokenUsage,
     last_items: usize,
     calls: Vec<(ToolCall, ToolResult)>,
     /// What the user said since the model spoke last.
@@ -259,10 +224,10 @@ struct Run<'a> {
 /// Ids that tell the calls of a message apart: some providers give none, and some models give one twice. Answers are paired
 /// by place, so nobody else sees them; a journal tells its calls apart by them.
 #[derive(Default)]
-struct Distinct(HashSet<Arc<str>>);
+struct UniqueCallIds(HashSet<Arc<str>>);
 
-impl Distinct {
-    fn of(&mut self, mut call: ToolCall) -> ToolCall {
+impl UniqueCallIds {
+    fn assign(&mut self, mut call: ToolCall) -> ToolCall {
         let place = self.0.len();
         if call.id.is_empty() || self.0.contains(&call.id) {
             call.id = format!("{}#{place}", call.id).into();
@@ -274,33 +239,33 @@ impl Distinct {
 
 /// Why the model is no longer listened to.
 #[derive(Clone, Copy, PartialEq)]
-enum Halt {
+enum RunInterruption {
     Interrupt,
     Time,
 }
 
-impl Halt {
+impl RunInterruption {
     /// What it is to the calls that it ends.
     fn cause(self) -> Cause {
         match self {
-            Halt::Interrupt => Cause::User,
-            Halt::Time => Cause::Shutdown,
+            RunInterruption::Interrupt => Cause::User,
+            RunInterruption::Time => Cause::Shutdown,
         }
     }
 }
 
-impl From<Halt> for Ended {
-    fn from(halt: Halt) -> Ended {
+impl From<RunInterruption> for RunEnd {
+    fn from(halt: RunInterruption) -> RunEnd {
         match halt {
-            Halt::Interrupt => Ended::Interrupted,
-            Halt::Time => Ended::Limit(Limit::Time),
+            RunInterruption::Interrupt => RunEnd::Interrupted,
+            RunInterruption::Time => RunEnd::Limit(RunLimit::Time),
         }
     }
 }
 
-impl Run<'_> {
+impl ActiveRun<'_> {
     /// Waits for the host, unless somebody stops the run: no host can hold it.
-    async fn host<T>(&self, answer: impl Future<Output = T>) -> Result<T, Halt> {
+    async fn host<T>(&self, answer: impl Future<Output = T>) -> Result<T, RunInterruption> {
         match either(answer, self.halted()).await {
             Either::First(answer) => Ok(answer),
             Either::Second(halt) => Err(halt),
@@ -308,13 +273,13 @@ impl Run<'_> {
     }
 
     /// Lets words of the user in, if the host does.
-    async fn say(&mut self, text: &str) -> Option<Ended> {
-        let verdict = match self.host(self.with.session.prompt(text)).await {
+    async fn say(&mut self, text: &str) -> Option<RunEnd> {
+        let verdict = match self.host(self.with.hooks.prompt(text)).await {
             Ok(verdict) => verdict,
             Err(halt) => return Some(halt.into()),
         };
         if let Some(reason) = verdict.blocked {
-            return Some(Ended::Blocked(reason));
+            return Some(RunEnd::Blocked(reason));
         }
         self.put(text);
         if let Some(context) = verdict.context {
@@ -325,8 +290,8 @@ impl Run<'_> {
     }
 
     /// Counts what a message cost.
-    fn spend(&self, usage: &Usage) {
-        self.account.add(usage, self.with.options.prices.map(|prices| prices.of(usage)));
+    fn spend(&self, usage: &TokenUsage) {
+        self.usage_meter.add(usage, self.with.options.prices.map(|prices| prices.cost_of(usage)));
     }
 
     /// Puts words into the conversation; should it be summarised before the model has read them, they stay.
@@ -349,22 +314,26 @@ impl Run<'_> {
 
     /// Tells the keeper what the conversation has from here on.
     fn keep_from(&self, from: usize) {
-        if let Some(keeper) = &self.with.keeper {
-            keeper.items(from, &self.conversation.items()[from..]);
+        if let Some(recorder) = &self.with.recorder {
+            recorder.items(from, &self.conversation.items()[from..]);
         }
     }
 
     /// Answers a message that an earlier process left: what is known is taken, the rest is run.
-    async fn take_up(&mut self, cut_off: CutOff) -> Result<Option<Ended>, BadMessage> {
+    async fn resume_interrupted(
+        &mut self,
+        cut_off: InterruptedTurn,
+    ) -> Result<Option<RunEnd>, UnreadableMessage> {
         let with = self.with;
-        let wire = self.conversation.wire();
-        let message = keeper::message(wire, &cut_off.items)?;
+        let format = self.conversation.format();
+        let requested = format.requested_calls(&cut_off.items)?;
         with.engine.refresh();
         let mut turn = with.engine.turn();
-        let tools =
-            with.definitions.deferring(turn.snapshot(), with.model.deferral(), &self.conversation.found());
-        let mut distinct = Distinct::default();
-        let calls: Vec<ToolCall> = message.calls().into_iter().map(|call| distinct.of(call)).collect();
+        let tools = self.define_tools(turn.snapshot(), with.model.deferral());
+        let mut reply =
+            ModelReply::empty(format, StopReason::Calls).with_items(cut_off.items).with_requested(requested);
+        let mut distinct = UniqueCallIds::default();
+        let calls: Vec<ToolCall> = reply.calls().into_iter().map(|call| distinct.assign(call)).collect();
         let known = |call: &ToolCall| cut_off.results.iter().find(|result| result.call_id() == &*call.id);
         for call in calls.iter().filter(|call| known(call).is_none()) {
             turn.push(call.clone());
@@ -373,18 +342,16 @@ impl Run<'_> {
         let (ran, halt) = self.settle(turn.finish(), &handle).await;
         let mut ran = ran.into_iter();
         let results = calls.iter().filter_map(|call| known(call).cloned().or_else(|| ran.next())).collect();
-        let mut reply = Reply::nothing(wire, Stop::Calls).with_message(message);
-        reply.items = cut_off.items;
         let posted = self.with.handle.take_posted();
         self.answer(&mut reply, &tools, calls, results, None, posted).await;
         Ok(self.next(&reply, true, halt))
     }
 
     /// Turn after turn.
-    async fn go(&mut self) -> Ended {
+    async fn go(&mut self) -> RunEnd {
         loop {
             if self.with.handle.is_interrupted() {
-                return Ended::Interrupted;
+                return RunEnd::Interrupted;
             }
             for text in self.with.handle.take_said() {
                 if let Some(ended) = self.say(&text).await {
@@ -393,7 +360,7 @@ impl Run<'_> {
             }
             self.put_posted();
             if let Some(limit) = self.limit() {
-                return Ended::Limit(limit);
+                return RunEnd::Limit(limit);
             }
             match self.turn().await {
                 None => {}
@@ -416,7 +383,7 @@ impl Run<'_> {
         if self.continues == CONTINUES_MAX {
             return !handle.close_unless_posted();
         }
-        let asked = self.with.session.stopping(&self.text, self.continues > 0);
+        let asked = self.with.hooks.stopping(&self.text, self.continues > 0);
         let Ok(Some(words)) = self.host(asked).await else { return !handle.close_unless_posted() };
         self.continues += 1;
         self.put(&words);
@@ -424,61 +391,61 @@ impl Run<'_> {
         true
     }
 
-    fn limit(&self) -> Option<Limit> {
+    fn limit(&self) -> Option<RunLimit> {
         let options = &self.with.options;
         let over = |most: Option<u64>, now: u64| most.is_some_and(|most| now >= most);
-        let spent = self.account.top().spent();
+        let spent = self.usage_meter.root().total();
         match () {
-            () if over(options.max_turns, self.turns) => Some(Limit::Turns),
-            () if over(options.max_tokens, spent.usage.total_tokens()) => Some(Limit::Tokens),
+            () if over(options.max_turns, self.turns) => Some(RunLimit::Turns),
+            () if over(options.max_tokens, spent.usage.total_tokens()) => Some(RunLimit::Tokens),
             () if options.max_cost.zip(spent.cost).is_some_and(|(most, now)| now >= most) => {
-                Some(Limit::Cost)
+                Some(RunLimit::Cost)
             }
-            () if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Some(Limit::Time),
+            () if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Some(RunLimit::Time),
             () => None,
         }
     }
 
     /// Asks once, runs what is asked for, gives it back. None if the model is to be asked again.
-    async fn turn(&mut self) -> Option<Ended> {
+    async fn turn(&mut self) -> Option<RunEnd> {
         let with = self.with;
         with.engine.refresh();
         let mut turn = with.engine.turn();
-        let deferral = if self.refused { Deferral::Fallback } else { with.model.deferral() };
-        let tools = with.definitions.deferring(turn.snapshot(), deferral, &self.conversation.found());
-        self.names = names::note(turn.snapshot());
+        let deferral = if self.refused { ToolDeferral::Fallback } else { with.model.deferral() };
+        let tools = self.define_tools(turn.snapshot(), deferral);
+        self.names = deferred_names::note(turn.snapshot());
         if let Some(ended) = self.keep_room(&tools).await {
             return Some(ended);
         }
         // A summary has no definitions in it.
-        let tools = with.definitions.deferring(turn.snapshot(), deferral, &self.conversation.found());
+        let tools = self.define_tools(turn.snapshot(), deferral);
         self.turns += 1;
         let number = self.turns;
         with.tell(|| {
             let left_out = tools.left_out().iter().map(|tool| tool.name.clone()).collect();
             RunEvent::Asked { turn: number, left_out }
         });
-        if let Some(keeper) = &with.keeper {
-            keeper.asked(number, &tools);
+        if let Some(recorder) = &with.recorder {
+            recorder.asked(number, &tools);
         }
         let mut pushed = Vec::new();
-        let mut distinct = Distinct::default();
+        let mut distinct = UniqueCallIds::default();
         let (mut reply, mut halt) = self
-            .listen(self.conversation, &tools, Quiet::No, |call| {
-                let call = distinct.of(call);
+            .listen(self.conversation, &tools, EventReporting::No, |call| {
+                let call = distinct.assign(call);
                 turn.push(call.clone());
                 pushed.push(call);
             })
             .await;
-        if tools.deferral() == Deferral::Native
-            && let Stop::Failed(failure) = reply.stop()
-            && deferral::is_refused(failure)
+        if tools.deferral() == ToolDeferral::Native
+            && let StopReason::Failed(failure) = reply.stop()
+            && with.model.format().is_deferral_rejection(failure)
         {
             // Nothing came, so nothing is lost: the same is asked in the form that everybody knows.
-            with.model.without_deferral();
+            with.model.disable_deferral();
             (self.refused, self.turns) = (true, self.turns - 1);
             let (failure, wait) = (failure.clone(), Duration::ZERO);
-            with.tell(|| RunEvent::Model(Delta::Retrying { failure, attempt: 2, wait }));
+            with.tell(|| RunEvent::Model(ReplyDelta::Retrying { failure, attempt: 2, wait }));
             return None;
         }
         with.tell(|| RunEvent::Replied {
@@ -487,8 +454,8 @@ impl Run<'_> {
             usage: reply.usage().clone(),
         });
         self.spend(reply.usage());
-        if let Some(keeper) = &with.keeper {
-            keeper.spent(number, reply.usage());
+        if let Some(recorder) = &with.recorder {
+            recorder.spent(number, reply.usage());
         }
         if reply.usage().input_tokens > 0 {
             self.last = reply.usage().clone();
@@ -496,17 +463,17 @@ impl Run<'_> {
         if !reply.text().is_empty() {
             self.text = std::mem::take(&mut reply.text);
         }
-        if let (Some(keeper), true) = (&with.keeper, reply.asks()) {
-            keeper.replied(number, reply.items());
+        if let (Some(recorder), true) = (&with.recorder, reply.requests_calls()) {
+            recorder.replied(number, reply.items());
         }
-        let broke = matches!(reply.stop(), Stop::Cut | Stop::Failed(_) | Stop::Interrupted);
+        let broke = matches!(reply.stop(), StopReason::Cut | StopReason::Failed(_) | StopReason::Interrupted);
         let results = match pushed.is_empty() {
             true => Vec::new(),
             false => {
                 let handle = turn.handle();
                 if broke {
                     // The message has no valid end: what has not begun never will.
-                    handle.interrupt_because(halt.map_or(Cause::Disconnect, Halt::cause));
+                    handle.interrupt_because(halt.map_or(Cause::Disconnect, RunInterruption::cause));
                 }
                 let (results, halted) = self.settle(turn.finish(), &handle).await;
                 halt = halt.or(halted);
@@ -514,7 +481,9 @@ impl Run<'_> {
             }
         };
         let cut = match halt {
-            Some(Halt::Time) => Some("cancelled: the time for this run was over; the user did not interrupt"),
+            Some(RunInterruption::Time) => {
+                Some("cancelled: the time for this run was over; the user did not interrupt")
+            }
             _ => None,
         };
         let is_kept = !reply.items().is_empty();
@@ -522,27 +491,31 @@ impl Run<'_> {
         self.next(&reply, is_kept, halt)
     }
 
+    fn define_tools(&self, snapshot: &Snapshot, deferral: ToolDeferral) -> ToolDefinitions {
+        self.with.definer.define_tools(snapshot, deferral, &self.conversation.loaded_tools())
+    }
+
     /// Takes what the model says until its message is over, or somebody stops it.
     async fn listen(
         &self,
         conversation: &Conversation,
-        tools: &Tools,
-        quiet: Quiet,
+        tools: &ToolDefinitions,
+        quiet: EventReporting,
         mut push: impl FnMut(ToolCall),
-    ) -> (Reply, Option<Halt>) {
+    ) -> (ModelReply, Option<RunInterruption>) {
         let with = self.with;
         let system: Vec<Arc<str>> = with.options.system.iter().chain(&self.names).cloned().collect();
-        let prompt = Prompt { system: &system, conversation, tools };
+        let prompt = ModelRequest { system: &system, conversation, tools };
         let mut incoming = with.model.ask(&prompt);
         let mut deltas = Vec::new();
         let halt = loop {
             let more = either(incoming.more(&mut deltas), self.halted()).await;
             for delta in deltas.drain(..) {
                 let ready = match &delta {
-                    Delta::CallReady { ready, .. } => Some(ready.clone()),
+                    ReplyDelta::CallReady { ready, .. } => Some(ready.clone()),
                     _ => None,
                 };
-                if quiet == Quiet::No {
+                if quiet == EventReporting::No {
                     with.tell(|| RunEvent::Model(delta));
                 }
                 // A call may run from here on, so whoever watches knows it first.
@@ -557,7 +530,7 @@ impl Run<'_> {
         (incoming.finish(), halt)
     }
 
-    async fn halted(&self) -> Halt {
+    async fn halted(&self) -> RunInterruption {
         let deadline = async {
             match self.deadline {
                 Some(deadline) => sleep_until(deadline).await,
@@ -565,8 +538,8 @@ impl Run<'_> {
             }
         };
         match either(self.with.handle.stop().cancelled(), deadline).await {
-            Either::First(_) => Halt::Interrupt,
-            Either::Second(()) => Halt::Time,
+            Either::First(_) => RunInterruption::Interrupt,
+            Either::Second(()) => RunInterruption::Time,
         }
     }
 
@@ -576,7 +549,7 @@ impl Run<'_> {
         &self,
         results: impl Future<Output = Vec<ToolResult>>,
         turn: &TurnHandle,
-    ) -> (Vec<ToolResult>, Option<Halt>) {
+    ) -> (Vec<ToolResult>, Option<RunInterruption>) {
         let handle = &self.with.handle;
         let mut results = std::pin::pin!(results);
         let mut halt = match either(results.as_mut(), either(self.halted(), handle.news())).await {
@@ -584,7 +557,7 @@ impl Run<'_> {
             Either::Second(Either::First(halt)) => Some(halt),
             Either::Second(Either::Second(())) => None,
         };
-        let tools = turn.interrupt_because(halt.map_or(Cause::User, Halt::cause));
+        let tools = turn.interrupt_because(halt.map_or(Cause::User, RunInterruption::cause));
         if !tools.is_empty() {
             self.with.tell(|| RunEvent::Finishing { tools });
         }
@@ -616,8 +589,8 @@ impl Run<'_> {
     /// cancelled, where it wasn't the user; `posted` goes in with them.
     async fn answer(
         &mut self,
-        reply: &mut Reply,
-        tools: &Tools,
+        reply: &mut ModelReply,
+        tools: &ToolDefinitions,
         pushed: Vec<ToolCall>,
         results: Vec<ToolResult>,
         cut: Option<&str>,
@@ -625,7 +598,7 @@ impl Run<'_> {
     ) {
         let extra = match results.is_empty() {
             true => None,
-            false => self.host(self.with.session.answered(&results)).await.unwrap_or_default(),
+            false => self.host(self.with.hooks.answered(&results)).await.unwrap_or_default(),
         };
         let instead = |result: &ToolResult| {
             let (cut, error) = (cut?, result.error()?);
@@ -638,8 +611,13 @@ impl Run<'_> {
         let before = self.conversation.items().len();
         self.conversation.take(reply);
         self.last_items = self.conversation.items().len();
-        if reply.asks() {
-            self.conversation.answer(reply.message().answer_or(&results, Some(tools), instead));
+        if reply.requests_calls() {
+            self.conversation.answer(reply.format.answer_calls(&CallAnswers {
+                requested: &reply.requested,
+                results: &results,
+                tools: Some(tools),
+                replacement: &instead,
+            }));
             self.conversation.remember(&results);
         }
         posted.iter().for_each(|text| self.conversation.say(text));
@@ -651,31 +629,31 @@ impl Run<'_> {
         if let Some(extra) = extra {
             self.put(&extra);
         }
-        let calls = reply.message().with_refused(pushed.into_iter().zip(results));
+        let calls = reply.with_refused(pushed.into_iter().zip(results));
         if !calls.is_empty() {
             let turn = self.turns;
             let results = || calls.iter().map(|(_, result)| result.clone()).collect();
             self.with.tell(|| RunEvent::Answered { turn, results: results() });
         }
-        if let Some(keeper) = &self.with.keeper {
-            keeper.settled(&calls).await;
+        if let Some(recorder) = &self.with.recorder {
+            recorder.settled(&calls).await;
         }
         self.fresh = calls.len();
         self.calls.extend(calls);
     }
 
     /// What follows from a reply.
-    fn next(&mut self, reply: &Reply, is_kept: bool, halt: Option<Halt>) -> Option<Ended> {
+    fn next(&mut self, reply: &ModelReply, is_kept: bool, halt: Option<RunInterruption>) -> Option<RunEnd> {
         match halt {
             Some(halt) => return Some(halt.into()),
-            None if self.with.handle.is_interrupted() => return Some(Ended::Interrupted),
+            None if self.with.handle.is_interrupted() => return Some(RunEnd::Interrupted),
             None => {}
         }
         let newest = &self.calls[self.calls.len() - self.fresh..];
         if let Some((_, ending)) = newest.iter().find(|(_, result)| result.ends_turn()) {
             // Who says something in the same breath goes on.
             if !self.with.handle.has_said() {
-                return Some(Ended::TurnEnded(ending.stop_reason().map(str::to_owned)));
+                return Some(RunEnd::TurnEnded(ending.stop_reason().map(str::to_owned)));
             }
         }
         let stop = reply.stop();
@@ -683,43 +661,47 @@ impl Run<'_> {
             *counter = if is { *counter + 1 } else { 0 };
             *counter
         };
-        let pauses = count(&mut self.pauses, *stop == Stop::Paused);
-        let is_cut = matches!(stop, Stop::MaxTokens { .. }) && reply.asks();
+        let pauses = count(&mut self.pauses, *stop == StopReason::Paused);
+        let is_cut = matches!(stop, StopReason::MaxTokens { .. }) && reply.requests_calls();
         let cut_calls = count(&mut self.cut_calls, is_cut);
-        let broken = count(&mut self.broken, matches!(stop, Stop::Cut | Stop::Failed(_)));
+        let broken = count(&mut self.broken, matches!(stop, StopReason::Cut | StopReason::Failed(_)));
         let is_full = match stop {
-            Stop::ContextFull => true,
-            Stop::Failed(failure) => failure.kind == FailureKind::ContextFull,
+            StopReason::ContextFull => true,
+            StopReason::Failed(failure) => failure.kind == FailureKind::ContextFull,
             _ => false,
         };
         count(&mut self.full, is_full);
         match stop {
-            Stop::Interrupted => Some(Ended::Interrupted),
-            Stop::Paused if pauses <= PAUSES_MAX => None,
+            StopReason::Interrupted => Some(RunEnd::Interrupted),
+            StopReason::Paused if pauses <= PAUSES_MAX => None,
             // What ran has its results; what was cut off knows that it was.
-            Stop::MaxTokens { .. } if is_cut && cut_calls <= CUT_CALLS_MAX => None,
+            StopReason::MaxTokens { .. } if is_cut && cut_calls <= CUT_CALLS_MAX => None,
             // Room is made before the model is asked again.
             _ if is_full => {
-                if is_kept && !reply.asks() {
+                if is_kept && !reply.requests_calls() {
                     self.put("Your message was cut off because the window was full. Go on from there.");
                 }
                 None
             }
             // Calls were run, so the message is kept and the model goes on from it.
-            Stop::Failed(failure) if failure.is_passing() && reply.asks() && broken <= BROKEN_MAX => None,
-            Stop::Cut if reply.asks() && broken <= BROKEN_MAX => None,
-            Stop::Failed(failure) => Some(Ended::Failed(failure.clone())),
-            Stop::Calls => None,
-            Stop::End | Stop::Sequence => Some(Ended::Finished),
-            other => Some(Ended::Stopped(other.clone())),
+            StopReason::Failed(failure)
+                if failure.is_passing() && reply.requests_calls() && broken <= BROKEN_MAX =>
+            {
+                None
+            }
+            StopReason::Cut if reply.requests_calls() && broken <= BROKEN_MAX => None,
+            StopReason::Failed(failure) => Some(RunEnd::Failed(failure.clone())),
+            StopReason::Calls => None,
+            StopReason::End | StopReason::Sequence => Some(RunEnd::Finished),
+            other => Some(RunEnd::Stopped(other.clone())),
         }
     }
 
-    fn end(self, ended: Ended) -> Outcome {
+    fn end(self, ended: RunEnd) -> RunOutcome {
         self.with.handle.close();
-        let Spent { usage, cost } = self.account.spent();
+        let UsageTotal { usage, cost } = self.usage_meter.total();
         self.with.tell(|| RunEvent::Ended { why: ended.clone(), usage: usage.clone() });
         let cost = cost.or(self.with.options.prices.map(|_| 0.0));
-        Outcome { text: self.text, ended, turns: self.turns, usage, cost, calls: self.calls }
+        RunOutcome { text: self.text, ended, turns: self.turns, usage, cost, calls: self.calls }
     }
 }

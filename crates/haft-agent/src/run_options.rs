@@ -1,4 +1,4 @@
-//! How far a run may go, and the places where a host may step in.
+//! Limits of a run, and the hooks of its host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use haft::BoxFuture;
 
 use crate::limits::{KEPT_RESULTS, WINDOW_PERCENT_MAX};
-use crate::reply::Usage;
+use crate::reply::TokenUsage;
 
-/// How far a run may go.
+/// The limits and the system prompt of a run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunOptions {
@@ -23,7 +23,7 @@ pub struct RunOptions {
     /// How much money it may cost, where prices are known.
     pub max_cost: Option<f64>,
     /// What tokens cost.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
     /// How many tokens fit into the model's window. Room is made before it is full.
     pub window_tokens: Option<u64>,
     /// How full the window may be before room is made, in percent.
@@ -87,7 +87,7 @@ impl RunOptions {
 
     /// How much money it may cost at these prices.
     #[must_use]
-    pub fn max_cost(mut self, cost: f64, prices: Prices) -> RunOptions {
+    pub fn max_cost(mut self, cost: f64, prices: TokenPrices) -> RunOptions {
         self.max_cost = Some(cost);
         self.prices = Some(prices);
         self
@@ -101,9 +101,9 @@ impl RunOptions {
     }
 }
 
-/// What a million tokens cost, in whatever money.
+/// What a million tokens cost, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prices {
+pub struct TokenPrices {
     /// Input that was not in the cache.
     pub input: f64,
     /// Output.
@@ -114,9 +114,9 @@ pub struct Prices {
     pub cache_write: f64,
 }
 
-impl Prices {
-    /// What this much costs.
-    pub fn of(&self, usage: &Usage) -> f64 {
+impl TokenPrices {
+    /// Returns what this usage costs.
+    pub fn cost_of(&self, usage: &TokenUsage) -> f64 {
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
         let fresh = usage.input_tokens.saturating_sub(cached);
         let cost = fresh as f64 * self.input
@@ -127,15 +127,15 @@ impl Prices {
     }
 }
 
-/// Where a host may step into a run. Everything defaults to doing nothing.
+/// Hooks of the host into a run. By default they do nothing.
 ///
 /// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or the end of the
 /// run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
-pub trait Session: Send + Sync + 'static {
+pub trait LoopHooks: Send + Sync + 'static {
     /// The user's words are about to go in: at the beginning, and whenever something was said in between.
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, PromptVerdict> {
+    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         let _ = text;
-        Box::pin(async { PromptVerdict::default() })
+        Box::pin(async { MessageReview::default() })
     }
 
     /// The model has finished. Giving words back makes it go on, with these as the user's. `again` says that this run
@@ -159,29 +159,29 @@ pub trait Session: Send + Sync + 'static {
     }
 }
 
-/// A host that steps in nowhere.
-pub(super) struct Nobody;
+/// The hooks of a host that has none.
+pub(crate) struct NoHooks;
 
-impl Session for Nobody {}
+impl LoopHooks for NoHooks {}
 
-/// What a host says to the user's words.
+/// What the host decides about a message of the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PromptVerdict {
-    /// Words for the model beside the user's.
+pub struct MessageReview {
+    /// Context for the model beside the message.
     pub context: Option<String>,
-    /// They don't go in, for this reason.
+    /// The message is rejected, for this reason.
     pub blocked: Option<String>,
 }
 
-impl PromptVerdict {
-    /// They go in with this beside them.
-    pub fn with(context: impl Into<String>) -> PromptVerdict {
-        PromptVerdict { context: Some(context.into()), blocked: None }
+impl MessageReview {
+    /// Accepts the message and adds context for the model.
+    pub fn with(context: impl Into<String>) -> MessageReview {
+        MessageReview { context: Some(context.into()), blocked: None }
     }
 
-    /// They don't go in.
-    pub fn block(reason: impl Into<String>) -> PromptVerdict {
-        PromptVerdict { context: None, blocked: Some(reason.into()) }
+    /// Rejects the message.
+    pub fn block(reason: impl Into<String>) -> MessageReview {
+        MessageReview { context: None, blocked: Some(reason.into()) }
     }
 }

@@ -1,4 +1,4 @@
-//! The other end of a run: interrupt it, or say something while it goes on.
+//! The remote control of a run: interrupts it, or adds messages while it runs.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 
 use crate::limits::WAITING_MESSAGES_MAX;
 
-/// Reaches into a run from elsewhere. Clones are the same handle.
+/// Controls a run from elsewhere. Clones are the same handle.
 #[derive(Clone, Default)]
-pub struct Handle(Arc<Inner>);
+pub struct RunHandle(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -25,7 +25,7 @@ struct Inner {
     news: Notify,
 }
 
-/// Words of other agents that wait.
+/// Messages of other agents that wait.
 #[derive(Default)]
 struct Posted {
     waiting: VecDeque<String>,
@@ -33,19 +33,19 @@ struct Posted {
     closed: bool,
 }
 
-/// Why words were not taken.
+/// Why a message was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotPosted {
-    /// Too many wait already.
+pub enum PostError {
+    /// Too many messages wait already.
     Full,
     /// The run has ended.
     Ended,
 }
 
-impl Handle {
-    /// A handle for one run.
-    pub fn new() -> Handle {
-        Handle::default()
+impl RunHandle {
+    /// Creates a handle for one run.
+    pub fn new() -> RunHandle {
+        RunHandle::default()
     }
 
     /// The user interrupts: the model is no longer listened to, calls that may be cancelled are, the others finish, and
@@ -89,11 +89,11 @@ impl Handle {
     ///
     /// # Errors
     /// The run has ended, or too many wait already.
-    pub fn post(&self, text: impl Into<String>) -> Result<(), NotPosted> {
+    pub fn post(&self, text: impl Into<String>) -> Result<(), PostError> {
         let mut posted = self.posted();
         match () {
-            () if posted.closed => Err(NotPosted::Ended),
-            () if posted.waiting.len() >= WAITING_MESSAGES_MAX => Err(NotPosted::Full),
+            () if posted.closed => Err(PostError::Ended),
+            () if posted.waiting.len() >= WAITING_MESSAGES_MAX => Err(PostError::Full),
             () => {
                 posted.waiting.push_back(text.into());
                 Ok(())
@@ -101,18 +101,18 @@ impl Handle {
         }
     }
 
-    pub(super) fn take_posted(&self) -> Vec<String> {
+    pub(crate) fn take_posted(&self) -> Vec<String> {
         self.posted().waiting.drain(..).collect()
     }
 
     /// Takes nothing more that is posted, unless something waits; whether it closed.
-    pub(super) fn close_unless_posted(&self) -> bool {
+    pub(crate) fn close_unless_posted(&self) -> bool {
         let mut posted = self.posted();
         posted.closed |= posted.waiting.is_empty();
         posted.closed
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.posted().closed = true;
     }
 
@@ -121,11 +121,11 @@ impl Handle {
     }
 
     /// What was said since this was last asked.
-    pub(super) fn take_said(&self) -> Vec<String> {
+    pub(crate) fn take_said(&self) -> Vec<String> {
         self.said().drain(..).collect()
     }
 
-    pub(super) fn has_said(&self) -> bool {
+    pub(crate) fn has_said(&self) -> bool {
         !self.said().is_empty()
     }
 
@@ -133,16 +133,16 @@ impl Handle {
         lock(&self.0.said)
     }
 
-    pub(super) fn stop(&self) -> &Cancel {
+    pub(crate) fn stop(&self) -> &Cancel {
         &self.0.stop
     }
 
-    pub(super) fn forced(&self) -> &Cancel {
+    pub(crate) fn forced(&self) -> &Cancel {
         &self.0.force
     }
 
     /// Completes when something was said that nobody took.
-    pub(super) async fn news(&self) {
+    pub(crate) async fn news(&self) {
         while !self.has_said() {
             self.0.news.notified().await;
         }
@@ -150,12 +150,12 @@ impl Handle {
 }
 
 /// Whichever comes first; the first one where both are there.
-pub(super) enum Either<A, B> {
+pub(crate) enum Either<A, B> {
     First(A),
     Second(B),
 }
 
-pub(super) async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
+pub(crate) async fn either<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
     let (mut first, mut second) = (pin!(first), pin!(second));
     poll_fn(|cx| {
         if let Poll::Ready(value) = first.as_mut().poll(cx) {

@@ -1,25 +1,25 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use std::fmt;
 
 use haft::{CallInput, ErrorKind, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-use super::event;
-use crate::reply::{Failure, Stop, Usage};
+use crate::reply::{ModelFailure, StopReason, TokenUsage};
+use crate::run_event;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The model's last words.
     pub text: String,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: RunEnd,
     /// How often the model was asked.
     pub turns: u64,
     /// What everything cost.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// What it cost in money, where prices are known.
     pub cost: Option<f64>,
     /// The calls with their results, in order.
@@ -29,13 +29,13 @@ pub struct Outcome {
 /// Why a run ended.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Ended {
+pub enum RunEnd {
     /// The model has finished.
     Finished,
     /// The model's message ended in a way after which it is not asked again: refused, too long, unknown.
-    Stopped(Stop),
+    Stopped(StopReason),
     /// A limit of the options was reached.
-    Limit(Limit),
+    Limit(RunLimit),
     /// The user interrupted.
     Interrupted,
     /// A result ended the turn: the user said no, or a hook stopped it. With the reason, where there is one.
@@ -43,12 +43,12 @@ pub enum Ended {
     /// The host blocked the user's words, for this reason.
     Blocked(String),
     /// The model can't be reached, or doesn't answer as it should.
-    Failed(Failure),
+    Failed(ModelFailure),
 }
 
 /// The limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum RunLimit {
     /// How often the model may be asked.
     Turns,
     /// How many tokens everything may cost.
@@ -59,48 +59,48 @@ pub enum Limit {
     Time,
 }
 
-impl Ended {
+impl RunEnd {
     /// One word for it: `end`, `max_turns`, `interrupted` …
     pub fn word(&self) -> &str {
         match self {
-            Ended::Finished => "end",
-            Ended::Stopped(stop) => stop.word(),
-            Ended::Limit(Limit::Turns) => "max_turns",
-            Ended::Limit(Limit::Tokens) => "max_total_tokens",
-            Ended::Limit(Limit::Cost) => "max_cost",
-            Ended::Limit(Limit::Time) => "max_time",
-            Ended::Interrupted => "interrupted",
-            Ended::TurnEnded(_) => "turn_ended",
-            Ended::Blocked(_) => "blocked",
-            Ended::Failed(_) => "failed",
+            RunEnd::Finished => "end",
+            RunEnd::Stopped(stop) => stop.word(),
+            RunEnd::Limit(RunLimit::Turns) => "max_turns",
+            RunEnd::Limit(RunLimit::Tokens) => "max_total_tokens",
+            RunEnd::Limit(RunLimit::Cost) => "max_cost",
+            RunEnd::Limit(RunLimit::Time) => "max_time",
+            RunEnd::Interrupted => "interrupted",
+            RunEnd::TurnEnded(_) => "turn_ended",
+            RunEnd::Blocked(_) => "blocked",
+            RunEnd::Failed(_) => "failed",
         }
     }
 
     /// Whether the model said what it had to say.
     pub fn is_finished(&self) -> bool {
-        matches!(self, Ended::Finished)
+        matches!(self, RunEnd::Finished)
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Finished => f.write_str("the model has finished"),
-            Ended::Stopped(stop) => stop.fmt(f),
-            Ended::Limit(Limit::Turns) => f.write_str("the most turns were reached"),
-            Ended::Limit(Limit::Tokens) => f.write_str("the most tokens were reached"),
-            Ended::Limit(Limit::Cost) => f.write_str("the most money was spent"),
-            Ended::Limit(Limit::Time) => f.write_str("the time is over"),
-            Ended::Interrupted => f.write_str("interrupted"),
-            Ended::TurnEnded(Some(reason)) => write!(f, "the turn was ended: {reason}"),
-            Ended::TurnEnded(None) => f.write_str("the turn was ended by the answer no"),
-            Ended::Blocked(reason) => write!(f, "blocked: {reason}"),
-            Ended::Failed(failure) => failure.fmt(f),
+            RunEnd::Finished => f.write_str("the model has finished"),
+            RunEnd::Stopped(stop) => stop.fmt(f),
+            RunEnd::Limit(RunLimit::Turns) => f.write_str("the most turns were reached"),
+            RunEnd::Limit(RunLimit::Tokens) => f.write_str("the most tokens were reached"),
+            RunEnd::Limit(RunLimit::Cost) => f.write_str("the most money was spent"),
+            RunEnd::Limit(RunLimit::Time) => f.write_str("the time is over"),
+            RunEnd::Interrupted => f.write_str("interrupted"),
+            RunEnd::TurnEnded(Some(reason)) => write!(f, "the turn was ended: {reason}"),
+            RunEnd::TurnEnded(None) => f.write_str("the turn was ended by the answer no"),
+            RunEnd::Blocked(reason) => write!(f, "blocked: {reason}"),
+            RunEnd::Failed(failure) => failure.fmt(f),
         }
     }
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The calls that rules, hooks or the user didn't let through.
     pub fn denials(&self) -> impl Iterator<Item = &(ToolCall, ToolResult)> {
         self.calls.iter().filter(|(_, result)| {
@@ -128,7 +128,7 @@ impl Outcome {
                 CallInput::Text(text) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
                 CallInput::Value(value) => value.clone(),
             };
-            let shown = event::result(result);
+            let shown = run_event::result(result);
             json!({
                 "id": &*call.id, "tool_name": result.tool_name(), "input": result.input().cloned().unwrap_or(asked),
                 "is_error": result.is_error(), "error": shown["error"], "duration_ms": shown["duration_ms"],

@@ -5,11 +5,13 @@
 
 use haft::text::truncate_chars;
 
-use super::{Ended, Halt, Run, RunEvent};
+use super::{ActiveRun, RunInterruption};
 use crate::conversation::Conversation;
-use crate::definitions::Tools;
 use crate::limits::SUMMARY_CHARS_MAX;
-use crate::reply::{Stop, Usage};
+use crate::reply::{StopReason, TokenUsage};
+use crate::run_event::RunEvent;
+use crate::run_outcome::RunEnd;
+use crate::tool_definitions::ToolDefinitions;
 
 /// What the model is asked for a summary with.
 const SUMMARISE: &str = "The conversation has become too long to go on. Do not call any tool. Write a summary from which \
@@ -19,9 +21,9 @@ const SUMMARISE: &str = "The conversation has become too long to go on. Do not c
 /// How a conversation begins that was summarised.
 const SUMMARISED: &str = "The conversation so far had become too long and was replaced by this summary:";
 
-impl Run<'_> {
+impl ActiveRun<'_> {
     /// Makes room before the model is asked, where the window is nearly full, or where the provider said that it is.
-    pub(super) async fn keep_room(&mut self, tools: &Tools) -> Option<Ended> {
+    pub(super) async fn keep_room(&mut self, tools: &ToolDefinitions) -> Option<RunEnd> {
         let options = &self.with.options;
         let is_near = |tokens: u64| {
             let near =
@@ -30,8 +32,8 @@ impl Run<'_> {
         };
         // The provider's own count where there is one, and a guess for what came since.
         let tokens = match self.last.total_tokens() {
-            0 => self.conversation.tokens_guess(),
-            said => said.saturating_add(self.conversation.tokens_guess_from(self.last_items)),
+            0 => self.conversation.estimate_tokens(),
+            said => said.saturating_add(self.conversation.estimate_tokens_from(self.last_items)),
         };
         if self.full == 0 && !is_near(tokens) {
             return None;
@@ -40,18 +42,18 @@ impl Run<'_> {
         if self.full == 0 && !options.summarise && !self.conversation.has_old_results(keep) {
             return None;
         }
-        match self.host(self.with.session.compacting(tokens)).await {
+        match self.host(self.with.hooks.compacting(tokens)).await {
             Ok(true) => {}
-            Ok(false) => return (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull)),
+            Ok(false) => return (self.full > 0).then_some(RunEnd::Stopped(StopReason::ContextFull)),
             Err(halt) => return Some(halt.into()),
         }
         if self.full <= 1 {
             let results = self.conversation.clear_old_results(keep);
             if results > 0 {
-                self.last = Usage::default();
+                self.last = TokenUsage::default();
                 self.keep_from(0);
                 self.with.tell(|| RunEvent::Cleared { results });
-                if !is_near(self.conversation.tokens_guess()) {
+                if !is_near(self.conversation.estimate_tokens()) {
                     return None;
                 }
             }
@@ -64,34 +66,35 @@ impl Run<'_> {
                 Err(halt) => return Some(halt.into()),
             }
         }
-        (self.full > 0).then_some(Ended::Stopped(Stop::ContextFull))
+        (self.full > 0).then_some(RunEnd::Stopped(StopReason::ContextFull))
     }
 
     /// Replaces the conversation by a summary of it, and what the user said that nobody has answered yet. False if
     /// there is none to be had.
-    async fn summarise(&mut self, tools: &Tools) -> Result<bool, Halt> {
+    async fn summarise(&mut self, tools: &ToolDefinitions) -> Result<bool, RunInterruption> {
         let mut asked = self.conversation.clone();
         if self.full > 0 {
             // The provider takes no more, and the question comes on top.
             asked.clear_old_results(0);
         }
         asked.say(SUMMARISE);
-        let (reply, halt) = self.listen(&asked, tools, Quiet::Yes, |_| {}).await;
+        let (reply, halt) = self.listen(&asked, tools, EventReporting::Yes, |_| {}).await;
         self.spend(reply.usage());
         if let Some(halt) = halt {
             return Err(halt);
         }
-        let is_whole = matches!(reply.stop(), Stop::End | Stop::Sequence | Stop::MaxTokens { .. });
+        let is_whole =
+            matches!(reply.stop(), StopReason::End | StopReason::Sequence | StopReason::MaxTokens { .. });
         if !is_whole || reply.text().trim().is_empty() {
             return Ok(false);
         }
         let summary = truncate_chars(reply.text(), SUMMARY_CHARS_MAX).to_owned();
-        *self.conversation = Conversation::new(asked.wire());
+        *self.conversation = Conversation::new(asked.format());
         self.conversation.say(&format!("{SUMMARISED}\n\n{summary}"));
         for words in &self.words {
             self.conversation.say(words);
         }
-        self.last = Usage::default();
+        self.last = TokenUsage::default();
         self.keep_from(0);
         self.with.tell(|| RunEvent::Summarised { summary });
         Ok(true)
@@ -100,7 +103,7 @@ impl Run<'_> {
 
 /// Whether what the model says is told.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Quiet {
+pub(super) enum EventReporting {
     Yes,
     No,
 }
