@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft_scheduler::sync::lock;
-use haft_scheduler::{Cancel, Cause};
+use haft_scheduler::{CallBoard, Cancel, Cause, SchedulerLimits};
 use tokio::runtime::Handle;
 
-use crate::call::CallInput;
+use crate::call::{CallInput, ToolCall};
 use crate::context::{Context, Host, Moved};
 use crate::decision::{Decision, DecisionReason, Verdict};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
-use crate::dispatch::turn::Live;
-use crate::dispatch::{ConflictRule, Turn};
+use crate::dispatch::turn::{AgentBoard, Live};
+use crate::dispatch::{ConflictRule, PendingCall, Turn};
 use crate::effects::resolved::{Surroundings, Workspace};
 use crate::error::ToolError;
 use crate::event::EventSink;
@@ -131,7 +131,8 @@ pub(crate) struct Shared {
     pub(crate) ancestors: Arc<[Ancestor]>,
     pub(crate) cancel: Cancel,
     pub(crate) rule: ConflictRule,
-    pub(crate) cap: usize,
+    /// The calls of all turns.
+    pub(crate) board: AgentBoard,
     pub(crate) siblings: SiblingPolicy,
     pub(crate) budget_chars: usize,
     /// Where the first call ran, for those who let others go from outside of any runtime.
@@ -260,7 +261,7 @@ impl Engine {
         self.set(|config| config.rule = rule)
     }
 
-    /// How many calls of a turn run at once. Default: 10.
+    /// How many calls run at once. Default: 10.
     #[must_use]
     pub fn max_concurrency(self, calls: usize) -> Engine {
         self.set(|config| config.cap = calls.max(1))
@@ -308,6 +309,14 @@ impl Engine {
         let number = shared.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let snapshot = lock(&shared.tools).snapshot.clone();
         Turn::new(self.session.clone(), shared.clone(), snapshot, number)
+    }
+
+    /// Takes one call, complete as it is; from any task or thread. It is ordered after all calls that came before, of turns
+    /// and submitted ones, and waits for those that it conflicts with.
+    ///
+    /// Too many unfinished calls are answered with an error ([`UNFINISHED_CALLS_MAX`](limits::UNFINISHED_CALLS_MAX)).
+    pub fn submit(&self, call: ToolCall) -> PendingCall {
+        self.turn().submit(call)
     }
 
     /// The tools that the next turn will have.
@@ -480,7 +489,10 @@ impl Shared {
             // A node of its own: this session may end, and the configuration be used for another.
             cancel: config.cancel.child(),
             rule: config.rule,
-            cap: config.cap,
+            board: CallBoard::new(
+                config.rule,
+                SchedulerLimits { running: config.cap, preparing: limits::PREPARING_MAX },
+            ),
             siblings: config.siblings,
             budget_chars: config.budget_chars,
             runtime: OnceLock::new(),

@@ -226,7 +226,7 @@ impl Client {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one call as a turn of its own.
+    /// Makes one call, ordered after those that the client made before.
     async fn run(
         &self,
         engine: &Engine,
@@ -235,21 +235,18 @@ impl Client {
         by_server: bool,
         peer: &Peer,
         cancel: &Cancel,
-    ) -> Option<ToolResult> {
+    ) -> ToolResult {
         let running = self.common.calls.begin(self.number, peer.clone(), by_server);
-        let turn = engine.turn();
-        let handle = turn.handle();
-        let call = ToolCall::new(running.id(), name, input);
-        let mut results = std::pin::pin!(turn.run([call]));
-        let mut results = tokio::select! {
-            results = &mut results => results,
+        let mut pending = engine.submit(ToolCall::new(running.id(), name, input));
+        let result = tokio::select! {
+            result = &mut pending => result,
             cause = cancel.cancelled() => {
-                handle.cancel(cause);
-                results.await
+                pending.handle().cancel(cause);
+                pending.await
             }
         };
         hooks::report(&self.member.hooks, &output::notices());
-        results.pop()
+        result
     }
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {
@@ -266,7 +263,6 @@ impl Client {
         };
         let arguments = call.arguments.get().to_owned();
         let result = self.run(engine, &call.name, arguments, by_server, &call.peer, &call.cancel).await;
-        let result = result.ok_or_else(|| Refusal::internal("the call has no result"))?;
         Ok(self.reply(&result, promises, call.peer.client().revision))
     }
 
@@ -311,7 +307,7 @@ impl Client {
         cancel: &Cancel,
     ) -> Result<Value, Refusal> {
         let result = self.run(engine, tool, input, true, peer, cancel).await;
-        let result = result.ok_or_else(|| Refusal::internal("the call has no result"))?;
+
         match result.outcome() {
             Ok(output) => match output.blocks() {
                 [Content::Structured(value), ..] => Ok(value.clone()),
