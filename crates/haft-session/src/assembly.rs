@@ -30,7 +30,7 @@ use crate::hooks;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::Starter;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError, SessionOptions, SessionPurpose};
+use crate::{NoticeSink, SessionChannels, SessionError, SessionOptions, SessionPurpose};
 
 pub use self::base::{Base, Ground, Joining, Member};
 pub use self::kit::skills_of;
@@ -65,6 +65,8 @@ pub struct SessionParts {
     pub warnings: Vec<String>,
     /// What servers are started with, should they be.
     pub links: Links,
+    /// Events and prompts, where front ends come and go.
+    pub channels: Option<SessionChannels>,
     /// Receives warnings and messages.
     pub notices: NoticeSink,
     /// Ends the processes of the session.
@@ -165,8 +167,11 @@ fn assemble(
     (purpose, id): (SessionPurpose, String),
 ) -> Result<SessionParts, SessionError> {
     let ground = Ground::read(tools, common, lookup)?;
-    let source = common.asker.as_ref().filter(|_| !common.non_interactive);
-    let asker: Option<Arc<dyn Asker>> = source.and_then(|source| source.open(ground.workspace.cwd()));
+    let asker: Option<Arc<dyn Asker>> = match &common.channels {
+        _ if common.non_interactive => None,
+        Some(channels) => Some(channels.prompts.clone()),
+        None => common.asker.as_ref().and_then(|source| source.open(ground.workspace.cwd())),
+    };
     let (base, policy, findings) = Base::new(ground, purpose, &id)?;
     let search = base.ground.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
     let mut gates = Gates::default();
@@ -213,6 +218,7 @@ fn assemble(
         confined,
         warnings,
         links,
+        channels: common.channels.clone(),
         notices,
         process_guard,
     })

@@ -262,7 +262,7 @@ fn denied_read(denied: DeniedReads) -> DeniedRead {
 
 fn of_rules(hosts: &[String]) -> Result<Vec<HostRule>, SessionError> {
     let read = |host: &String| {
-        host.parse().map_err(|bad| SessionError::new(format!("WebFetch(domain:{host}): {bad}")))
+        host.parse().map_err(|bad| SessionError::settings(format!("WebFetch(domain:{host}): {bad}")))
     };
     hosts.iter().map(read).collect()
 }
@@ -272,7 +272,7 @@ pub fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, SessionError> 
 }
 
 fn wrong(source: &haft_policy::source::Source, bad: &impl std::fmt::Display) -> SessionError {
-    SessionError::new(format!("{source}: {bad}"))
+    SessionError::settings(format!("{source}: {bad}"))
 }
 
 /// A path of settings: absolute, of the home folder, or from the working directory.

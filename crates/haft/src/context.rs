@@ -380,7 +380,7 @@ impl Context {
 
     /// The user, if there is one.
     pub fn asker(&self) -> Option<&dyn Asker> {
-        self.call.host.ports.asker.as_deref()
+        self.call.host.ports.available_asker()
     }
 
     /// The journal, if there is one.

@@ -14,7 +14,7 @@ use crate::decision::{Decision, DecisionReason, Verdict};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
 use crate::dispatch::turn::{AgentBoard, Live};
-use crate::dispatch::{ConflictRule, PendingCall, Turn};
+use crate::dispatch::{ConflictRule, PendingCall, Turn, TurnHandle};
 use crate::effects::resolved::{Surroundings, Workspace};
 use crate::error::ToolError;
 use crate::event::EventSink;
@@ -317,6 +317,11 @@ impl Engine {
     /// Too many unfinished calls are answered with an error ([`UNFINISHED_CALLS_MAX`](limits::UNFINISHED_CALLS_MAX)).
     pub fn submit(&self, call: ToolCall) -> PendingCall {
         self.turn().submit(call)
+    }
+
+    /// The turn with this number, if a call of it runs.
+    pub fn running_turn(&self, number: u64) -> Option<TurnHandle> {
+        self.shared().running_turn(number)
     }
 
     /// The tools that the next turn will have.

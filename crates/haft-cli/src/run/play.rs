@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use haft::ports::Mode as _;
 use haft_provider::Model;
-use haft_provider::run::{Ended, Handle, RunEvent, RunSink};
-use haft_session::run::prepared::{FrontEnd, PreparedRun, RunPlan};
+use haft_provider::run::{Ended, Handle, RunSink};
+use haft_session::run::prepared::{PreparedRun, RunPlan};
+use haft_session::{FrontEnd, SessionEvent, SessionEventKind};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
@@ -57,7 +58,7 @@ impl Play {
         };
         let runtime = runtime()?;
         let front_end = Arc::new(PlainFrontEnd(show.sink()));
-        let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
+        let mut run = PreparedRun::new(session, plan, Some(front_end), runtime.handle())?;
         let tools = run.engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect();
         show.begin(&RunFacts { tools, ..facts });
         let interrupted = interrupts.clone();
@@ -95,8 +96,14 @@ impl Play {
 struct PlainFrontEnd(Arc<dyn RunSink>);
 
 impl FrontEnd for PlainFrontEnd {
-    fn show(&self, event: RunEvent) {
-        self.0.send(event);
+    fn name(&self) -> &str {
+        "output"
+    }
+
+    fn show(&self, event: &SessionEvent) {
+        if let SessionEventKind::Run(event) = &event.kind {
+            self.0.send(event.clone());
+        }
     }
 }
 

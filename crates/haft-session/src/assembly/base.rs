@@ -51,7 +51,7 @@ impl Ground {
         for group in &self.common.tools_off {
             if !there.contains(group.as_str()) {
                 let there: Vec<&str> = there.into_iter().collect();
-                return Err(SessionError::new(format!(
+                return Err(SessionError::settings(format!(
                     "--tools-off {}: there is no such group of tools; there are {}",
                     one_line(group),
                     there.join(", ")
@@ -68,7 +68,7 @@ impl Ground {
         lookup: Lookup<'_>,
     ) -> Result<Ground, SessionError> {
         let from_environment =
-            || haft::env::max_concurrency(lookup).map_err(|error| SessionError::new(error.to_string()));
+            || haft::env::max_concurrency(lookup).map_err(|error| SessionError::settings(error.to_string()));
         let max_concurrency = match common.max_concurrency {
             Some(calls) => Some(calls),
             None => from_environment()?,
@@ -192,7 +192,7 @@ impl Base {
         if let Some(must) = must
             && let Err(words) = base.starter.sandbox()
         {
-            return Err(SessionError::new(format!("{words} (`failIfUnavailable`, {})", must.source)));
+            return Err(SessionError::sandbox(format!("{words} (`failIfUnavailable`, {})", must.source)));
         }
         Ok((base, policy, findings))
     }
@@ -221,7 +221,7 @@ impl Base {
             processes: Some(self.processes.clone()),
             ..Setup::new(&given.places, workspace)
         };
-        Policy::new(&given.loaded, setup).map_err(|error| SessionError::new(error.to_string()))
+        Policy::new(&given.loaded, setup).map_err(|error| SessionError::settings(error.to_string()))
     }
 
     /// Makes a session.

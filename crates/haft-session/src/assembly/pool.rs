@@ -141,7 +141,7 @@ impl Links {
             config.background_after = config.background_after.filter(|_| !lent.one_turn);
             config
         });
-        let servers = Servers::start(configs, host).map_err(|bad| SessionError::new(bad.to_string()))?;
+        let servers = Servers::start(configs, host).map_err(|bad| SessionError::tools(bad.to_string()))?;
         let servers = Arc::new(servers);
         let _ = self.slot.set(servers.clone());
         let base = match self.planned.is_empty() {
@@ -150,7 +150,7 @@ impl Links {
         };
         let pool = Pool {
             engines: [engine.clone(), self.bare.clone()],
-            base: base.map_err(|error| SessionError::new(error.to_string()))?,
+            base: base.map_err(|error| SessionError::tools(error.to_string()))?,
             servers,
             approvals,
             searches: self.searches,

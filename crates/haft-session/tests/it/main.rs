@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod embedding;
+mod sessions;

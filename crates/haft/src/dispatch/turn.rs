@@ -218,6 +218,11 @@ impl TurnHandle {
         self.interrupt_because(Cause::User)
     }
 
+    /// Whether the turn is over and nothing of it is left.
+    pub fn is_over(&self) -> bool {
+        self.turn.strong_count() == 0
+    }
+
     /// The same where it was not the user: results say what it was.
     pub fn interrupt_because(&self, cause: Cause) -> Vec<String> {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
@@ -245,6 +250,15 @@ impl TurnHandle {
         let turn = self.turn.upgrade().ok_or_else(not_there)?;
         let running = turn.running().find(|running| running.cx.call_index() == call).ok_or_else(not_there)?;
         running.detach().map(|task| Detached { task })
+    }
+}
+
+impl Shared {
+    /// The turn of this agent with this number, if a call of it runs.
+    pub(crate) fn running_turn(self: &Arc<Shared>, number: u64) -> Option<TurnHandle> {
+        let is_wanted = |call: &Live| Arc::ptr_eq(&call.turn.engine, self) && call.turn.number == number;
+        let call = self.supervisor.running().into_iter().find(is_wanted)?;
+        Some(TurnHandle { turn: Arc::downgrade(&call.turn) })
     }
 }
 
