@@ -64,7 +64,7 @@ impl<T> IndexMut<usize> for CallMap<T> {
     }
 }
 
-/// Spreads consecutive numbers. The numbers are ours, so nobody can choose ones that collide.
+/// Spreads consecutive numbers. A caller can't choose the numbers, so it can't choose ones that collide.
 #[derive(Default)]
 pub(crate) struct NumberHasher(u64);
 

@@ -50,7 +50,7 @@ pub enum SessionEventKind {
     PromptAnswered {
         /// The prompt.
         id: PromptId,
-        /// Who answered.
+        /// The name of the front end that answered, or `handle`.
         by: String,
     },
     /// A prompt is gone without an answer: its call was cancelled, or no front end answered.

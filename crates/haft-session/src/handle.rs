@@ -37,7 +37,7 @@ pub(crate) struct SessionShared {
     pub(crate) policy: Policy,
     /// The engine that calls go to: that of the agent, once there is one.
     pub(crate) engine: Mutex<Engine>,
-    /// The run of the agent, if one goes on.
+    /// The current run of the agent.
     pub(crate) run: Mutex<Option<Handle>>,
     /// The turns that were begun without the agent.
     turns: Mutex<Vec<TurnHandle>>,
@@ -198,7 +198,7 @@ impl SessionHandle {
         self.shared().map(|shared| shared.policy.current())
     }
 
-    /// Changes the permission mode. Every front end is told.
+    /// Changes the permission mode. Every front end receives an event.
     ///
     /// # Errors
     /// Settings forbid the mode; nothing changes.

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::events::{EventHub, SessionEventKind};
 use crate::front_end::FrontEnd;
 
-/// How many closed prompts are remembered, so that late answers are told why they don't count.
+/// How many closed prompts are remembered, so that a late answer gets the reason why it doesn't count.
 const CLOSED_MAX: usize = 256;
 
 /// The number of a prompt in its session.
@@ -212,7 +212,7 @@ pub enum AnswerError {
     Unknown,
     /// Another answer came first.
     AlreadyAnswered {
-        /// Who gave it.
+        /// The name of the front end that gave it.
         by: String,
     },
     /// The prompt asks something else than what was answered.
@@ -247,7 +247,7 @@ pub(crate) struct PromptTable {
 struct TableState {
     next: u64,
     open: Vec<OpenPrompt>,
-    /// Prompts that are over, oldest first; with who answered.
+    /// Closed prompts, oldest first, each with the name of the front end that answered.
     closed: VecDeque<(PromptId, Option<String>)>,
     front_ends: Vec<(u64, Arc<dyn FrontEnd>)>,
     next_front_end: u64,
@@ -404,7 +404,7 @@ impl PromptTable {
     }
 }
 
-/// Who answers through the handle.
+/// The name under which answers through the handle are reported.
 const HANDLE: &str = "handle";
 
 impl TableState {

@@ -230,7 +230,7 @@ fn open_servers(
     Ok(Some(Arc::new(pool)))
 }
 
-/// The permission mode, for tools that change it: front ends are told.
+/// The permission mode, for tools that change it: each change is an event.
 struct ReportedMode {
     policy: Policy,
     events: Arc<EventHub>,

@@ -242,7 +242,7 @@ async fn two_sessions_share_nothing() {
     assert!(first.submit(write("1", "a.txt")).await.error().is_none());
     assert!(second.submit(write("2", "a.txt")).await.error().is_some(), "the answer counts in the first one");
     first.close().await;
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock().unwrap().clone();
     assert!(seen.iter().any(|line| line.contains("Write is done")), "{seen:?}");
     assert!(!seen.iter().any(|line| line.contains("failed")), "{seen:?}");
     assert!(second.submit(read("3", "notes.txt")).await.error().is_none(), "the other session goes on");

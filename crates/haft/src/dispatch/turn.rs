@@ -704,9 +704,12 @@ impl Drop for Owed {
     }
 }
 
+/// The turn of a call whose task was lost, and whether the turn is over.
+type LostCall = (Arc<TurnShared>, bool);
+
 thread_local! {
     /// Turns that lost a call while `go_after_loss` runs on this thread.
-    static LOSSES: RefCell<Option<Vec<(Arc<TurnShared>, bool)>>> = const { RefCell::new(None) };
+    static LOSSES: RefCell<Option<Vec<LostCall>>> = const { RefCell::new(None) };
 }
 
 /// Lets others go after the task of a call was lost; first ends the turn if `is_over`.
