@@ -881,6 +881,8 @@ async fn submitting_from_many_tasks_equals_the_serial_order() {
         path: String,
         text: Option<String>,
     }
+    /// The id of a call, its file, and what it writes.
+    type Submitted = (String, usize, Option<String>);
     const TASKS: usize = 16;
     const CALLS: usize = 24;
     for rule in RULES {
@@ -913,7 +915,7 @@ async fn submitting_from_many_tasks_equals_the_serial_order() {
         let caller =
             caller.engine(|engine| engine.workspace(dir.workspace()).permissions(rules).schedule(rule));
         // The lock makes the order of submission known; it is not held while calls run.
-        let order: Arc<Mutex<Vec<(String, usize, Option<String>)>>> = Arc::default();
+        let order: Arc<Mutex<Vec<Submitted>>> = Arc::default();
         let tasks: Vec<_> = (0..TASKS)
             .map(|task| {
                 let (engine, order) = (caller.as_engine().clone(), order.clone());
