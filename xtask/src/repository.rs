@@ -176,8 +176,8 @@ const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
 /// Only `haft-provider` knows the JSON of model providers.
 fn vendor_json(files: &[File]) -> Vec<String> {
     let governed = rust(files).filter(|file| {
-        let is_governed = |name: &&str| file.path.starts_with(&format!("crates/{name}/src/"));
-        FORMAT_FREE_CRATES.iter().any(|name| is_governed(&name)) && !is_test_file(&file.path)
+        let is_governed = |name: &str| file.path.starts_with(&format!("crates/{name}/src/"));
+        FORMAT_FREE_CRATES.iter().any(|name| is_governed(name)) && !is_test_file(&file.path)
     });
     let mut findings = Vec::new();
     for file in governed {

@@ -71,6 +71,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
     let request = RunRequest {
         model: ModelSource::Configured(args.model_options()),
         resumed,
+        journal: None,
         max_turns: args.max_turns.map(|turns| turns.get() as u64),
         append_system_prompt: args.append_system_prompt.clone(),
         background,

@@ -80,6 +80,7 @@ impl Common {
             environment: Environment::default(),
             notices: output::notices(),
             asker: Some(Arc::new(terminal::TerminalSource)),
+            channels: None,
             telemetry: Some(Arc::new(telemetry::ProgramTelemetry)),
         }
     }

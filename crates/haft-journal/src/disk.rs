@@ -46,9 +46,12 @@ pub trait Disk: Send + 'static {
 
     /// What is appended now is the last.
     fn end(&mut self) {}
+
+    /// Nothing is appended any more: another process may have the file.
+    fn release(&mut self) {}
 }
 
-/// A real file, locked as long as it is open.
+/// A real file, locked until it is released or closed.
 ///
 /// A file system that syncs a file which has grown has to write its own books too, with whatever other programs changed in
 /// its folders meanwhile. So a sync that meets a grown file makes it longer than it has to be, by zeros, and lines are written
@@ -219,6 +222,11 @@ impl Disk for RealDisk {
         if self.length > self.end && self.file.set_len(self.end).is_ok() {
             self.length = self.end;
         }
+    }
+
+    fn release(&mut self) {
+        // Closing the file releases the lock too, should this fail.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 

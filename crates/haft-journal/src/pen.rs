@@ -109,6 +109,12 @@ impl Pen {
         self.disk.end();
     }
 
+    /// Gives the file to others. Nothing can be written any more.
+    pub(crate) fn release(&mut self) {
+        self.lost.get_or_insert_with(|| "the journal is closed".to_owned());
+        self.disk.release();
+    }
+
     fn append(&mut self, entries: &[Entry]) -> Result<(), String> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());

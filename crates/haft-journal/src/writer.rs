@@ -315,6 +315,7 @@ impl Writer {
         if thread.is_some_and(|thread| thread.join().is_err()) {
             return Err("the journal's thread panicked".to_owned());
         }
+        self.shared.pen().release();
         self.shared.queue().trouble.clone().map_or(Ok(()), Err)
     }
 }

@@ -471,16 +471,40 @@ impl Authorizer for Policy {
     }
 }
 
+/// Settings forbid a permission mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModeForbidden(pub PermissionMode);
+
+impl fmt::Display for ModeForbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "settings forbid the mode {}", self.0)
+    }
+}
+
+impl std::error::Error for ModeForbidden {}
+
+impl Policy {
+    /// Changes the permission mode.
+    ///
+    /// # Errors
+    /// Settings forbid the mode; nothing changes.
+    pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
+        if self.0.forbidden.contains(&mode) {
+            return Err(ModeForbidden(mode));
+        }
+        self.0.live.set_mode(mode);
+        Ok(())
+    }
+}
+
 impl Mode for Policy {
     fn current(&self) -> PermissionMode {
         self.0.live.mode()
     }
 
-    /// A mode that settings forbid changes nothing.
+    /// A mode that settings forbid changes nothing; [`set_mode`](Policy::set_mode) reports it.
     fn set(&self, mode: PermissionMode) {
-        if !self.0.forbidden.contains(&mode) {
-            self.0.live.set_mode(mode);
-        }
+        let _ = self.set_mode(mode);
     }
 }
 

@@ -6,13 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::{CallBoard, Cancel, Cause, ConflictRule, Footprint, Interrupt, NewCall, SchedulerLimits};
+use crate::{
+    CallBatch, CallBoard, Cancel, Cause, ConflictRule, Footprint, Interrupt, NewCall, SchedulerLimits,
+};
 
 type Said = (usize, &'static str);
 
-/// A board whose jobs are their own numbers.
-fn board(cap: usize, calls: &str) -> CallBoard<usize, Said> {
-    let board = CallBoard::new(ConflictRule::Classes, SchedulerLimits { running: cap, preparing: 32 });
+fn new_board(cap: usize) -> CallBoard<usize, Said> {
+    CallBoard::new(ConflictRule::Classes, SchedulerLimits { running: cap, preparing: 32 })
+}
+
+/// A batch whose jobs are their own indexes, alone on its board.
+fn board(cap: usize, calls: &str) -> CallBatch<usize, Said> {
+    let board = new_board(cap).open_batch();
     for (call, word) in calls.split_whitespace().enumerate() {
         push(&board, call, word);
     }
@@ -20,17 +26,17 @@ fn board(cap: usize, calls: &str) -> CallBoard<usize, Said> {
 }
 
 /// `R` is safe, `W` isn't; `!` after it lets an interrupt cancel it.
-fn push(board: &CallBoard<usize, Said>, job: usize, word: &str) {
+fn push(board: &CallBatch<usize, Said>, job: usize, word: &str) {
     let interrupt = if word.ends_with('!') { Interrupt::Cancel } else { Interrupt::Block };
     let footprint = Footprint { safe: word.starts_with('R'), keys: None };
     assert_eq!(board.push(NewCall { job, footprint, tool: 1, limit: None, interrupt }), job);
 }
 
-fn begun(board: &CallBoard<usize, Said>, root: &Cancel) -> Vec<(usize, Cancel)> {
-    board.start_all(|| root.child()).into_iter().map(|(begin, cancel)| (begin.job, cancel)).collect()
+fn begun(board: &CallBatch<usize, Said>, root: &Cancel) -> Vec<(usize, Cancel)> {
+    board.board().start_all(|| root.child()).into_iter().map(|(begin, cancel)| (begin.job, cancel)).collect()
 }
 
-fn finish(board: &CallBoard<usize, Said>, call: usize, words: &'static str) -> Result<(), Said> {
+fn finish(board: &CallBatch<usize, Said>, call: usize, words: &'static str) -> Result<(), Said> {
     board.finish(call, (call, words), |done, _| done).map(drop)
 }
 
@@ -163,7 +169,7 @@ fn a_call_waits_for_its_slot_and_is_woken_for_it() {
         assert_eq!((poll(&mut wait, &woken), woken.0.load(Ordering::Relaxed)), (Some(()), 1));
     }
     let interrupted =
-        |board: &CallBoard<usize, Said>| board.stop(Cause::User, false, |_, job| (job, "refused"));
+        |board: &CallBatch<usize, Said>| board.stop(Cause::User, false, |_, job| (job, "refused"));
     interrupted(&board);
     finish(&board, 1, "own").unwrap();
 }
@@ -203,4 +209,42 @@ fn ended_calls_leave_nothing_in_the_tree() {
     finish(&board, 0, "own").unwrap();
     finish(&board, 1, "own").unwrap();
     assert_eq!(root.child_count(), 0);
+}
+
+/// Results, interrupts and siblings belong to a batch; order and slots to the board.
+#[test]
+fn batches_share_the_order_and_nothing_else() {
+    let (board, root, woken) = (new_board(2), Cancel::new(), count());
+    let (first, second) = (board.open_batch(), board.open_batch());
+    push(&first, 0, "R!");
+    push(&second, 0, "R!");
+    push(&second, 1, "W");
+    let cancels: Vec<Cancel> = begun(&first, &root).into_iter().map(|(_, cancel)| cancel).collect();
+    assert_eq!(cancels.len(), 2, "whoever asks begins the calls of all batches");
+    assert!(first.authorize(0) && second.authorize(0));
+    first.stop_siblings(0);
+    second.stop(Cause::User, false, |_, job| (job, "refused"));
+    assert_eq!((cancels[0].cause(), cancels[1].cause()), (None, Some(Cause::User)));
+    finish(&second, 0, "own").unwrap();
+    assert_eq!(poll(&mut second.results(), &woken), Some(vec![(0, "own"), (1, "refused")]));
+    assert_eq!(poll(&mut first.results(), &woken), None);
+    finish(&first, 0, "own").unwrap();
+    assert_eq!(poll(&mut first.results(), &woken), Some(vec![(0, "own")]));
+    assert_eq!(board.remembered(), (0, 2));
+    drop((first, second));
+    assert_eq!(board.remembered(), (0, 0));
+}
+
+/// A batch that is dropped with calls in it is in no other batch's way.
+#[test]
+fn a_dropped_batch_is_forgotten_with_its_calls() {
+    let (board, root) = (new_board(2), Cancel::new());
+    let (first, second) = (board.open_batch(), board.open_batch());
+    push(&first, 0, "W");
+    push(&second, 0, "W");
+    second.complete();
+    assert!(begun(&second, &root).is_empty(), "the first call waits for its message");
+    drop(first);
+    assert_eq!(begun(&second, &root).len(), 1);
+    assert_eq!(board.remembered(), (1, 1));
 }

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use crate::conflict::{ConflictKeys, FileKey, KeySet, PathKey};
 
-/// The keys of the unfinished calls of a turn.
+/// The keys of the unfinished calls of a scheduler.
 #[derive(Default)]
 pub struct ConflictIndex {
     /// Calls that conflict with every other call.
-    exclusive: BTreeSet<u32>,
+    exclusive: BTreeSet<usize>,
     /// The others, by the number that synchronizes them: within one such group nothing conflicts.
     groups: HashMap<Option<u64>, KeyGroup>,
 }
@@ -34,8 +34,8 @@ struct PathUsers {
 
 #[derive(Default)]
 struct KeyUsers {
-    readers: BTreeSet<u32>,
-    changers: BTreeSet<u32>,
+    readers: BTreeSet<usize>,
+    changers: BTreeSet<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,25 +46,25 @@ enum KeyAccess {
 
 #[derive(Clone, Copy)]
 enum IndexUpdate {
-    Insert(u32),
-    Remove(u32),
+    Insert(usize),
+    Remove(usize),
 }
 
 impl ConflictIndex {
     /// Adds a call. `None` conflicts with everything.
-    pub fn insert(&mut self, call: u32, keys: Option<&ConflictKeys>) {
+    pub fn insert(&mut self, call: usize, keys: Option<&ConflictKeys>) {
         self.update(IndexUpdate::Insert(call), keys);
     }
 
     /// Removes a call, given the keys that it was inserted with.
-    pub fn remove(&mut self, call: u32, keys: Option<&ConflictKeys>) {
+    pub fn remove(&mut self, call: usize, keys: Option<&ConflictKeys>) {
         self.update(IndexUpdate::Remove(call), keys);
     }
 
     /// Returns the nearest earlier call that conflicts, and how many lookups that took.
     ///
     /// The keys of an exclusive call conflict with whichever call is nearest; the caller knows that one.
-    pub fn nearest_conflict(&self, call: u32, keys: &ConflictKeys) -> (Option<u32>, usize) {
+    pub fn nearest_conflict(&self, call: usize, keys: &ConflictKeys) -> (Option<usize>, usize) {
         let mut search = NearestSearch { call, nearest: nearest_before(&self.exclusive, call), lookups: 1 };
         for (synchronized_by, group) in &self.groups {
             if synchronized_by.is_none() || *synchronized_by != keys.synchronized_by {
@@ -87,6 +87,7 @@ impl ConflictIndex {
         let group = self.groups.entry(keys.synchronized_by).or_default();
         group.update(update, &keys.reads, KeyAccess::Read);
         group.update(update, &keys.changes, KeyAccess::Change);
+        remove_if(&mut self.groups, &keys.synchronized_by, KeyGroup::is_empty);
     }
 }
 
@@ -158,7 +159,7 @@ impl KeyUsers {
 }
 
 impl IndexUpdate {
-    fn apply_to(self, calls: &mut BTreeSet<u32>) {
+    fn apply_to(self, calls: &mut BTreeSet<usize>) {
         match self {
             IndexUpdate::Insert(call) => calls.insert(call),
             IndexUpdate::Remove(call) => calls.remove(&call),
@@ -168,8 +169,8 @@ impl IndexUpdate {
 
 /// The nearest conflict found so far.
 struct NearestSearch {
-    call: u32,
-    nearest: Option<u32>,
+    call: usize,
+    nearest: Option<usize>,
     lookups: usize,
 }
 
@@ -184,7 +185,7 @@ impl NearestSearch {
     }
 }
 
-fn nearest_before(calls: &BTreeSet<u32>, call: u32) -> Option<u32> {
+fn nearest_before(calls: &BTreeSet<usize>, call: usize) -> Option<usize> {
     calls.range(..call).next_back().copied()
 }
 

@@ -58,23 +58,23 @@ fn the_index_finds_what_comparing_with_every_call_finds() {
     for (call, keys) in scattered.iter().enumerate() {
         if !keys.exclusive {
             let conflicting = |other: &usize| scattered[*other].conflicts_with(keys);
-            let expected = unfinished.iter().rev().copied().find(conflicting).map(|other| other as u32);
-            assert_eq!(index.nearest_conflict(call as u32, keys).0, expected, "{keys:?}");
+            let expected = unfinished.iter().rev().copied().find(conflicting);
+            assert_eq!(index.nearest_conflict(call, keys).0, expected, "{keys:?}");
             conflicts += usize::from(expected.is_some());
         }
-        index.insert(call as u32, Some(keys));
+        index.insert(call, Some(keys));
         unfinished.insert(call);
         // Each third call ends another one.
         if call % 3 == 0
             && let Some(ended) = unfinished.iter().nth(call * 7 % unfinished.len()).copied()
         {
-            index.remove(ended as u32, Some(&scattered[ended]));
+            index.remove(ended, Some(&scattered[ended]));
             unfinished.remove(&ended);
         }
     }
     assert!(conflicts > 100, "{conflicts}");
     for call in unfinished {
-        index.remove(call as u32, Some(&scattered[call]));
+        index.remove(call, Some(&scattered[call]));
     }
     assert!(index.is_empty(), "nothing is left behind");
 }

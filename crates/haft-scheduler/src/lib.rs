@@ -1,10 +1,10 @@
-//! Decides which calls of a turn run at the same time.
+//! Decides which calls of an agent run at the same time.
 //!
 //! This crate is the part of `haft` whose races are model-checked. It knows call numbers, conflict keys and
 //! cancellation; it knows no tool, no runtime, no clock and no file system.
 //!
 //! - [`Scheduler`] is a pure state machine: events in, the next step out.
-//! - [`CallBoard`] is the one lock of a turn around it, with the results and the wakers.
+//! - [`CallBoard`] is the one lock around it, with the wakers; a [`CallBatch`] is the calls of one turn with their results.
 //! - [`Cancel`] is the tree of cancellations.
 //! - [`ConflictKeys`] say what a call touches; [`ConflictIndex`] finds the nearest earlier call that conflicts.
 //!
@@ -17,10 +17,11 @@
 //!
 //! let limits = SchedulerLimits { running: 10, preparing: 64 };
 //! let mut scheduler = Scheduler::new(ConflictRule::Classes, limits);
+//! let batch = scheduler.open_batch();
 //! for safe in [true, true, false] {
-//!     scheduler.push(Footprint { safe, keys: None }, 1, None);
+//!     scheduler.push(batch, Footprint { safe, keys: None }, 1, None);
 //! }
-//! scheduler.complete();
+//! scheduler.complete(batch);
 //!
 //! assert_eq!([scheduler.step(), scheduler.step()], [Some(Prepare(0)), Some(Prepare(1))]);
 //! assert_eq!(scheduler.step(), None, "the third call waits for the first two");
@@ -39,17 +40,18 @@
 #![warn(missing_docs)]
 
 mod board;
+mod call_map;
 mod cancel;
 mod conflict;
 mod conflict_index;
 mod scheduler;
 pub mod sync;
 
-pub use board::{CallBoard, CollectResults, NewCall, StartedCall};
+pub use board::{CallBatch, CallBoard, CollectResults, NewCall, StartedCall};
 pub use cancel::{Cancel, CancelledFuture, Cause, until_cancelled};
 pub use conflict::{ConflictKeys, FileKey, KeySet, PathKey};
 pub use conflict_index::ConflictIndex;
-pub use scheduler::{ConflictRule, Footprint, Interrupt, Scheduler, SchedulerLimits, SchedulerStep};
+pub use scheduler::{BatchId, ConflictRule, Footprint, Interrupt, Scheduler, SchedulerLimits, SchedulerStep};
 
 #[cfg(test)]
 mod board_tests;

@@ -4,6 +4,10 @@
 //! pushed → clear → authorizing → ready → running → done
 //! ```
 //!
+//! Calls belong to batches: the calls of one message of a model, or a call that was submitted alone. All batches of an
+//! agent share one scheduler and one order, that of arrival. A batch matters only while its message still arrives: until
+//! then its calls that aren't safe don't start. A call that ended is forgotten at once, and its number isn't used again.
+//!
 //! A call is *clear* if no earlier unfinished call conflicts with it. An *authorizing* call holds no slot, so a
 //! question that waits forever starves no other call. Ready calls get slots in call order.
 //!
@@ -19,6 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::call_map::CallMap;
 use crate::conflict::ConflictKeys;
 use crate::conflict_index::ConflictIndex;
 
@@ -42,7 +47,7 @@ pub enum Interrupt {
     Cancel,
 }
 
-/// How many calls of a turn may be in one state at the same time.
+/// How many calls of a scheduler may be in one state at the same time.
 #[derive(Debug, Clone, Copy)]
 pub struct SchedulerLimits {
     /// Running calls; at least one is always allowed.
@@ -71,6 +76,10 @@ impl Footprint {
     }
 }
 
+/// The number of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchId(pub(crate) usize);
+
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchedulerStep {
@@ -87,28 +96,24 @@ enum CallState {
     Asking,
     Ready,
     Running,
-    Done,
 }
 
-impl CallState {
-    fn has_begun(self) -> bool {
-        !matches!(self, CallState::Pushed | CallState::Done)
-    }
-}
-
+/// A call that isn't done.
 struct CallEntry {
+    batch: BatchId,
     state: CallState,
     safe: bool,
     was_concurrent: bool,
     tool: u32,
     keys: Option<Box<ConflictKeys>>,
     /// Calls that wait for this one; only for the rule `effects`.
-    waiting: Vec<u32>,
-    /// The nearest earlier call that isn't done; only for the rule `effects`.
-    before: Option<u32>,
-    after: Option<u32>,
+    waiting: Vec<usize>,
+    /// The nearest earlier call that isn't done.
+    before: Option<usize>,
+    /// The nearest later call that isn't done.
+    after: Option<usize>,
     /// How many exclusive calls had ended when `keys` was determined.
-    resolved_at: u32,
+    resolved_at: u64,
     /// The footprint changed after the call had begun, so later calls that have begun may block it.
     reconsidered: bool,
 }
@@ -116,36 +121,41 @@ struct CallEntry {
 /// The calls of a tool that limits how many of them run at the same time.
 pub(crate) struct ToolLimit {
     limit: usize,
+    /// Calls of the tool that aren't done.
+    unfinished: usize,
     pub(crate) running: usize,
     /// Calls that only wait for a slot.
     pub(crate) ready: BTreeSet<usize>,
 }
 
-/// The state machine of one turn.
+/// The state machine of the calls of one agent.
 pub struct Scheduler {
     rule: ConflictRule,
     limits: SchedulerLimits,
-    calls: Vec<CallEntry>,
-    /// The message is complete: calls that aren't safe may start.
-    complete: bool,
+    /// The calls that aren't done.
+    calls: CallMap<CallEntry>,
+    next_call: usize,
+    next_batch: usize,
+    /// Batches whose message isn't complete: their calls that aren't safe don't start.
+    incomplete: BTreeSet<BatchId>,
     /// The first call that isn't done.
-    first: usize,
-    /// The first call that is neither done nor safe; for the rule `classes`.
-    first_unsafe: usize,
+    first: Option<usize>,
+    /// The last call that isn't done.
+    last: Option<usize>,
+    /// The calls that are neither done nor safe; for the rule `classes`.
+    not_safe: BTreeSet<usize>,
     /// The first call that was not yet checked for conflicts.
-    next: usize,
+    next: Option<usize>,
     /// Calls before `next` that have to begin once more; for the rule `classes`.
     to_begin_again: BTreeSet<usize>,
-    /// The last call that isn't done; for the rule `effects`.
-    last: Option<u32>,
     /// Calls without a conflict; for the rule `effects`.
     clear: BTreeSet<usize>,
-    /// Calls without a conflict that wait for the end of the message; for the rule `effects`.
+    /// Calls without a conflict that wait for the end of their message; for the rule `effects`.
     clear_when_complete: BTreeSet<usize>,
     /// How many exclusive calls ran and ended; for the rule `effects`.
-    exclusive_ended: u32,
-    /// The first call that is doubtful; for the rule `effects`.
-    first_doubtful: usize,
+    exclusive_ended: u64,
+    /// The first call that may be doubtful; for the rule `effects`.
+    first_doubtful: Option<usize>,
     /// The keys of unfinished calls; for the rule `effects`.
     index: ConflictIndex,
     pub(crate) preparing: usize,
@@ -166,17 +176,19 @@ impl Scheduler {
         Scheduler {
             rule,
             limits,
-            calls: Vec::new(),
-            complete: false,
-            first: 0,
-            first_unsafe: 0,
-            next: 0,
-            to_begin_again: BTreeSet::new(),
+            calls: CallMap::default(),
+            next_call: 0,
+            next_batch: 0,
+            incomplete: BTreeSet::new(),
+            first: None,
             last: None,
+            not_safe: BTreeSet::new(),
+            next: None,
+            to_begin_again: BTreeSet::new(),
             clear: BTreeSet::new(),
             clear_when_complete: BTreeSet::new(),
             exclusive_ended: 0,
-            first_doubtful: 0,
+            first_doubtful: None,
             index: ConflictIndex::default(),
             preparing: 0,
             asking: 0,
@@ -193,39 +205,69 @@ impl Scheduler {
         self.calls.reserve(calls);
     }
 
+    /// Opens a batch, whose message isn't complete yet.
+    pub fn open_batch(&mut self) -> BatchId {
+        let batch = BatchId(self.next_batch);
+        self.next_batch += 1;
+        self.incomplete.insert(batch);
+        batch
+    }
+
     /// Adds a call and returns its number. `limit` is how many calls of this tool may run at the same time.
-    pub fn push(&mut self, footprint: Footprint, tool: u32, limit: Option<usize>) -> usize {
+    pub fn push(&mut self, batch: BatchId, footprint: Footprint, tool: u32, limit: Option<usize>) -> usize {
         if let Some(limit) = limit {
-            let limited = ToolLimit { limit: limit.max(1), running: 0, ready: BTreeSet::new() };
+            let limited =
+                ToolLimit { limit: limit.max(1), unfinished: 0, running: 0, ready: BTreeSet::new() };
             self.limited.entry(tool).or_insert(limited);
         }
-        let call = self.calls.len();
-        if self.rule == ConflictRule::Effects {
-            self.index.insert(call as u32, footprint.keys.as_deref());
+        if let Some(limited) = self.limited.get_mut(&tool) {
+            limited.unfinished += 1;
         }
-        if let Some(last) = self.last {
-            self.calls[last as usize].after = Some(call as u32);
+        let call = self.next_call;
+        self.next_call += 1;
+        match self.rule {
+            ConflictRule::Effects => self.index.insert(call, footprint.keys.as_deref()),
+            ConflictRule::Classes if footprint.safe => {}
+            ConflictRule::Classes => drop(self.not_safe.insert(call)),
         }
-        self.calls.push(CallEntry {
-            state: CallState::Pushed,
-            safe: footprint.safe,
-            was_concurrent: false,
-            tool,
-            keys: footprint.keys,
-            waiting: Vec::new(),
-            before: self.last,
-            after: None,
-            resolved_at: self.exclusive_ended,
-            reconsidered: false,
-        });
-        self.last = Some(call as u32);
+        match self.last {
+            Some(last) => self.calls[last].after = Some(call),
+            None => self.first = Some(call),
+        }
+        self.next = self.next.or(Some(call));
+        self.calls.insert(
+            call,
+            CallEntry {
+                batch,
+                state: CallState::Pushed,
+                safe: footprint.safe,
+                was_concurrent: false,
+                tool,
+                keys: footprint.keys,
+                waiting: Vec::new(),
+                before: self.last,
+                after: None,
+                resolved_at: self.exclusive_ended,
+                reconsidered: false,
+            },
+        );
+        self.last = Some(call);
         call
     }
 
-    /// Marks the message as complete: calls that aren't safe may start.
-    pub fn complete(&mut self) {
-        self.complete = true;
-        self.clear.append(&mut self.clear_when_complete);
+    /// Marks the message of a batch as complete, or given up: calls that aren't safe may start.
+    pub fn complete(&mut self, batch: BatchId) {
+        if self.incomplete.remove(&batch) {
+            let waiting = std::mem::take(&mut self.clear_when_complete);
+            let (clear, waiting) = waiting.into_iter().partition(|call| self.calls[*call].batch == batch);
+            self.clear_when_complete = waiting;
+            self.clear.extend::<BTreeSet<usize>>(clear);
+        }
+    }
+
+    /// Returns how many calls aren't done.
+    pub fn unfinished(&self) -> usize {
+        self.calls.len()
     }
 
     /// Returns the next step, or `None` until another event happens.
@@ -250,7 +292,7 @@ impl Scheduler {
     /// Marks the call as waiting for the user. It no longer counts as being prepared, so it holds back only calls that
     /// conflict with it.
     pub fn begin_asking(&mut self, call: usize) {
-        if self.calls[call].state == CallState::Authorizing {
+        if self.calls.get(call).is_some_and(|entry| entry.state == CallState::Authorizing) {
             self.leave_state(call);
             self.calls[call].state = CallState::Asking;
             self.asking += 1;
@@ -262,22 +304,25 @@ impl Scheduler {
     ///
     /// Returns whether the call may continue; if not, a later step tells it to prepare again.
     pub fn reconsider(&mut self, call: usize, footprint: Footprint) -> bool {
-        if self.calls[call].state == CallState::Done {
+        if !self.calls.contains(call) {
             return true;
         }
         self.leave_state(call);
         let entry = &mut self.calls[call];
         if self.rule == ConflictRule::Effects {
-            self.index.remove(call as u32, entry.keys.as_deref());
-            self.index.insert(call as u32, footprint.keys.as_deref());
+            self.index.remove(call, entry.keys.as_deref());
+            self.index.insert(call, footprint.keys.as_deref());
         }
         entry.state = CallState::Pushed;
         (entry.safe, entry.keys, entry.resolved_at) = (footprint.safe, footprint.keys, self.exclusive_ended);
         entry.reconsidered = true;
+        let may_start = footprint.safe || !self.incomplete.contains(&entry.batch);
         let clear = match self.rule {
             ConflictRule::Classes => {
-                if !footprint.safe {
-                    self.first_unsafe = self.first_unsafe.min(call);
+                if footprint.safe {
+                    self.not_safe.remove(&call);
+                } else {
+                    self.not_safe.insert(call);
                 }
                 self.to_begin_again.insert(call);
                 self.is_clear_by_class(call)
@@ -287,16 +332,14 @@ impl Scheduler {
                 // because it may touch less.
                 let mut others = std::mem::take(&mut self.clear);
                 others.append(&mut self.clear_when_complete);
-                others.extend(
-                    std::mem::take(&mut self.calls[call].waiting).into_iter().map(|call| call as usize),
-                );
+                others.extend(std::mem::take(&mut self.calls[call].waiting));
                 others.remove(&call);
                 let free = self.wait_for_blocker(call);
                 others.into_iter().for_each(|other| self.check_clear(other));
-                if free && !(footprint.safe || self.complete) {
+                if free && !may_start {
                     self.clear_when_complete.insert(call);
                 }
-                free && (footprint.safe || self.complete)
+                free && may_start
             }
         };
         if clear {
@@ -311,7 +354,7 @@ impl Scheduler {
     ///
     /// A call that is done never gets a slot.
     pub fn authorize(&mut self, call: usize) -> bool {
-        if self.calls[call].state == CallState::Done {
+        if !self.calls.contains(call) {
             return false;
         }
         self.leave_state(call);
@@ -329,53 +372,67 @@ impl Scheduler {
         false
     }
 
-    /// Ends the call, whatever its state. Ending it twice changes nothing.
+    /// Ends the call, whatever its state, and forgets it. Ending it twice changes nothing.
     pub fn finish(&mut self, call: usize) {
-        if self.calls[call].state == CallState::Done {
+        if !self.calls.contains(call) {
             return;
         }
         self.leave_state(call);
-        let entry = &mut self.calls[call];
-        let ran = entry.state == CallState::Running;
-        entry.state = CallState::Done;
-        let keys = entry.keys.take();
+        let Some(entry) = self.calls.remove(call) else { return };
+        self.unlink(call, &entry);
+        if let Some(limited) = self.limited.get_mut(&entry.tool) {
+            limited.unfinished -= 1;
+            if limited.unfinished == 0 {
+                self.limited.remove(&entry.tool);
+            }
+        }
         if self.rule == ConflictRule::Classes {
+            self.not_safe.remove(&call);
             self.to_begin_again.remove(&call);
             return;
         }
-        self.index.remove(call as u32, keys.as_deref());
-        if ran && keys.is_none_or(|keys| keys.exclusive) {
+        self.index.remove(call, entry.keys.as_deref());
+        if entry.state == CallState::Running && entry.keys.is_none_or(|keys| keys.exclusive) {
             self.exclusive_ended += 1;
-            self.first_doubtful = self.first_doubtful.min(call);
+            self.first_doubtful = self.first;
         }
         self.clear.remove(&call);
         self.clear_when_complete.remove(&call);
-        let (before, after, waiting) = (entry.before, entry.after, std::mem::take(&mut entry.waiting));
-        if let Some(before) = before {
-            self.calls[before as usize].after = after;
-        }
-        match after {
-            Some(after) => self.calls[after as usize].before = before,
-            None => self.last = before,
-        }
         // Calls that waited for this one look for an earlier blocker.
-        waiting.into_iter().for_each(|waiting| self.check_clear(waiting as usize));
+        entry.waiting.into_iter().for_each(|waiting| self.check_clear(waiting));
+    }
+
+    /// Takes an ended call out of the order.
+    fn unlink(&mut self, call: usize, entry: &CallEntry) {
+        match entry.before {
+            Some(before) => self.calls[before].after = entry.after,
+            None => self.first = entry.after,
+        }
+        match entry.after {
+            Some(after) => self.calls[after].before = entry.before,
+            None => self.last = entry.before,
+        }
+        for pointer in [&mut self.next, &mut self.first_doubtful] {
+            if *pointer == Some(call) {
+                *pointer = entry.after;
+            }
+        }
     }
 
     /// Returns whether the call ran in parallel with another.
     pub fn was_concurrent(&self, call: usize) -> bool {
-        self.calls[call].was_concurrent
+        self.calls.get(call).is_some_and(|entry| entry.was_concurrent)
     }
 
     /// Returns whether the call has begun and isn't done: it belongs to the batch that runs now.
     pub fn is_active(&self, call: usize) -> bool {
-        self.calls[call].state.has_begun()
+        self.calls.get(call).is_some_and(|entry| entry.state != CallState::Pushed)
     }
 
     /// Returns whether every call has begun and none waits for a slot: no step is possible until one ends.
     pub fn is_exhausted(&self) -> bool {
         let unclear = self.to_begin_again.is_empty() && self.clear.is_empty();
-        self.next >= self.calls.len() && unclear && self.waiting_for_slots() == 0
+        self.next.is_none() && unclear && self.waiting_for_slots() == 0
     }
 
     fn waiting_for_slots(&self) -> usize {
@@ -399,7 +456,7 @@ impl Scheduler {
                     limited.running -= 1;
                 }
             }
-            CallState::Pushed | CallState::Done => {}
+            CallState::Pushed => {}
         }
     }
 
@@ -432,43 +489,51 @@ impl Scheduler {
     }
 
     fn next_by_class(&mut self) -> Option<usize> {
-        while self.calls.get(self.next).is_some_and(|entry| entry.state != CallState::Pushed) {
+        while let Some(next) = self.next
+            && self.calls[next].state != CallState::Pushed
+        {
             self.count_work(1);
-            self.next += 1;
+            self.next = self.calls[next].after;
         }
         // If the first call isn't clear, no later one is.
-        let call = self.to_begin_again.first().copied().unwrap_or(self.next);
-        let clear = call < self.calls.len() && self.is_clear_by_class(call);
+        let call = self.to_begin_again.first().copied().or(self.next)?;
+        let clear = self.is_clear_by_class(call);
         if clear {
             self.to_begin_again.remove(&call);
-            self.next = self.next.max(call + 1);
+            if self.next == Some(call) {
+                self.next = self.calls[call].after;
+            }
         }
         clear.then_some(call)
     }
 
     fn is_clear_by_class(&mut self, call: usize) -> bool {
-        if self.calls[call].safe {
-            self.first_unsafe() >= call
+        let entry = &self.calls[call];
+        if entry.safe {
+            self.not_safe.first().is_none_or(|not_safe| *not_safe >= call)
         } else {
             // Later calls can only have begun if this one was considered safe at first.
             let others = self.running.len() + self.waiting_for_slots() + self.preparing + self.asking;
-            self.complete && self.first_unfinished() == call && others == 0
+            !self.incomplete.contains(&entry.batch) && self.first == Some(call) && others == 0
         }
     }
 
     fn next_by_effects(&mut self) -> Option<usize> {
-        while self.clear.is_empty() && self.next < self.calls.len() {
-            self.next += 1;
-            self.check_clear(self.next - 1);
+        while self.clear.is_empty()
+            && let Some(next) = self.next
+        {
+            self.next = self.calls[next].after;
+            self.check_clear(next);
         }
         self.clear.pop_first()
     }
 
     /// Checks whether a call that has not begun is clear.
     fn check_clear(&mut self, call: usize) {
-        if self.calls[call].state == CallState::Pushed && self.wait_for_blocker(call) {
-            let now = self.calls[call].safe || self.complete;
-            if now {
+        let is_waiting = self.calls.get(call).is_some_and(|entry| entry.state == CallState::Pushed);
+        if is_waiting && self.wait_for_blocker(call) {
+            let entry = &self.calls[call];
+            if entry.safe || !self.incomplete.contains(&entry.batch) {
                 self.clear.insert(call)
             } else {
                 self.clear_when_complete.insert(call)
@@ -483,7 +548,7 @@ impl Scheduler {
         self.calls[call].resolved_at = self.exclusive_ended;
         if doubtful {
             let waiting = std::mem::take(&mut self.calls[call].waiting);
-            waiting.into_iter().for_each(|waiting| self.check_clear(waiting as usize));
+            waiting.into_iter().for_each(|waiting| self.check_clear(waiting));
         }
     }
 
@@ -492,17 +557,18 @@ impl Scheduler {
     }
 
     /// Returns the nearest earlier call that is doubtful.
-    fn nearest_doubtful(&mut self, call: usize) -> Option<u32> {
-        let passed =
-            |entry: &CallEntry, ended: u32| entry.state == CallState::Done || entry.resolved_at == ended;
-        while self.calls.get(self.first_doubtful).is_some_and(|entry| passed(entry, self.exclusive_ended)) {
+    fn nearest_doubtful(&mut self, call: usize) -> Option<usize> {
+        while let Some(first) = self.first_doubtful
+            && !self.is_doubtful(&self.calls[first])
+        {
             self.count_work(1);
-            self.first_doubtful += 1;
+            self.first_doubtful = self.calls[first].after;
         }
-        let mut earlier = self.calls[call].before.filter(|_| self.first_doubtful < call);
-        while let Some(other) = earlier.filter(|other| !self.is_doubtful(&self.calls[*other as usize])) {
+        let first = self.first_doubtful.filter(|first| *first < call)?;
+        let mut earlier = self.calls[call].before.filter(|earlier| *earlier >= first);
+        while let Some(other) = earlier.filter(|other| !self.is_doubtful(&self.calls[*other])) {
             self.count_work(1);
-            earlier = self.calls[other as usize].before;
+            earlier = self.calls[other].before;
         }
         earlier
     }
@@ -514,17 +580,17 @@ impl Scheduler {
         let entry = &self.calls[call];
         let keys = entry.keys.as_deref().filter(|keys| !keys.exclusive);
         let (conflicting, lookups) =
-            keys.map_or((entry.before, 1), |keys| self.index.nearest_conflict(call as u32, keys));
+            keys.map_or((entry.before, 1), |keys| self.index.nearest_conflict(call, keys));
         self.count_work(lookups);
         let blocker = doubtful.max(conflicting).or_else(|| self.blocking_later_call(call));
         if let Some(blocker) = blocker {
-            self.calls[blocker as usize].waiting.push(call as u32);
+            self.calls[blocker].waiting.push(call);
         }
         blocker.is_none()
     }
 
     /// Returns a later call that has begun and conflicts with this one, if this one was reconsidered.
-    fn blocking_later_call(&mut self, call: usize) -> Option<u32> {
+    fn blocking_later_call(&mut self, call: usize) -> Option<usize> {
         let entry = &self.calls[call];
         let conflicts = |other: &CallEntry| match (&entry.keys, &other.keys) {
             (Some(mine), Some(theirs)) => mine.conflicts_with(theirs),
@@ -533,33 +599,17 @@ impl Scheduler {
         let mut compared = 0;
         let mut later = entry.after.filter(|_| entry.reconsidered);
         let blocker = loop {
-            let Some(other) = later.filter(|other| (*other as usize) < self.next) else { break None };
-            let other_entry = &self.calls[other as usize];
+            let is_checked = |other: &usize| self.next.is_none_or(|next| *other < next);
+            let Some(other) = later.filter(is_checked) else { break None };
+            let other_entry = &self.calls[other];
             compared += 1;
-            if other_entry.state.has_begun() && conflicts(other_entry) {
+            if other_entry.state != CallState::Pushed && conflicts(other_entry) {
                 break Some(other);
             }
             later = other_entry.after;
         };
         self.count_work(compared);
         blocker
-    }
-
-    fn first_unfinished(&mut self) -> usize {
-        while self.calls.get(self.first).is_some_and(|entry| entry.state == CallState::Done) {
-            self.count_work(1);
-            self.first += 1;
-        }
-        self.first
-    }
-
-    fn first_unsafe(&mut self) -> usize {
-        let passed = |entry: &CallEntry| entry.safe || entry.state == CallState::Done;
-        while self.calls.get(self.first_unsafe).is_some_and(passed) {
-            self.count_work(1);
-            self.first_unsafe += 1;
-        }
-        self.first_unsafe
     }
 
     /// Counts work for the tests of its bound.

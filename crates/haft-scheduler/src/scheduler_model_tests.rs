@@ -169,7 +169,9 @@ fn prove_by_effects_conflicts_are_kept_apart_and_nothing_else_is() {
 #[derive(Debug, Clone)]
 enum Event {
     Push(Foot, u32),
-    Complete,
+    /// Of all batches.
+    Complete(Index),
+    OpenBatch,
     Pump,
     /// Of those that are being prepared or asked about.
     Authorize(Index),
@@ -191,7 +193,8 @@ fn events(calm: u32) -> impl Strategy<Value = Vec<Event>> {
     let index = any::<Index>;
     let event = prop_oneof![
         6 => (feet(calm), 0..3_u32).prop_map(|(foot, tool)| Event::Push(foot, tool)),
-        1 => Just(Event::Complete),
+        1 => index().prop_map(Event::Complete),
+        1 => Just(Event::OpenBatch),
         6 => Just(Event::Pump),
         6 => index().prop_map(Event::Authorize),
         3 => index().prop_map(Event::Ask),
@@ -224,7 +227,8 @@ fn survives((rule, cap, events): (ConflictRule, usize, Vec<Event>)) {
     for event in events {
         match event {
             Event::Push(foot, tool) => machine.push(foot, tool, limit(tool)),
-            Event::Complete => machine.complete(),
+            Event::Complete(index) => machine.complete_batch(index.index(machine.batches.len())),
+            Event::OpenBatch => machine.open_batch(),
             Event::Pump => machine.pump(),
             Event::Authorize(index) => {
                 pick(both(&machine), index).into_iter().for_each(|call| machine.authorize(call));
@@ -287,13 +291,16 @@ fn prove_the_machine_is_its_model_whatever_happens() {
 /// What the machine does for many calls, driven to the end by a caller that finishes them in order.
 struct Drive {
     scheduler: Scheduler,
+    batch: BatchId,
     running: std::collections::VecDeque<usize>,
     asking: Vec<usize>,
 }
 
 impl Drive {
     fn new(rule: ConflictRule) -> Drive {
-        Drive { scheduler: Scheduler::new(rule, limits(10)), running: Default::default(), asking: Vec::new() }
+        let mut scheduler = Scheduler::new(rule, limits(10));
+        let batch = scheduler.open_batch();
+        Drive { scheduler, batch, running: Default::default(), asking: Vec::new() }
     }
 
     /// Takes all steps; `asks` says which calls ask before they run.
@@ -368,9 +375,9 @@ const CROWDS: [(&str, Feet, Asks); 12] = [
 fn work_per_call(rule: ConflictRule, calls: usize, foot: Feet, asks: Asks) -> f64 {
     let mut drive = Drive::new(rule);
     for call in 0..calls {
-        drive.scheduler.push(Foot::parse(&foot(call)).footprint(rule), 1, None);
+        drive.scheduler.push(drive.batch, Foot::parse(&foot(call)).footprint(rule), 1, None);
     }
-    drive.scheduler.complete();
+    drive.scheduler.complete(drive.batch);
     assert_eq!(drive.finish(&asks), calls);
     drive.scheduler.work as f64 / calls as f64
 }
@@ -394,12 +401,13 @@ fn a_limit_on_a_tool_costs_no_more() {
             // One of two conflicting states at a time, so that footprints cost little here.
             let foot = if rule == ConflictRule::Classes { "R".into() } else { format!("ws({})", call % 2) };
             drive.scheduler.push(
+                drive.batch,
                 Foot::parse(&foot).footprint(rule),
                 1 + call as u32 % 2,
                 (call % 2 == 0).then_some(1),
             );
         }
-        drive.scheduler.complete();
+        drive.scheduler.complete(drive.batch);
         assert_eq!(drive.finish(&|_| false), calls);
         let work = drive.scheduler.work as f64 / calls as f64;
         assert!(work < 20.0, "{rule:?}: {work} for each call");
@@ -412,11 +420,11 @@ fn a_long_message_costs_no_more_while_it_streams() {
     for rule in [ConflictRule::Classes, ConflictRule::Effects] {
         let mut drive = Drive::new(rule);
         for _ in 0..calls {
-            drive.scheduler.push(Foot::parse("ws(a)").footprint(rule), 1, None);
+            drive.scheduler.push(drive.batch, Foot::parse("ws(a)").footprint(rule), 1, None);
             drive.go(&|_| false);
         }
         assert_eq!(drive.running.len(), 0);
-        drive.scheduler.complete();
+        drive.scheduler.complete(drive.batch);
         assert_eq!(drive.finish(&|_| false), calls);
         let work = drive.scheduler.work as f64 / calls as f64;
         assert!(work < 20.0, "{rule:?}: {work} for each call");

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ConflictKeys, ConflictRule, Footprint, PathKey, Scheduler, SchedulerLimits, SchedulerStep};
+use crate::{
+    BatchId, ConflictKeys, ConflictRule, Footprint, PathKey, Scheduler, SchedulerLimits, SchedulerStep,
+};
 
 const PREPARING_MAX: usize = 32;
 
@@ -109,6 +111,8 @@ impl At {
 }
 
 struct Call {
+    /// The index of its batch.
+    batch: usize,
     at: At,
     foot: Foot,
     tool: u32,
@@ -123,15 +127,18 @@ struct Machine {
     scheduler: Scheduler,
     rule: ConflictRule,
     cap: usize,
-    complete: bool,
+    /// The batches, and whether their messages are complete. Calls go to the last one.
+    batches: Vec<(BatchId, bool)>,
     calls: Vec<Call>,
     limits: BTreeMap<u32, usize>,
 }
 
 impl Machine {
     fn new(rule: ConflictRule, cap: usize) -> Machine {
-        let scheduler = Scheduler::new(rule, limits(cap));
-        Machine { scheduler, rule, cap, complete: false, calls: Vec::new(), limits: BTreeMap::new() }
+        let mut scheduler = Scheduler::new(rule, limits(cap));
+        let batch = scheduler.open_batch();
+        let batches = vec![(batch, false)];
+        Machine { scheduler, rule, cap, batches, calls: Vec::new(), limits: BTreeMap::new() }
     }
 
     /// With these calls, complete.
@@ -147,9 +154,11 @@ impl Machine {
     }
 
     fn push(&mut self, foot: Foot, tool: u32, limit: Option<usize>) {
-        let call = self.scheduler.push(foot.footprint(self.rule), tool, limit);
+        let batch = self.batches.len() - 1;
+        let call = self.scheduler.push(self.batches[batch].0, foot.footprint(self.rule), tool, limit);
         assert_eq!(call, self.calls.len());
         self.calls.push(Call {
+            batch,
             at: At::Pushed,
             foot,
             tool,
@@ -162,9 +171,23 @@ impl Machine {
         }
     }
 
+    /// Completes all batches.
     fn complete(&mut self) {
-        self.scheduler.complete();
-        self.complete = true;
+        (0..self.batches.len()).for_each(|batch| self.complete_batch(batch));
+    }
+
+    fn complete_batch(&mut self, batch: usize) {
+        self.scheduler.complete(self.batches[batch].0);
+        self.batches[batch].1 = true;
+    }
+
+    /// Opens another batch, for the calls that come from now on.
+    fn open_batch(&mut self) {
+        self.batches.push((self.scheduler.open_batch(), false));
+    }
+
+    fn is_complete(&self, call: usize) -> bool {
+        self.batches[self.calls[call].batch].1
     }
 
     fn all(&self, at: At) -> Vec<usize> {
@@ -200,7 +223,7 @@ impl Machine {
     }
 
     fn may_begin(&self, call: usize) -> bool {
-        (self.complete || self.calls[call].foot.is_safe()) && self.is_clear(call)
+        (self.is_complete(call) || self.calls[call].foot.is_safe()) && self.is_clear(call)
     }
 
     /// What the next step has to be.
@@ -278,7 +301,8 @@ impl Machine {
     }
 
     fn finish(&mut self, call: usize) {
-        assert_eq!(self.scheduler.was_concurrent(call), self.calls[call].was_concurrent, "{call}");
+        let was_concurrent = self.calls[call].was_concurrent && self.calls[call].at != At::Done;
+        assert_eq!(self.scheduler.was_concurrent(call), was_concurrent, "{call}");
         self.scheduler.finish(call);
         let alone = self.rule == ConflictRule::Effects && self.calls[call].foot.everything;
         if alone && self.calls[call].at == At::Running {
@@ -304,6 +328,7 @@ impl Machine {
         assert_eq!(scheduler.preparing, count(At::Preparing), "{}", self.shows());
         assert_eq!(scheduler.asking, count(At::Asking), "{}", self.shows());
         assert_eq!(scheduler.running.len(), count(At::Running), "{}", self.shows());
+        assert_eq!(scheduler.unfinished(), self.calls.len() - count(At::Done), "{}", self.shows());
         for (call, entry) in self.calls.iter().enumerate() {
             assert_eq!(scheduler.is_active(call), entry.at.begun(), "{call} of {}", self.shows());
         }
@@ -492,7 +517,8 @@ fn a_tool_with_a_limit_holds_back_only_itself() {
     assert_eq!(machine.shows(), "ddrr=r=r");
     // A limit of nothing would never finish.
     let mut machine = Machine::new(ConflictRule::Classes, 4);
-    machine.scheduler.push(Foot::default().footprint(ConflictRule::Classes), 3, Some(0));
+    let batch = machine.batches[0].0;
+    machine.scheduler.push(batch, Foot::default().footprint(ConflictRule::Classes), 3, Some(0));
     assert_eq!(machine.scheduler.step(), Some(SchedulerStep::Prepare(0)));
     assert!(machine.scheduler.authorize(0));
 }
@@ -575,8 +601,9 @@ fn thousands_that_ask_starve_nobody() {
     for rule in [ConflictRule::Classes, ConflictRule::Effects] {
         let mut scheduler = Scheduler::new(rule, limits(1));
         let safe = || Foot::parse("rs(a)").footprint(rule);
+        let batch = scheduler.open_batch();
         for _ in 0..5_000 {
-            scheduler.push(safe(), 1, None);
+            scheduler.push(batch, safe(), 1, None);
         }
         let mut asked = 0;
         while let Some(step) = scheduler.step() {
@@ -585,7 +612,7 @@ fn thousands_that_ask_starve_nobody() {
             asked += 1;
         }
         assert_eq!(asked, 5_000, "none of them is held back by the others");
-        let last = scheduler.push(safe(), 1, None);
+        let last = scheduler.push(batch, safe(), 1, None);
         assert_eq!(scheduler.step(), Some(SchedulerStep::Prepare(last)));
         assert!(scheduler.authorize(last), "the only slot is free");
         scheduler.finish(last);
@@ -824,5 +851,57 @@ fn what_comes_after_the_end_changes_nothing() {
         machine.settle();
         assert_eq!(machine.shows(), "dr");
         assert_eq!(machine.batches(), "[1]");
+    }
+}
+
+/// Calls of another batch wait for those that came before, also while the message of the earlier batch still arrives; calls
+/// that don't conflict don't wait.
+#[test]
+fn batches_are_in_one_order() {
+    let mut machine = Machine::new(ConflictRule::Effects, 10);
+    machine.push_all("w(a) r(b)");
+    machine.open_batch();
+    machine.push_all("r(a) w(c)");
+    machine.complete_batch(1);
+    machine.settle();
+    assert_eq!(machine.shows(), ".r.r", "the write waits for its message, and the read for the write");
+    machine.complete_batch(0);
+    machine.settle();
+    assert_eq!(machine.shows(), "rr.r");
+    machine.finish(0);
+    machine.settle();
+    assert_eq!(machine.shows(), "drrr");
+
+    let mut machine = Machine::new(ConflictRule::Classes, 10);
+    machine.push_all("R");
+    machine.open_batch();
+    machine.push_all("W R");
+    machine.complete_batch(1);
+    machine.settle();
+    assert_eq!(machine.shows(), "r..");
+    machine.finish(0);
+    machine.settle();
+    assert_eq!(machine.shows(), "dr.");
+}
+
+/// One call runs all the time, the others come and go: the scheduler remembers as many as are there.
+#[test]
+fn ended_calls_are_forgotten() {
+    for rule in [ConflictRule::Classes, ConflictRule::Effects] {
+        let mut scheduler = Scheduler::new(rule, limits(4));
+        let first = scheduler.open_batch();
+        scheduler.push(first, Foot::parse("r(a)").footprint(rule), 1, Some(2));
+        assert_eq!(scheduler.step(), Some(SchedulerStep::Prepare(0)));
+        for call in 1..10_000 {
+            let batch = scheduler.open_batch();
+            let tool = call as u32 % 7;
+            scheduler.push(batch, Foot::parse("r(a)+rs(b)").footprint(rule), tool, Some(3));
+            scheduler.complete(batch);
+            assert_eq!(scheduler.step(), Some(SchedulerStep::Prepare(call)));
+            assert!(scheduler.authorize(call));
+            scheduler.finish(call);
+            assert_eq!((scheduler.unfinished(), scheduler.limited.len()), (1, 1));
+        }
+        assert!(scheduler.work < 200_000, "{}", scheduler.work);
     }
 }

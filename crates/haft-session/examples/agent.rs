@@ -3,11 +3,10 @@
 //! `cargo run -p haft-session --example agent DIR`. A script plays the model, so that it needs no key.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use haft::ports::Answer;
 use haft_agent::RunEvent;
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_session::Session;
+use haft_session::{Session, SessionEventKind, UserAnswer};
 
 const SCRIPT: &str = r#"{"turns": [
     {"tool_calls": [{"name": "Bash", "input": {"command": "cat notes.txt; python3 -c \"print(open('secrets/key.txt').read())\""}}]},
@@ -18,19 +17,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
     let session = Session::builder(dir)
         .deny("Read(./secrets/**)") // binds the file tools and every command in the sandbox
-        .on_approval(|approval| async move {
-            println!("asked: {} ({})", approval.tool, approval.reason);
-            Answer::Once
+        .on_prompt(|prompt| async move {
+            println!("asked: {prompt}"); // the call, what it touches, why it asks
+            UserAnswer::allow_once()
         })
         .on_event(|event| {
-            if let RunEvent::Answered { results, .. } = event {
+            if let SessionEventKind::Run(RunEvent::Answered { results, .. }) = &event.kind {
                 results.iter().for_each(|result| println!("result: {}", result.text()));
             }
         })
-        .build()?;
+        .build()
+        .await?;
     let model = ScriptedModel::new(Script::parse(SCRIPT)?, Wire::Anthropic);
     let mut agent = session.agent_with(model).await?; // `session.agent()` takes the model of the settings
     println!("answer: {}", agent.run("What can you read here?").await.text);
-    agent.close().await;
+    session.close().await; // journal: ended
     Ok(())
 }

@@ -36,7 +36,7 @@ use crate::hooks;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::Starter;
 use crate::text::one_line;
-use crate::{DecisionReport, NoticeSink, SessionError, SessionOptions, SessionPurpose};
+use crate::{DecisionReport, NoticeSink, SessionChannels, SessionError, SessionOptions, SessionPurpose};
 
 pub use self::client_session::{ClientSession, SharedServers};
 pub use self::factory::SessionFactory;
@@ -77,6 +77,8 @@ pub struct SessionParts {
     pub warnings: Vec<String>,
     /// What MCP servers are started with.
     pub server_starter: ServerStarter,
+    /// Events and prompts, where front ends come and go.
+    pub channels: Option<SessionChannels>,
     /// Receives warnings and messages.
     pub(crate) notices: NoticeSink,
     /// Ends the processes of the session.
@@ -125,7 +127,7 @@ impl SessionParts {
         let servers: Vec<&str> = planned.iter().map(PlannedServer::name).collect();
         let call = CheckedCall::new(tool, input).with_servers(&servers);
         let checked = self.policy.check(self.engine(), call).await;
-        checked.map_err(|error| SessionError::new(error.to_string()))
+        checked.map_err(|error| SessionError::tools(error.to_string()))
     }
 
     /// Starts the MCP servers in parallel and waits for none. Needs a runtime.

@@ -3,29 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
+use haft::ports::PermissionMode;
 use haft::{AnyTool, BadTool, IntoTools};
-use haft_agent::RunEvent;
 
+use crate::events::SessionEvent;
+use crate::front_end::{EventFunction, FrontEnd, PromptFunction};
 use crate::kept::Resumed;
 use crate::loaded_settings;
-use crate::options::{AskerSource, Environment};
+use crate::options::Environment;
+use crate::prompts::{UserAnswer, UserPrompt};
 use crate::session::Session;
 use crate::{NoticeSink, SessionError, SessionNotice, SessionOptions};
 
 /// Collects what a session is built from. Setters never fail; [`build`](SessionBuilder::build) reports what is wrong.
 ///
-/// What is left out is as for `haft run`: the user's settings, the sandbox, the journal. Without an asker, calls that would
-/// ask are denied.
+/// What is left out is as for `haft run`: the user's settings, the sandbox, the journal. Without a front end that
+/// answers prompts, calls that would ask are denied.
+#[derive(Clone)]
 pub struct SessionBuilder {
     options: SessionOptions,
-    events: Option<EventHandler>,
+    front_ends: Vec<Arc<dyn FrontEnd>>,
     resume: Option<ResumeFrom>,
     bad_tool: Option<BadTool>,
 }
-
-pub(crate) type EventHandler = Arc<dyn Fn(&RunEvent) + Send + Sync>;
 
 /// The session that a new one continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl SessionBuilder {
     /// A session that works in this directory.
     pub fn new(dir: impl Into<PathBuf>) -> SessionBuilder {
         let options = SessionOptions { cwd: Some(dir.into()), ..SessionOptions::default() };
-        SessionBuilder { options, events: None, resume: None, bad_tool: None }
+        SessionBuilder { options, front_ends: Vec::new(), resume: None, bad_tool: None }
     }
 
     /// Settings as JSON, or the path of a settings file. They count more than files of the user and of the workspace.
@@ -130,27 +130,26 @@ impl SessionBuilder {
         self
     }
 
-    /// Who answers the session's questions.
+    /// Adds a front end, which shows the session and may answer its prompts.
     #[must_use]
-    pub fn asker(mut self, asker: Arc<dyn Asker>) -> SessionBuilder {
-        self.options.asker = Some(Arc::new(FixedAsker(asker)));
+    pub fn front_end(mut self, front_end: impl FrontEnd) -> SessionBuilder {
+        self.front_ends.push(Arc::new(front_end));
         self
     }
 
-    /// Answers permission questions with this function. Questions of tools are declined.
+    /// Answers prompts with this function.
     #[must_use]
-    pub fn on_approval<F>(self, answer: impl Fn(Approval) -> F + Send + Sync + 'static) -> SessionBuilder
+    pub fn on_prompt<F>(self, answer: impl Fn(UserPrompt) -> F + Send + Sync + 'static) -> SessionBuilder
     where
-        F: Future<Output = Answer> + Send + 'static,
+        F: Future<Output = UserAnswer> + Send + 'static,
     {
-        self.asker(Arc::new(ApprovalFunction(Box::new(move |approval| Box::pin(answer(approval))))))
+        self.front_end(PromptFunction(Arc::new(move |prompt| Box::pin(answer(prompt)))))
     }
 
-    /// Receives the events of every run.
+    /// Receives the events of the session, in a task of its own.
     #[must_use]
-    pub fn on_event(mut self, receive: impl Fn(&RunEvent) + Send + Sync + 'static) -> SessionBuilder {
-        self.events = Some(Arc::new(receive));
-        self
+    pub fn on_event(self, receive: impl Fn(&SessionEvent) + Send + Sync + 'static) -> SessionBuilder {
+        self.front_end(EventFunction(Arc::new(receive)))
     }
 
     /// Receives warnings and messages. Without it they are discarded.
@@ -160,17 +159,18 @@ impl SessionBuilder {
         self
     }
 
-    /// Builds the session. Reads the disk, starts nothing.
+    /// Builds the session. Reads the disk; no process starts before the first call needs one.
     ///
     /// # Errors
     /// Settings, directories, rules or tools that can't be used, or no session to continue.
-    pub fn build(mut self) -> Result<Session, SessionError> {
+    #[expect(clippy::unused_async, reason = "front ends are tasks of the runtime that this is awaited on")]
+    pub async fn build(mut self) -> Result<Session, SessionError> {
         if let Some(bad) = self.bad_tool {
-            return Err(SessionError::new(bad.to_string()));
+            return Err(SessionError::tools(bad.to_string()));
         }
         let resumed = self.resume.as_ref().map(|from| find(from, &self.options)).transpose()?;
         self.options.resume = resumed.as_ref().map(|resumed| resumed.id.clone());
-        Session::open(self.options, self.events, resumed)
+        Session::open(self.options, self.front_ends, resumed)
     }
 }
 
@@ -181,27 +181,5 @@ fn find(from: &ResumeFrom, options: &SessionOptions) -> Result<Resumed, SessionE
         ResumeFrom::Latest => None,
         ResumeFrom::Id(id) => Some(id.as_str()),
     };
-    Resumed::find(places.state_dir.as_deref(), id, &places.cwd, &options.notices)
-}
-
-struct FixedAsker(Arc<dyn Asker>);
-
-impl AskerSource for FixedAsker {
-    fn open(&self, _: &Path) -> Option<Arc<dyn Asker>> {
-        Some(self.0.clone())
-    }
-}
-
-type Answering = Box<dyn Fn(Approval) -> BoxFuture<'static, Answer> + Send + Sync>;
-
-struct ApprovalFunction(Answering);
-
-impl Asker for ApprovalFunction {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        (self.0)(approval.clone())
-    }
-
-    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(async { None })
-    }
+    Resumed::find_with_calls(places.state_dir.as_deref(), id, &places.cwd, &options.notices)
 }

@@ -176,7 +176,7 @@ impl SessionFactory {
             && let Some(mode) = value.mode
             && let Some(by) = self.settings().permissions.forbids(mode)
         {
-            return Err(SessionError::new(format!("{source}: the mode `{mode}` is forbidden by {by}")));
+            return Err(SessionError::settings(format!("{source}: the mode `{mode}` is forbidden by {by}")));
         }
         let describe = |warning: String| match client {
             Some(client) if client.value.name != DEFAULT_CLIENT => {

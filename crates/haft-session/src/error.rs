@@ -2,23 +2,82 @@
 
 use std::fmt;
 
-/// Why a session can't be built: settings, directories, tools, the sandbox, the journal or the model.
+/// Why a session can't be built.
 ///
-/// The message names what is wrong and what is accepted.
+/// The message names what is wrong and what is accepted; the hint says what helps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionError {
+    kind: SessionErrorKind,
     message: String,
 }
 
+/// Which part of a session can't be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionErrorKind {
+    /// Settings or rules.
+    Settings,
+    /// The directories to work in.
+    Workspace,
+    /// Tools or MCP servers.
+    Tools,
+    /// The sandbox.
+    Sandbox,
+    /// The journal, or the session to continue.
+    Journal,
+    /// The model.
+    Model,
+}
+
 impl SessionError {
-    /// An error with this message.
-    pub fn new(message: impl Into<String>) -> SessionError {
-        SessionError { message: message.into() }
+    fn new(kind: SessionErrorKind, message: impl Into<String>) -> SessionError {
+        SessionError { kind, message: message.into() }
+    }
+
+    pub(crate) fn settings(message: impl Into<String>) -> SessionError {
+        SessionError::new(SessionErrorKind::Settings, message)
+    }
+
+    pub(crate) fn workspace(message: impl Into<String>) -> SessionError {
+        SessionError::new(SessionErrorKind::Workspace, message)
+    }
+
+    pub(crate) fn tools(message: impl Into<String>) -> SessionError {
+        SessionError::new(SessionErrorKind::Tools, message)
+    }
+
+    pub(crate) fn sandbox(message: impl Into<String>) -> SessionError {
+        SessionError::new(SessionErrorKind::Sandbox, message)
+    }
+
+    pub(crate) fn journal(message: impl Into<String>) -> SessionError {
+        SessionError::new(SessionErrorKind::Journal, message)
+    }
+
+    pub(crate) fn model(message: impl Into<String>) -> SessionError {
+        SessionError::new(SessionErrorKind::Model, message)
+    }
+
+    /// Which part can't be built.
+    pub fn kind(&self) -> SessionErrorKind {
+        self.kind
     }
 
     /// The message, without "error:" and without a final line break.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What helps, in general.
+    pub fn hint(&self) -> &'static str {
+        match self.kind {
+            SessionErrorKind::Settings => "`haft settings` shows all settings and the files they come from",
+            SessionErrorKind::Workspace => "name a directory that exists and can be read",
+            SessionErrorKind::Tools => "leave out the tool or the server, or correct its definition",
+            SessionErrorKind::Sandbox => "`haft doctor` shows what the sandbox needs on this machine",
+            SessionErrorKind::Journal => "`haft sessions list` shows the sessions that can be continued",
+            SessionErrorKind::Model => "set an API key and a model, or give the agent a model of your own",
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub fn read(
         session = session.with_results(Arc::new(results));
     }
     Hooks::from_settings(&given.loaded.settings, processes, session)
-        .map_err(|error| SessionError::new(error.to_string()))
+        .map_err(|error| SessionError::settings(error.to_string()))
 }
 
 /// An id for a session, that no other one of this machine has.

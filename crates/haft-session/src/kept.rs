@@ -27,6 +27,8 @@ use crate::{NoticeSink, SessionError};
 
 /// Environment variables that are secret whatever settings say.
 const SECRET: [&str; 4] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+/// The command of a session that an embedder opened, until it has a model.
+pub(crate) const EMBEDDED: &str = "session";
 /// The most of a title, in characters.
 const TITLE_CHARS_MAX: usize = 1_000;
 const DAY: u64 = 24 * 60 * 60;
@@ -81,6 +83,23 @@ impl Lazy {
     fn journaled(&self) -> &Journaled {
         self.journaled.get_or_init(|| (self.open)())
     }
+
+    /// The journal, if it was opened.
+    pub fn opened(&self) -> Option<&Journaled> {
+        self.journaled.get()
+    }
+
+    /// Uses a journal that was opened elsewhere.
+    pub fn set(&self, journaled: Journaled) {
+        let _ = self.journaled.set(journaled);
+    }
+
+    /// Notes that the session ended, if it has a journal.
+    pub fn ended(&self, why: &str) {
+        if let Some(keeping) = self.opened().and_then(Journaled::keeping) {
+            keeping.ended(why);
+        }
+    }
 }
 
 impl Recorder for Lazy {
@@ -121,9 +140,7 @@ impl Recorder for Lazy {
 
 impl Drop for Lazy {
     fn drop(&mut self) {
-        if let Some(keeping) = self.journaled.get().and_then(Journaled::keeping) {
-            keeping.ended("closed");
-        }
+        self.ended("closed");
     }
 }
 
@@ -150,6 +167,8 @@ pub struct Keeping {
     seen: OnceLock<Seen>,
     /// Whether the user was told that it can't be written.
     told: AtomicBool,
+    /// Whether the end was noted: what comes later isn't kept.
+    has_ended: AtomicBool,
     notices: NoticeSink,
 }
 
@@ -179,13 +198,14 @@ impl Keeping {
         );
         match opened {
             Err(error @ (StoreError::Running(_) | StoreError::LookedAt(_) | StoreError::GoneOn(_))) => {
-                Err(SessionError::new(error.to_string()))
+                Err(SessionError::journal(error.to_string()))
             }
             Ok(journal) => Ok(Journaled::In(Arc::new(Keeping {
                 journal,
                 tools: Mutex::default(),
                 seen: OnceLock::new(),
                 told: AtomicBool::new(false),
+                has_ended: AtomicBool::new(false),
                 notices: notices.clone(),
             }))),
             Err(error) => {
@@ -224,11 +244,14 @@ impl Keeping {
         ConversationRecorder::items(self, 0, conversation.items());
     }
 
-    /// The session ended by itself.
+    /// The session ended by itself. Only the first end counts.
     pub fn ended(&self, why: &str) {
-        self.note(Record::Ended { why: why.to_owned() });
-        if let Err(error) = self.journal.close() {
-            self.failed(&error);
+        if self.has_ended.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let noted = self.journal.note(Record::Ended { why: why.to_owned() });
+        if let Err(error) = noted.and_then(|()| self.journal.close()) {
+            self.report_failure(&error);
         }
     }
 
@@ -244,6 +267,12 @@ impl Keeping {
     }
 
     fn failed(&self, error: &RecordError) {
+        if !self.has_ended.load(Ordering::Relaxed) {
+            self.report_failure(error);
+        }
+    }
+
+    fn report_failure(&self, error: &RecordError) {
         if !self.told.swap(true, Ordering::Relaxed) {
             self.notices.warn(format!("this session can't be continued later: {}", one_line(&error.message)));
         }

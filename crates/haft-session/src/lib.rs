@@ -6,6 +6,9 @@ mod builder;
 mod children;
 pub mod clients;
 mod error;
+mod events;
+mod front_end;
+mod handle;
 pub mod hooks;
 pub mod kept;
 pub mod loaded_settings;
@@ -13,19 +16,32 @@ pub mod mcp;
 mod notice;
 mod options;
 pub mod processes;
+mod prompts;
 pub mod replay;
 pub mod run;
 pub mod sandbox_report;
 mod session;
 pub mod settings_view;
+mod store;
 mod text;
 pub mod trust;
 
 pub use builder::{ResumeFrom, SessionBuilder};
-pub use error::SessionError;
+pub use error::{SessionError, SessionErrorKind};
+pub use events::{EventSubscription, SessionEvent, SessionEventKind};
+pub use front_end::FrontEnd;
+pub use haft_policy::gate::ModeForbidden;
+pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionHandle};
 pub use notice::{NoticeSink, SessionNotice};
-pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
-pub use session::{Agent, Session};
+pub use options::{
+    AskerSource, Environment, SessionChannels, SessionOptions, SessionPurpose, TelemetrySource,
+};
+pub use prompts::{
+    AllowScope, AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt,
+    ask_through,
+};
+pub use session::{Agent, Session, SessionReport};
+pub use store::{SessionEntry, SessionStore};
 
 // Plain values that front ends name.
 pub use haft_policy::gate::DecisionReport;

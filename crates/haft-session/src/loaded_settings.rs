@@ -28,13 +28,13 @@ pub(crate) fn load(
 ) -> Result<LoadedSettings, SessionError> {
     let places = places(cwd, lookup)?;
     let loaded =
-        trust::load(&places, &common.flags()).map_err(|error| SessionError::new(error.to_string()))?;
+        trust::load(&places, &common.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
     Ok(LoadedSettings { places, loaded })
 }
 
 /// The places of settings for a workspace.
 pub(crate) fn places(cwd: &Path, lookup: Lookup<'_>) -> Result<Places, SessionError> {
-    Places::from_env(cwd, lookup).map_err(|error| SessionError::new(error.to_string()))
+    Places::from_env(cwd, lookup).map_err(|error| SessionError::settings(error.to_string()))
 }
 
 /// A file of settings that was read.

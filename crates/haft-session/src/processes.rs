@@ -222,7 +222,7 @@ pub fn sandbox(
     profile.scripts = scripts;
     profile.allow_read = paths(&wanted.files.allow_read);
     profile.allow_write = paths(&wanted.files.allow_write);
-    let config = SandboxConfig::new(profile).map_err(|bad| SessionError::new(bad.to_string()))?;
+    let config = SandboxConfig::new(profile).map_err(|bad| SessionError::settings(bad.to_string()))?;
     let config = wanted.presets.iter().try_fold(config, |config, preset| {
         let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
         Ok::<_, SessionError>(config.with_preset(preset))
@@ -242,7 +242,7 @@ pub fn of_settings(hosts: &[At<String>]) -> Result<Vec<HostRule>, SessionError> 
 }
 
 fn wrong(source: &haft_policy::source::Source, bad: &impl std::fmt::Display) -> SessionError {
-    SessionError::new(format!("{source}: {bad}"))
+    SessionError::settings(format!("{source}: {bad}"))
 }
 
 /// Whether all of a sandbox could be made here, for whoever makes none. Tried once.

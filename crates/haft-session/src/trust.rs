@@ -93,7 +93,7 @@ impl WorkspaceTrust {
         let places = loaded_settings::places(dir, &|name| options.environment.get(name))?;
         let store = store(&places)?;
         check_rules(&places, options)?;
-        let inventory = trust::inspect(&places).map_err(|error| SessionError::new(error.to_string()))?;
+        let inventory = trust::inspect(&places).map_err(|error| SessionError::settings(error.to_string()))?;
         let memory: Vec<PathBuf> =
             memory::of_project(&places).into_iter().chain(skills_of(&places)).collect();
         let judgement = match store.judge(&places.cwd, &inventory) {
@@ -114,7 +114,7 @@ impl WorkspaceTrust {
     pub fn grant(&mut self) -> Result<(), SessionError> {
         self.store
             .trust(&self.places.cwd, &self.inventory)
-            .map_err(|error| SessionError::new(format!("the yes can't be kept: {error}")))?;
+            .map_err(|error| SessionError::settings(format!("the yes can't be kept: {error}")))?;
         self.judgement = Judgement::Trusted;
         Ok(())
     }
@@ -127,17 +127,17 @@ impl WorkspaceTrust {
         // Where the workspace is doesn't matter for where records are kept.
         let places = loaded_settings::places(Path::new("/"), &|name| environment.get(name))?;
         let dir = std::path::absolute(dir)
-            .map_err(|error| SessionError::new(format!("`{}`: {error}", dir.display())))?;
+            .map_err(|error| SessionError::settings(format!("`{}`: {error}", dir.display())))?;
         let was_trusted = store(&places)?
             .forget(&dir)
-            .map_err(|error| SessionError::new(format!("the yes can't be taken back: {error}")))?;
+            .map_err(|error| SessionError::settings(format!("the yes can't be taken back: {error}")))?;
         // An answer is as much a yes to what the workspace does as trust is.
         let state = places.state_dir.as_deref().expect("there is a store, so there is its folder");
         let answers = Remembered::at(state, &dir)
             .forget()
-            .map_err(|error| SessionError::new(format!("your answers can't be forgotten: {error}")))?;
+            .map_err(|error| SessionError::settings(format!("your answers can't be forgotten: {error}")))?;
         let approvals = approvals::forget(state, &dir)
-            .map_err(|error| SessionError::new(format!("your approvals can't be forgotten: {error}")))?;
+            .map_err(|error| SessionError::settings(format!("your approvals can't be forgotten: {error}")))?;
         Ok(ForgottenTrust { was_trusted, answers, approvals })
     }
 
@@ -205,16 +205,16 @@ impl From<&Judgement> for TrustState {
 /// Every rule that counts once the workspace is trusted has to be understood, or nothing would run after the yes.
 fn check_rules(places: &Places, options: &SessionOptions) -> Result<(), SessionError> {
     let layers =
-        Layers::read(places, &options.flags()).map_err(|error| SessionError::new(error.to_string()))?;
+        Layers::read(places, &options.flags()).map_err(|error| SessionError::settings(error.to_string()))?;
     let rules = layers.merge(Standing::Trusted).permissions.rules;
     let bad: Vec<String> =
         rules.into_iter().filter_map(|rule| Rule::parse(rule).err()).map(|bad| bad.to_string()).collect();
-    if bad.is_empty() { Ok(()) } else { Err(SessionError::new(bad.join("\n"))) }
+    if bad.is_empty() { Ok(()) } else { Err(SessionError::settings(bad.join("\n"))) }
 }
 
 fn store(places: &Places) -> Result<TrustStore, SessionError> {
     let state = places.state_dir.as_deref().ok_or_else(|| {
-        SessionError::new(
+        SessionError::settings(
             "there is no folder to keep a yes in; set HAFT_STATE_DIR, or HOME, to an absolute path",
         )
     })?;

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use haft_scheduler::sync::lock;
-use haft_scheduler::{Cancel, Cause};
+use haft_scheduler::{CallBoard, Cancel, Cause, SchedulerLimits};
 use tokio::runtime::Handle;
 
 pub use self::builder::EngineBuilder;
 use self::builder::EngineConfig;
-use crate::call::CallInput;
+use crate::call::{CallInput, ToolCall};
 use crate::context::{Context, Host, Moved};
 use crate::decision::{Decision, DecisionReason};
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
-use crate::dispatch::turn::Live;
-use crate::dispatch::{ConflictRule, Turn};
+use crate::dispatch::turn::{AgentBoard, Live};
+use crate::dispatch::{ConflictRule, PendingCall, Turn, TurnHandle};
 use crate::effects::resolved::Surroundings;
 use crate::error::ToolError;
 use crate::hooks::Hooks;
@@ -100,7 +100,8 @@ pub(crate) struct Shared {
     pub(crate) ancestors: Arc<[Ancestor]>,
     pub(crate) cancel: Cancel,
     pub(crate) rule: ConflictRule,
-    pub(crate) cap: usize,
+    /// The calls of all turns.
+    pub(crate) board: AgentBoard,
     pub(crate) siblings: SiblingPolicy,
     pub(crate) budget_chars: usize,
     /// Where the first call ran, for those who let others go from outside of any runtime.
@@ -142,6 +143,19 @@ impl Engine {
         let number = shared.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let snapshot = lock(&shared.tools).snapshot.clone();
         Turn::new(self.session.clone(), shared.clone(), snapshot, number)
+    }
+
+    /// Takes one call, complete as it is; from any task or thread. It is ordered after all calls that came before, of turns
+    /// and submitted ones, and waits for those that it conflicts with.
+    ///
+    /// Too many unfinished calls are answered with an error ([`UNFINISHED_CALLS_MAX`](limits::UNFINISHED_CALLS_MAX)).
+    pub fn submit(&self, call: ToolCall) -> PendingCall {
+        self.turn().submit(call)
+    }
+
+    /// The turn with this number, if a call of it runs.
+    pub fn running_turn(&self, number: u64) -> Option<TurnHandle> {
+        self.shared().running_turn(number)
     }
 
     /// The tools that the next turn will have.
@@ -307,7 +321,10 @@ impl Shared {
             ancestors: config.ancestors.clone(),
             cancel: config.cancel.clone(),
             rule: config.rule,
-            cap: config.cap,
+            board: CallBoard::new(
+                config.rule,
+                SchedulerLimits { running: config.cap, preparing: crate::limits::PREPARING_MAX },
+            ),
             siblings: config.siblings,
             budget_chars: config.budget_chars,
             runtime: OnceLock::new(),

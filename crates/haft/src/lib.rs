@@ -88,7 +88,7 @@ pub use call_log::{CallLog, EarlierCall};
 pub use content::{Blob, Content, IntoOutput, Json, Output, ResourceLink};
 pub use context::{Context, Moved};
 pub use decision::{Decision, DecisionReason, DecisionSource, Verdict};
-pub use dispatch::{ConflictRule, Detached, TaskTable, Turn, TurnHandle};
+pub use dispatch::{ConflictRule, Detached, PendingCall, TaskTable, Turn, TurnHandle};
 pub use effects::resolved::Workspace;
 pub use effects::table::Class;
 pub use effects::{Effects, Extent, PathSet};

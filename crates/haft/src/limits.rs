@@ -107,10 +107,12 @@ pub const PROCESS_OUTPUT_BYTES: usize = 1024 * 1024;
 /// Bytes of a child's output that one file takes when it is too long for memory. What comes after is read and dropped.
 pub const SPILL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How many calls of a turn run at once, unless the host says otherwise.
+/// How many calls of an agent run at once, unless the host says otherwise.
 pub const CONCURRENCY: usize = 10;
-/// How many calls of a turn are prepared at once. Calls that wait for the user don't count.
+/// How many calls of an agent are prepared at once. Calls that wait for the user don't count.
 pub const PREPARING_MAX: usize = 32;
+/// How many calls of an agent may be unfinished when another one is submitted. Calls of turns count and aren't refused.
+pub const UNFINISHED_CALLS_MAX: usize = 4096;
 /// How often the input of one call may be rewritten by guards, hooks and the user.
 pub const REWRITES_MAX: usize = 3;
 /// How often one call may be tried.

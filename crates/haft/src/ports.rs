@@ -163,12 +163,17 @@ impl Default for Ports {
 }
 
 impl Ports {
+    /// The user, if one can answer now. A panic counts as no.
+    pub(crate) fn available_asker(&self) -> Option<&dyn Asker> {
+        self.asker.as_deref().filter(|asker| crate::future::guarded(|| asker.is_available()).unwrap_or(false))
+    }
+
     /// Whether a port is there.
     pub fn has(&self, port: Port) -> bool {
         match port {
             Port::Files => true,
             Port::Processes => self.processes.is_some(),
-            Port::Asker => self.asker.is_some(),
+            Port::Asker => self.available_asker().is_some(),
             Port::Recorder => self.recorder.is_some(),
             Port::ToolIndex => self.tool_index.is_some(),
             Port::Mode => self.mode.is_some(),

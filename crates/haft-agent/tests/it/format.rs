@@ -123,12 +123,14 @@ impl ToolDefiner for NameDefiner {
     }
 }
 
+/// The items and tools of one request.
+pub(crate) type SentRequest = (Vec<Value>, String);
+
 /// A model that gives planned replies.
 #[derive(Clone)]
 pub(crate) struct PlannedModel {
     replies: Arc<Mutex<VecDeque<ModelReply>>>,
-    /// What it was asked with: items and tools.
-    pub(crate) requests: Arc<Mutex<Vec<(Vec<Value>, String)>>>,
+    pub(crate) requests: Arc<Mutex<Vec<SentRequest>>>,
     defers: Arc<AtomicBool>,
 }
 

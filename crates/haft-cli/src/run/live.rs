@@ -7,13 +7,14 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use haft::env::Lookup;
-use haft::ports::{Asker, Mode, PermissionMode};
-use haft::{Engine, Workspace};
-use haft_agent::{
-    Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, RunSink, TokenPrices, TokenUsage as Tokens,
-};
+use haft::ports::{Asker, PermissionMode};
+use haft::{BoxFuture, Engine, Workspace};
+use haft_agent::{Conversation, RunEnd, RunHandle, RunOutcome, RunSink, TokenPrices, TokenUsage as Tokens};
 use haft_session::loaded_settings::LoadedSettings;
-use haft_session::run::prepared::{FrontEnd, PreparedRun};
+use haft_session::run::prepared::{ModeControl, PreparedRun};
+use haft_session::{
+    FrontEnd, PromptKind, SessionEvent, SessionEventKind, UserAnswer, UserPrompt, ask_through,
+};
 use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
 
 use super::args::RunForm;
@@ -64,7 +65,7 @@ impl Play {
             asker: Arc::new(screen.asker()),
             remote: screen.remote(),
         });
-        let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
+        let mut run = PreparedRun::new(session, plan, Some(front_end), runtime.handle())?;
         screen.show_views_of(&run.engine);
         let desk = Desk {
             remote: screen.remote(),
@@ -117,16 +118,24 @@ struct ScreenFrontEnd {
 }
 
 impl FrontEnd for ScreenFrontEnd {
-    fn show(&self, event: RunEvent) {
-        self.sink.send(event);
+    fn name(&self) -> &str {
+        "screen"
     }
 
-    fn asker(&self) -> Option<Arc<dyn Asker>> {
-        Some(self.asker.clone())
+    fn show(&self, event: &SessionEvent) {
+        match &event.kind {
+            SessionEventKind::Run(event) => self.sink.send(event.clone()),
+            SessionEventKind::ModeChanged(mode) => self.remote.mode(mode.to_string()),
+            _ => {}
+        }
     }
 
-    fn mode_changed(&self, mode: PermissionMode) {
-        self.remote.mode(mode.to_string());
+    fn can_ask(&self, _: PromptKind) -> bool {
+        true
+    }
+
+    fn ask<'a>(&'a self, prompt: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
+        ask_through(&*self.asker, prompt)
     }
 }
 
@@ -234,7 +243,7 @@ impl Spent {
 struct Desk {
     remote: Remote,
     engine: Engine,
-    mode: Arc<dyn Mode>,
+    mode: ModeControl,
     given: LoadedSettings,
     confined: bool,
     workspace: Workspace,
@@ -282,8 +291,8 @@ impl Desk {
         let place = modes.iter().position(|mode| *mode == now).map_or(0, |place| place + 1);
         // One that settings forbid changes nothing; the next may.
         for step in 0..modes.len() {
-            self.mode.set(modes[(place + step) % modes.len()]);
-            if self.mode.current() != now {
+            let is_set = self.mode.set_mode(modes[(place + step) % modes.len()]).is_ok();
+            if is_set && self.mode.current() != now {
                 break;
             }
         }
@@ -298,9 +307,8 @@ impl Desk {
             }
             Err(error) => self.say(&error.to_string()),
             Ok(mode) => {
-                self.mode.set(mode);
-                if self.mode.current() != mode {
-                    self.say(&format!("settings forbid the mode {mode}"));
+                if let Err(forbidden) = self.mode.set_mode(mode) {
+                    self.say(&forbidden.to_string());
                 }
                 self.show_mode();
             }

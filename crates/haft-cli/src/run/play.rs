@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use haft_agent::{Model, RunEnd, RunEvent, RunHandle, RunSink};
+use haft_agent::{Model, RunEnd, RunHandle, RunSink};
 use haft_session::assembly::SessionParts;
-use haft_session::run::prepared::{FrontEnd, PreparedRun, RunPlan};
+use haft_session::run::prepared::{PreparedRun, RunPlan};
+use haft_session::{FrontEnd, SessionEvent, SessionEventKind};
 use haft_terminal::Look;
 use tokio::runtime::Runtime;
 
@@ -55,7 +56,7 @@ impl Play {
         };
         let runtime = runtime()?;
         let front_end = Arc::new(PlainFrontEnd(show.sink()));
-        let mut run = PreparedRun::new(session, plan, front_end, runtime.handle())?;
+        let mut run = PreparedRun::new(session, plan, Some(front_end), runtime.handle())?;
         let tools = run.engine.snapshot().offers().iter().map(|offer| offer.name().to_string()).collect();
         show.begin(&RunFacts { tools, ..facts });
         let interrupted = interrupts.clone();
@@ -93,8 +94,14 @@ impl Play {
 struct PlainFrontEnd(Arc<dyn RunSink>);
 
 impl FrontEnd for PlainFrontEnd {
-    fn show(&self, event: RunEvent) {
-        self.0.send(event);
+    fn name(&self) -> &str {
+        "output"
+    }
+
+    fn show(&self, event: &SessionEvent) {
+        if let SessionEventKind::Run(event) = &event.kind {
+            self.0.send(event.clone());
+        }
     }
 }
 

@@ -181,7 +181,7 @@ impl Client {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one call as a turn of its own.
+    /// Makes one call, ordered after those that the client made before.
     async fn run(
         &self,
         engine: &Engine,
@@ -190,21 +190,18 @@ impl Client {
         by_server: bool,
         peer: &Peer,
         cancel: &Cancel,
-    ) -> Option<ToolResult> {
+    ) -> ToolResult {
         let running = self.common.calls.begin(self.number, peer.clone(), by_server);
-        let turn = engine.turn();
-        let handle = turn.handle();
-        let call = ToolCall::new(running.id(), name, input);
-        let mut results = std::pin::pin!(turn.run([call]));
-        let mut results = tokio::select! {
-            results = &mut results => results,
+        let mut pending = engine.submit(ToolCall::new(running.id(), name, input));
+        let result = tokio::select! {
+            result = &mut pending => result,
             cause = cancel.cancelled() => {
-                handle.cancel(cause);
-                results.await
+                pending.handle().cancel(cause);
+                pending.await
             }
         };
         self.session.report_hooks();
-        results.pop()
+        result
     }
 
     async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {
@@ -221,7 +218,6 @@ impl Client {
         };
         let arguments = call.arguments.get().to_owned();
         let result = self.run(engine, &call.name, arguments, by_server, &call.peer, &call.cancel).await;
-        let result = result.ok_or_else(|| Refusal::internal("the call has no result"))?;
         Ok(self.reply(&result, promises, call.peer.client().revision))
     }
 
@@ -266,7 +262,7 @@ impl Client {
         cancel: &Cancel,
     ) -> Result<Value, Refusal> {
         let result = self.run(engine, tool, input, true, peer, cancel).await;
-        let result = result.ok_or_else(|| Refusal::internal("the call has no result"))?;
+
         match result.outcome() {
             Ok(output) => match output.blocks() {
                 [Content::Structured(value), ..] => Ok(value.clone()),

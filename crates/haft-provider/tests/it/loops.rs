@@ -696,8 +696,7 @@ async fn what_others_spend_counts_towards_the_limit() {
     let script = json!({"turns": [{"tool_calls": [{"name": "echo"}]}, {"text": "Done."}]});
     let account = UsageMeter::new();
     let other = account.child();
-    let mut spent = haft_agent::TokenUsage::default();
-    spent.input_tokens = 900_000;
+    let spent = haft_agent::TokenUsage { input_tokens: 900_000, ..haft_agent::TokenUsage::default() };
     other.add(&spent, None);
     let mut conversation = Conversation::new(Wire::Anthropic);
     let options = RunOptions::new().max_tokens(1_000_000);

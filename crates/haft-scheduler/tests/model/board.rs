@@ -7,7 +7,9 @@
 //!
 //! - exactly one result for each call, in call order; the first counts and whoever is late gets its own back;
 //! - all results are there as soon as the last one is, and not before;
-//! - no more at once than may be, nothing beside a call that must be alone;
+//! - no more at once than may be, nothing beside a call that must be alone, over all turns of the board;
+//! - calls that conflict run in the order in which they came, over all turns and submitted calls;
+//! - the board forgets every call and every turn;
 //! - nothing starts to run after it was ended or cancelled;
 //! - everything that was begun is reached by the stop, and nothing is left in the tree of cancellations;
 //! - no foreign code under the lock: jobs and wakers look at the board when they are dropped or called.
@@ -20,7 +22,7 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::{check_pct, check_random, thread};
 
-use crate::board::{CallBoard, NewCall, StartedCall};
+use crate::board::{CallBatch, CallBoard, NewCall, StartedCall};
 use crate::cancel::{Cancel, Cause, until_cancelled};
 use crate::scheduler::{ConflictRule, Footprint, Interrupt, SchedulerLimits};
 use crate::sync::{Arc, Weak, explore};
@@ -63,22 +65,71 @@ impl Drop for Job {
     fn drop(&mut self) {
         // The input of a tool may do anything when it is dropped. Under the lock this would never return.
         if let Some(turn) = self.turn.upgrade() {
-            turn.board.is_done(self.call);
+            turn.batch.is_done(self.call);
         }
     }
 }
 
-struct Turn {
+/// What the turns of an agent share.
+struct Agent {
     board: CallBoard<Job, Said>,
     session: Cancel,
     cap: usize,
+    runs: Plain<Runs>,
+}
+
+/// The runs of an agent, kept beside the board by plain means.
+#[derive(Default)]
+struct Runs {
+    /// The numbers of the calls that run, and whether they are safe.
+    running: Vec<(usize, bool)>,
+    /// The calls that have run and never changed their class.
+    order: Vec<(usize, bool)>,
+}
+
+impl Agent {
+    fn new(cap: usize) -> Arc<Agent> {
+        let (board, session) = (new_board(cap), Cancel::new());
+        Arc::new(Agent { board, session, cap, runs: Plain::default() })
+    }
+
+    /// A call starts to run.
+    fn start(&self, number: usize, safe: bool, changed: bool) {
+        let mut runs = self.runs.lock().unwrap();
+        runs.running.push((number, safe));
+        assert!(runs.running.len() <= self.cap, "{:?}", runs.running);
+        assert!(safe && runs.running.iter().all(|(_, safe)| *safe) || runs.running.len() == 1);
+        if !changed {
+            let conflicting = runs.order.iter().filter(|(_, other)| !(safe && *other));
+            for (earlier, _) in conflicting {
+                assert!(*earlier < number, "{number} came before {earlier} and runs after it");
+            }
+            runs.order.push((number, safe));
+        }
+    }
+
+    fn end(&self, number: usize) {
+        self.runs.lock().unwrap().running.retain(|(running, _)| *running != number);
+    }
+
+    /// After the last turn.
+    fn audit(&self) {
+        assert_eq!(self.board.remembered(), (0, 0), "ended calls and turns are forgotten");
+        assert_eq!(self.session.child_count(), 0, "ended calls are forgotten");
+        assert!(self.runs.lock().unwrap().running.is_empty());
+    }
+}
+
+struct Turn {
+    agent: Arc<Agent>,
+    batch: CallBatch<Job, Said>,
     books: Plain<Books>,
 }
 
 /// Kept beside the board by plain means, which add no interleavings.
 #[derive(Default)]
 struct Books {
-    running: Vec<(usize, bool)>,
+    running: Vec<usize>,
     began: Vec<(usize, Cancel)>,
     /// How often a result was accepted, by call.
     accepted: Vec<usize>,
@@ -86,9 +137,14 @@ struct Books {
 }
 
 impl Turn {
+    /// A turn that is alone on its board.
     fn new(cap: usize) -> Arc<Turn> {
-        let board = new_board(cap);
-        Arc::new(Turn { board, session: Cancel::new(), cap, books: Plain::default() })
+        Turn::of(&Agent::new(cap))
+    }
+
+    fn of(agent: &Arc<Agent>) -> Arc<Turn> {
+        let batch = agent.board.open_batch();
+        Arc::new(Turn { agent: agent.clone(), batch, books: Plain::default() })
     }
 
     fn books<T>(&self, look: impl FnOnce(&mut Books) -> T) -> T {
@@ -103,17 +159,22 @@ impl Turn {
         let job = Job { call, plan, turn: Arc::downgrade(self) };
         let footprint = Footprint { safe: plan.safe, keys: None };
         let interrupt = if plan.interruptible { Interrupt::Cancel } else { Interrupt::Block };
-        assert_eq!(self.board.push(NewCall { job, footprint, tool: 1, limit: None, interrupt }), call);
+        assert_eq!(self.batch.push(NewCall { job, footprint, tool: 1, limit: None, interrupt }), call);
         call
     }
 
-    fn go(self: &Arc<Turn>) {
-        for (StartedCall { call, job, .. }, cancel) in self.board.start_all(|| self.session.child()) {
-            let (turn, plan) = (self.clone(), job.plan);
+    /// Begins the calls of all turns of the agent that may.
+    fn go(&self) {
+        for (StartedCall { call, job, .. }, cancel) in
+            self.agent.board.start_all(|| self.agent.session.child())
+        {
+            let turn = job.turn.upgrade().expect("a turn outlives its calls");
+            let plan = job.plan;
             drop(job);
-            self.books(|books| books.began.push((call, cancel.clone())));
-            let thread = thread::spawn(move || turn.drive(call, plan, &cancel));
-            self.books(|books| books.threads.push(thread));
+            turn.books(|books| books.began.push((call, cancel.clone())));
+            let driven = turn.clone();
+            let thread = thread::spawn(move || driven.drive(call, plan, &cancel));
+            turn.books(|books| books.threads.push(thread));
         }
     }
 
@@ -124,7 +185,7 @@ impl Turn {
         };
         self.end(said);
         if plan.fails && said == Said::Own(call) {
-            self.board.stop_siblings(call);
+            self.batch.stop_siblings(call);
         }
         self.go();
     }
@@ -132,52 +193,57 @@ impl Turn {
     async fn lead(self: &Arc<Turn>, call: usize, plan: Plan, cancel: &Cancel) -> Result<(), Cause> {
         until_cancelled(cancel, std::future::ready(())).await?;
         if plan.asks {
-            self.board.begin_asking(call);
+            self.batch.begin_asking(call);
             self.go();
             thread::yield_now();
         }
-        if plan.turns && !self.board.reconsider(call, Footprint { safe: !plan.safe, keys: None }) {
+        if plan.turns && !self.batch.reconsider(call, Footprint { safe: !plan.safe, keys: None }) {
             self.go();
-            until_cancelled(cancel, self.board.wait(call)).await?;
+            until_cancelled(cancel, self.batch.wait(call)).await?;
         }
-        if !self.board.authorize(call) {
+        if !self.batch.authorize(call) {
             self.go();
-            until_cancelled(cancel, self.board.wait(call)).await?;
+            until_cancelled(cancel, self.batch.wait(call)).await?;
         }
         let safe = plan.safe != plan.turns;
+        let number = self.batch.number(call);
         self.books(|books| {
-            books.running.push((call, safe));
-            assert!(books.running.len() <= self.cap, "{:?}", books.running);
-            assert!(safe && books.running.iter().all(|(_, safe)| *safe) || books.running.len() == 1);
             assert_eq!(books.accepted[call], 0, "{call} runs although it has its answer");
+            books.running.push(call);
+            self.agent.start(number, safe, plan.turns);
         });
         thread::yield_now();
         let ended = until_cancelled(cancel, std::future::ready(())).await;
-        self.books(|books| books.running.retain(|(running, _)| *running != call));
+        self.books(|books| {
+            books.running.retain(|running| *running != call);
+            self.agent.end(number);
+        });
         ended
     }
 
     /// Gives a call its result, once.
     fn end(&self, said: Said) -> bool {
         let call = said.call();
+        let number = self.batch.number(call);
         let accept = || {
             self.books(|books| {
                 books.accepted[call] += 1;
-                books.running.retain(|(running, _)| *running != call);
+                books.running.retain(|running| *running != call);
+                self.agent.end(number);
             });
         };
         // Half of the calls have something to say between being over and having a result.
         if call % 2 == 1 {
-            let claimed = self.board.claim(call).is_some();
+            let claimed = self.batch.claim(call).is_some();
             if claimed {
                 accept();
                 thread::yield_now();
-                self.board.deliver(call, said);
+                self.batch.deliver(call, said);
             }
             return claimed;
         }
         // Said in the same breath as it is accepted, so that nobody can see the one without the other.
-        let accepted = self.board.finish(call, said, |said, _| {
+        let accepted = self.batch.finish(call, said, |said, _| {
             accept();
             said
         });
@@ -188,7 +254,7 @@ impl Turn {
     }
 
     fn stop(&self, cause: Cause, force: bool) {
-        self.board.stop(cause, force, |_, job| {
+        self.batch.stop(cause, force, |_, job| {
             let call = job.call;
             self.books(|books| books.accepted[call] += 1);
             Said::Refused(call, cause)
@@ -197,14 +263,15 @@ impl Turn {
             // Whatever had begun and was not done then has been told.
             let began = self.books(|books| books.began.clone());
             for (call, cancel) in began {
-                assert!(cancel.is_cancelled() || self.board.is_done(call), "{call} was not told");
+                assert!(cancel.is_cancelled() || self.batch.is_done(call), "{call} was not told");
             }
         }
+        self.go();
     }
 
     /// Waits for everything, and looks at what came of it.
     fn results(self: &Arc<Turn>) -> Vec<Said> {
-        let results = block_on(self.board.results());
+        let results = block_on(self.batch.results());
         let calls = self.books(|books| books.accepted.len());
         assert_eq!(
             results.iter().map(|said| said.call()).collect::<Vec<_>>(),
@@ -223,8 +290,13 @@ impl Turn {
             assert!(books.running.is_empty());
             books.began.clear();
         });
-        assert_eq!(self.session.child_count(), 0, "ended calls are forgotten");
         assert_eq!(Arc::strong_count(&self), 1, "nobody holds on to the turn");
+        let agent = self.agent.clone();
+        drop(self);
+        // Only the test itself is left.
+        if Arc::strong_count(&agent) == 1 {
+            agent.audit();
+        }
     }
 }
 
@@ -233,7 +305,7 @@ fn new_board<Job, Done>(running: usize) -> CallBoard<Job, Done> {
 }
 
 /// Adds a safe call that an interrupt spares.
-fn push_safe<Done>(board: &CallBoard<(), Done>) {
+fn push_safe<Done>(board: &CallBatch<(), Done>) {
     let footprint = Footprint { safe: true, keys: None };
     board.push(NewCall { job: (), footprint, tool: 1, limit: None, interrupt: Interrupt::Block });
 }
@@ -255,17 +327,17 @@ fn meddle(turn: &Arc<Turn>) {
     match random.gen_range(0..6) {
         0 => turn.stop(Cause::User, false),
         1 => turn.stop(Cause::Shutdown, true),
-        2 => turn.session.cancel(Cause::Shutdown),
+        2 => turn.agent.session.cancel(Cause::Shutdown),
         // A third party answers a call that runs: it took too long, or moved to the background.
         3 | 4 => {
             let running = turn.books(|books| books.running.first().copied());
-            if let Some((call, _)) = running
+            if let Some(call) = running
                 && turn.end(Said::ByOthers(call))
             {
                 turn.go();
             }
         }
-        _ => turn.board.stop_siblings(0),
+        _ => turn.batch.stop_siblings(0),
     }
 }
 
@@ -285,7 +357,7 @@ fn a_turn() {
         turn.push(plan);
         turn.go();
     }
-    turn.board.complete();
+    turn.batch.complete();
     turn.go();
     turn.results();
     meddlers.into_iter().for_each(|meddler| meddler.join().unwrap());
@@ -300,6 +372,61 @@ fn a_turn_comes_to_one_result_for_each_call() {
 #[test]
 fn a_turn_comes_to_one_result_for_each_call_with_few_preemptions() {
     check_pct(a_turn, 2_000, 3);
+}
+
+/// Submits one call and waits for its result, or drops it at some time.
+fn submit(agent: &Arc<Agent>, plan: Plan, is_dropped: bool) {
+    let turn = Turn::of(agent);
+    turn.push(plan);
+    turn.batch.complete();
+    turn.go();
+    if is_dropped {
+        turn.stop(Cause::Shutdown, true);
+    }
+    assert_eq!(turn.results().len(), 1);
+    turn.audit();
+}
+
+/// A turn with one who meddles, while two threads submit calls and drop some of them.
+fn a_turn_beside_submitted_calls() {
+    let mut random = thread_rng();
+    let agent = Agent::new(random.gen_range(1..3));
+    let submitters: Vec<_> = (0..2)
+        .map(|_| {
+            let agent = agent.clone();
+            let plans: Vec<(Plan, bool)> =
+                (0..random.gen_range(1..3)).map(|_| (random_plan(), random.gen_bool(0.3))).collect();
+            thread::spawn(move || {
+                plans.into_iter().for_each(|(plan, is_dropped)| submit(&agent, plan, is_dropped));
+            })
+        })
+        .collect();
+    let turn = Turn::of(&agent);
+    let meddler = {
+        let turn = turn.clone();
+        thread::spawn(move || meddle(&turn))
+    };
+    for _ in 0..random.gen_range(1..3) {
+        turn.push(random_plan());
+        turn.go();
+    }
+    turn.batch.complete();
+    turn.go();
+    turn.results();
+    meddler.join().unwrap();
+    submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
+    turn.audit();
+    agent.audit();
+}
+
+#[test]
+fn turns_and_submitted_calls_are_in_one_order() {
+    check_random(a_turn_beside_submitted_calls, 4_000);
+}
+
+#[test]
+fn turns_and_submitted_calls_are_in_one_order_with_few_preemptions() {
+    check_pct(a_turn_beside_submitted_calls, 2_000, 3);
 }
 
 /// Everything that begins after the turn was stopped, or had begun before, is reached.
@@ -317,7 +444,7 @@ fn a_stopped_turn_stays_stopped() {
         }
         stopper.join().unwrap();
         let late = turn.push(Plan { safe: true, ..Plan::default() });
-        turn.board.complete();
+        turn.batch.complete();
         turn.go();
         let results = turn.results();
         assert_eq!(results[late], Said::Cancelled(late, Cause::User), "it came after the stop");
@@ -337,9 +464,9 @@ fn a_stopped_turn_stays_stopped() {
 #[test]
 fn the_first_result_counts() {
     let body = || {
-        let board: Arc<CallBoard<(), &str>> = Arc::new(new_board(1));
+        let board: Arc<CallBatch<(), &str>> = Arc::new(new_board(1).open_batch());
         push_safe(&board);
-        board.start_all(Cancel::new);
+        board.board().start_all(Cancel::new);
         let other = {
             let board = board.clone();
             thread::spawn(move || board.finish(0, "other", |said, _| said).map(drop))
@@ -363,25 +490,25 @@ fn the_first_result_counts() {
 #[test]
 fn a_freed_slot_wakes_the_next() {
     let body = || {
-        let board: Arc<CallBoard<(), ()>> = Arc::new(new_board(1));
+        let board: Arc<CallBatch<(), ()>> = Arc::new(new_board(1).open_batch());
         for _ in 0..2 {
             push_safe(&board);
         }
-        let cancels = board.start_all(Cancel::new);
+        let cancels = board.board().start_all(Cancel::new);
         assert!(board.authorize(0));
         let next = {
             let board = board.clone();
             thread::spawn(move || {
                 if !board.authorize(1) {
-                    board.start_all(Cancel::new);
+                    board.board().start_all(Cancel::new);
                     block_on(board.wait(1));
                 }
                 board.finish(1, (), |done, _| done).unwrap();
-                board.start_all(Cancel::new);
+                board.board().start_all(Cancel::new);
             })
         };
         board.finish(0, (), |done, _| done).unwrap();
-        board.start_all(Cancel::new);
+        board.board().start_all(Cancel::new);
         assert_eq!(block_on(board.results()).len(), 2);
         next.join().unwrap();
         drop(cancels);
@@ -396,7 +523,7 @@ fn a_waiting_call_is_reached_by_the_stop() {
         let turn = Turn::new(1);
         turn.push(Plan { safe: true, ..Plan::default() });
         turn.push(Plan { safe: true, interruptible: true, ..Plan::default() });
-        turn.board.complete();
+        turn.batch.complete();
         turn.go();
         turn.stop(Cause::User, false);
         let results = turn.results();
@@ -414,7 +541,7 @@ fn calls_that_turn_out_unsafe_take_their_turns() {
         for turns in [true, true, false] {
             turn.push(Plan { safe: true, turns, ..Plan::default() });
         }
-        turn.board.complete();
+        turn.batch.complete();
         turn.go();
         assert_eq!(turn.results(), [Said::Own(0), Said::Own(1), Said::Own(2)]);
         turn.audit();
@@ -423,7 +550,7 @@ fn calls_that_turn_out_unsafe_take_their_turns() {
 }
 
 /// A waker that looks at the board, as a foreign executor's may: called under the lock it would never return.
-struct Curious(Arc<CallBoard<(), ()>>);
+struct Curious(Arc<CallBatch<(), ()>>);
 
 impl Wake for Curious {
     fn wake(self: Arc<Curious>) {
@@ -440,13 +567,13 @@ impl Drop for Curious {
 #[test]
 fn wakers_are_called_and_dropped_without_the_lock() {
     let body = || {
-        let board: Arc<CallBoard<(), ()>> = Arc::new(new_board(1));
+        let board: Arc<CallBatch<(), ()>> = Arc::new(new_board(1).open_batch());
         for _ in 0..2 {
             push_safe(&board);
         }
         let session = Cancel::new();
         let cancels: Vec<Cancel> =
-            board.start_all(|| session.child()).into_iter().map(|(_, cancel)| cancel).collect();
+            board.board().start_all(|| session.child()).into_iter().map(|(_, cancel)| cancel).collect();
         assert!(board.authorize(0) && !board.authorize(1));
         let poll = |future: Pin<&mut dyn Future<Output = ()>>| {
             let waker = Waker::from(std::sync::Arc::new(Curious(board.clone())));
@@ -467,7 +594,7 @@ fn wakers_are_called_and_dropped_without_the_lock() {
         }
         board.stop(Cause::User, true, |_, ()| ());
         board.finish(0, (), |done, _| done).unwrap();
-        board.start_all(|| session.child());
+        board.board().start_all(|| session.child());
         board.finish(1, (), |done, _| done).unwrap();
     };
     check_random(body, 20);

@@ -11,6 +11,8 @@
 
 #[path = "../../src/board.rs"]
 mod board;
+#[path = "../../src/call_map.rs"]
+mod call_map;
 #[path = "../../src/cancel.rs"]
 mod cancel;
 #[path = "../../src/conflict.rs"]

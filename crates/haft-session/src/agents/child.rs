@@ -111,6 +111,10 @@ pub(super) struct Named {
 }
 
 impl Asker for Named {
+    fn is_available(&self) -> bool {
+        self.asker.is_available()
+    }
+
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         self.asker.approve(approval)
     }

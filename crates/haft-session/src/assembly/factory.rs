@@ -110,8 +110,11 @@ impl SessionFactory {
     /// Rules, hooks or sandbox settings that can't be used.
     pub fn open(&self) -> Result<SessionParts, SessionError> {
         let SessionConfig { options, given, workspace, state, seen, .. } = &self.config;
-        let source = options.asker.as_ref().filter(|_| !options.non_interactive);
-        let asker = source.and_then(|source| source.open(workspace.cwd()));
+        let asker: Option<Arc<dyn Asker>> = match &options.channels {
+            _ if options.non_interactive => None,
+            Some(channels) => Some(channels.prompts.clone()),
+            None => options.asker.as_ref().and_then(|source| source.open(workspace.cwd())),
+        };
         let (policy, findings) = self.rules(options.non_interactive)?;
         let search =
             self.config.settings().tool_search.as_ref().map(|at| at.value.clone()).unwrap_or_default();
@@ -157,6 +160,7 @@ impl SessionFactory {
             seen: seen.clone(),
             confined: self.processes.confines(),
             server_starter,
+            channels: options.channels.clone(),
             notices: options.notices.clone(),
             process_guard: self.process_guard.share(),
         })
@@ -281,7 +285,8 @@ impl SessionFactory {
             processes: Some(self.processes.clone()),
             ..Setup::new(&given.places, workspace)
         };
-        let made = Policy::new(&given.loaded, setup).map_err(|error| SessionError::new(error.to_string()))?;
+        let made =
+            Policy::new(&given.loaded, setup).map_err(|error| SessionError::settings(error.to_string()))?;
         self.sandbox.get_or_init(|| self.plan_sandbox(&made.0)).clone()?;
         Ok(made)
     }
@@ -305,7 +310,10 @@ impl SessionFactory {
         if let Some(required) = required.filter(|_| self.purpose != SessionPurpose::Inspect)
             && let Err(reason) = self.starter.sandbox()
         {
-            return Err(SessionError::new(format!("{reason} (`failIfUnavailable`, {})", required.source)));
+            return Err(SessionError::sandbox(format!(
+                "{reason} (`failIfUnavailable`, {})",
+                required.source
+            )));
         }
         Ok(())
     }
@@ -379,7 +387,7 @@ impl SessionConfig {
     fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionConfig, SessionError> {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
         let from_environment =
-            || haft::env::max_concurrency(lookup).map_err(|error| SessionError::new(error.to_string()));
+            || haft::env::max_concurrency(lookup).map_err(|error| SessionError::settings(error.to_string()));
         let max_concurrency = match options.max_concurrency {
             Some(calls) => Some(calls),
             None => from_environment()?,
@@ -428,7 +436,7 @@ impl SessionConfig {
         for group in &self.options.tools_off {
             if !known.contains(group.as_str()) {
                 let known: Vec<&str> = known.into_iter().collect();
-                return Err(SessionError::new(format!(
+                return Err(SessionError::settings(format!(
                     "--tools-off {}: there is no such group of tools; there are {}",
                     one_line(group),
                     known.join(", ")

@@ -144,7 +144,7 @@ impl ServerStarter {
             config.background_after = config.background_after.filter(|_| !ports.one_turn);
             config
         });
-        let servers = Servers::start(configs, host).map_err(|bad| SessionError::new(bad.to_string()))?;
+        let servers = Servers::start(configs, host).map_err(|bad| SessionError::tools(bad.to_string()))?;
         let servers = Arc::new(servers);
         let _ = self.slot.set(servers.clone());
         let base = match self.planned.is_empty() {
@@ -153,7 +153,7 @@ impl ServerStarter {
         };
         let pool = ServerPool {
             engines: [engine.clone(), self.bare.clone()],
-            base: base.map_err(|error| SessionError::new(error.to_string()))?,
+            base: base.map_err(|error| SessionError::tools(error.to_string()))?,
             servers,
             approvals,
             searches: self.searches,

@@ -29,7 +29,7 @@ pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
 /// The shell with the limits of the environment, and what settings let run without the sandbox.
 fn bash(lookup: Lookup<'_>, given: &LoadedSettings, analyzer: ShellAnalyzer) -> Result<Bash, SessionError> {
     let (usual, max) =
-        haft::env::bash_timeouts(lookup).map_err(|error| SessionError::new(error.to_string()))?;
+        haft::env::bash_timeouts(lookup).map_err(|error| SessionError::tools(error.to_string()))?;
     let max = max.unwrap_or(haft_tools::bash::TIMEOUT_MAX);
     let sandbox = &given.loaded.settings.sandbox;
     let bash = Bash::new()
@@ -67,7 +67,7 @@ pub(super) fn core(
         false => Registry::new().with(tools.tools()),
     };
     let registry = common.tools.iter().fold(registry, |registry, tool| registry?.with(tool.clone()));
-    registry.map_err(|error| SessionError::new(error.to_string()))
+    registry.map_err(|error| SessionError::tools(error.to_string()))
 }
 
 /// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.
@@ -102,7 +102,7 @@ pub(super) fn with_scripts(
         }
         let loaded = scripts::load(&dir).map_err(|error| {
             let named = one_line(&named.display().to_string());
-            SessionError::new(format!(
+            SessionError::tools(format!(
                 "--tools-dir `{named}`: {}; give a directory that exists",
                 reason(&error)
             ))

@@ -69,12 +69,13 @@ fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, Ses
     let brave = || set(BRAVE_API_KEY, web.brave_api_key());
     let tavily = || set(TAVILY_API_KEY, web.tavily_api_key());
     let at = |url: String| {
-        let bad =
-            |bad| SessionError::new(format!("{SEARXNG_URL}, or `web.searxngUrl` of your settings: {bad}"));
+        let bad = |bad| {
+            SessionError::settings(format!("{SEARXNG_URL}, or `web.searxngUrl` of your settings: {bad}"))
+        };
         Backend::searxng(&url).map(Some).map_err(bad)
     };
     let missing = |what: &str, name: &str, key: &str| {
-        SessionError::new(format!(
+        SessionError::settings(format!(
             "`web.search` is `{what}`, and there is nothing to reach it by; set {name}, or `web.{key}` in your own settings"
         ))
     };

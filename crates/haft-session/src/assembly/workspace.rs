@@ -28,13 +28,14 @@ pub(super) fn workspace(common: &SessionOptions) -> Result<Workspace, SessionErr
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let refused = |flag: &str, dir: &Path, why: &str| {
         let dir = one_line(&dir.display().to_string());
-        SessionError::new(format!("{flag} `{dir}`: {why}; give a directory that exists"))
+        SessionError::workspace(format!("{flag} `{dir}`: {why}; give a directory that exists"))
     };
     let mut workspace = Workspace::new(cwd).map_err(|error| match &common.cwd {
         Some(dir) => refused("--cwd", dir, &reason(&error)),
-        None => {
-            SessionError::new(format!("the current directory can't be used: {}; give --cwd", reason(&error)))
-        }
+        None => SessionError::workspace(format!(
+            "the current directory can't be used: {}; give --cwd",
+            reason(&error)
+        )),
     })?;
     for dir in &common.add_dir {
         if workspace.cwd().join(dir).is_file() {

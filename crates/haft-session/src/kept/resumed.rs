@@ -15,6 +15,10 @@ use crate::{NoticeSink, SessionError};
 const EXCERPT_LINES_MAX: usize = 40;
 /// The longest such line, in characters.
 const EXCERPT_LINE_CHARS_MAX: usize = 400;
+/// Whether an embedder made calls in it, and no model was asked.
+fn is_agentless(recovered: &Recovered) -> bool {
+    recovered.last.command == super::EMBEDDED && recovered.last.wire.is_empty() && recovered.items.is_empty()
+}
 
 /// What an earlier process left of a session.
 pub struct Resumed {
@@ -35,13 +39,35 @@ impl Resumed {
         cwd: &Path,
         notices: &NoticeSink,
     ) -> Result<Resumed, SessionError> {
+        Resumed::find_where(state, id, cwd, notices, |recovered| !recovered.items.is_empty())
+    }
+
+    /// Finds a session for an embedder, which may have made calls without a model.
+    pub(crate) fn find_with_calls(
+        state: Option<&Path>,
+        id: Option<&str>,
+        cwd: &Path,
+        notices: &NoticeSink,
+    ) -> Result<Resumed, SessionError> {
+        Resumed::find_where(state, id, cwd, notices, |recovered| {
+            !recovered.items.is_empty() || is_agentless(recovered)
+        })
+    }
+
+    fn find_where(
+        state: Option<&Path>,
+        id: Option<&str>,
+        cwd: &Path,
+        notices: &NoticeSink,
+        can_continue: impl Fn(&Recovered) -> bool,
+    ) -> Result<Resumed, SessionError> {
         let state = state.ok_or_else(|| {
-            SessionError::new(
+            SessionError::journal(
                 "nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned(),
             )
         })?;
         let store = Store::at(state);
-        let said = |error: haft_journal::StoreError| SessionError::new(error.to_string());
+        let said = |error: haft_journal::StoreError| SessionError::journal(error.to_string());
         if let Some(id) = id {
             let session = store.find(id).map_err(said)?;
             let (recovered, mark) = store.recover(&session.id).map_err(said)?;
@@ -56,11 +82,11 @@ impl Resumed {
             }
             // One that is gone meanwhile.
             let Ok((recovered, mark)) = store.recover(&session.id) else { continue };
-            if !recovered.items.is_empty() {
+            if can_continue(&recovered) {
                 return Ok(Resumed::new(session.id, recovered, mark, notices));
             }
         }
-        Err(SessionError::new(format!(
+        Err(SessionError::journal(format!(
             "nothing to continue in {}; `haft sessions list` shows all sessions, `--resume ID` takes one of them",
             cwd.display()
         )))
@@ -82,12 +108,12 @@ impl Resumed {
             return Ok(self);
         }
         if was.as_os_str().is_empty() {
-            return Err(SessionError::new(format!(
+            return Err(SessionError::journal(format!(
                 "session {} can't go on: its journal doesn't say where it works, since it is empty or its beginning is damaged; begin a new one",
                 self.id
             )));
         }
-        Err(SessionError::new(format!(
+        Err(SessionError::journal(format!(
             "session {} works in {}; go there, or use --cwd",
             self.id,
             was.display()
@@ -118,8 +144,11 @@ impl Resumed {
     /// Checks that the conversation can go on in this format.
     pub fn fits(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
         let was = &self.recovered.last.wire;
+        if is_agentless(&self.recovered) {
+            return Ok(());
+        }
         if *was != format.name() {
-            return Err(SessionError::new(format!(
+            return Err(SessionError::journal(format!(
                 "session {} was held with `{was}`, and a conversation can't change to `{}`; use --provider {was}",
                 self.id,
                 format.name()

@@ -113,9 +113,9 @@ impl ServerFiles {
         entry: &Value,
     ) -> Result<AddedServer, ServerFilesError> {
         let warnings = check_server(name, entry)
-            .map_err(|reason| SessionError::new(format!("the server `{}`: {reason}", one_line(name))))?;
+            .map_err(|reason| SessionError::settings(format!("the server `{}`: {reason}", one_line(name))))?;
         if name.contains("__") {
-            return Err(ServerFilesError::Unusable(SessionError::new(format!(
+            return Err(ServerFilesError::Unusable(SessionError::settings(format!(
                 "the server `{name}`: `__` stands between the names in `mcp__server__tool`, so no rule could be about this \
                  server alone; choose a name without it"
             ))));
@@ -188,7 +188,7 @@ impl ServerFiles {
         let places = &self.places;
         let own = || {
             places.own_servers().ok_or_else(|| {
-                SessionError::new(
+                SessionError::settings(
                     "there is no folder for your settings; set HAFT_CONFIG_DIR, or HOME, to an absolute path",
                 )
             })
@@ -221,7 +221,7 @@ impl ServerFile<'_> {
     }
 
     fn error(&self, reason: impl fmt::Display) -> SessionError {
-        SessionError::new(format!("{}: {reason}", self.shown()))
+        SessionError::settings(format!("{}: {reason}", self.shown()))
     }
 
     fn unusable(&self, reason: String) -> SessionError {

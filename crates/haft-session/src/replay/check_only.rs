@@ -29,7 +29,7 @@ pub fn check_calls(
     let checker = CallChecker::new(&session);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
-        runtime.map_err(|error| SessionError::new(format!("no runtime can be started: {error}")))?;
+        runtime.map_err(|error| SessionError::tools(format!("no runtime can be started: {error}")))?;
     let calls = &recording.calls;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (calls.len() / CALLS_PER_THREAD_MIN).clamp(1, cores.min(THREADS_MAX));
@@ -49,7 +49,7 @@ pub fn check_calls(
     let checked: Vec<ReplayedCall> = parts.into_iter().flatten().collect();
     match checked.len() == calls.len() {
         true => Ok(checked),
-        false => Err(SessionError::new("judging a call failed; please report this")),
+        false => Err(SessionError::tools("judging a call failed; please report this")),
     }
 }
 

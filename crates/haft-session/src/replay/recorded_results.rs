@@ -36,7 +36,7 @@ pub async fn compare_results(
     let results: Arc<Vec<RecordedResult>> =
         Arc::new(recording.calls.iter().map(RecordedResult::new).collect());
     let registry = tools_with_recorded_results(&session.engine, recording, &results)
-        .map_err(|error| SessionError::new(error.to_string()))?;
+        .map_err(|error| SessionError::tools(error.to_string()))?;
     let engine = session
         .engine
         .clone()

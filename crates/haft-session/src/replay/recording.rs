@@ -103,26 +103,26 @@ impl CallRecording {
     pub fn read(from: impl io::Read, source: &str) -> Result<CallRecording, SessionError> {
         let mut bytes = Vec::new();
         let read = from.take(TRANSCRIPT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| SessionError::new(format!("{source} can't be read: {error}")))?;
+        read.map_err(|error| SessionError::journal(format!("{source} can't be read: {error}")))?;
         if bytes.len() > TRANSCRIPT_BYTES_MAX {
-            return Err(SessionError::new(format!(
+            return Err(SessionError::journal(format!(
                 "{source} has more than {TRANSCRIPT_BYTES_MAX} bytes; that many are read"
             )));
         }
         if is_journal(&bytes) {
             let kept = haft_journal::parse(&bytes);
             if kept.records.is_empty() {
-                return Err(SessionError::new(format!("{source}: no line of this journal can be read")));
+                return Err(SessionError::journal(format!("{source}: no line of this journal can be read")));
             }
             return Ok(of_journal(&kept, source.to_owned()));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
             let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
-            SessionError::new(format!("{source}: line {line}: these bytes are not UTF-8"))
+            SessionError::journal(format!("{source}: line {line}: these bytes are not UTF-8"))
         })?;
         let transcript = transcript::read(&text)
-            .map_err(|bad| SessionError::new(format!("{source}: {}", one_line(&bad.to_string()))))?;
+            .map_err(|bad| SessionError::journal(format!("{source}: {}", one_line(&bad.to_string()))))?;
         Ok(of_transcript(transcript, source.to_owned()))
     }
 

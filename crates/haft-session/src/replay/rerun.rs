@@ -93,7 +93,7 @@ pub async fn rerun_calls(
 ) -> Result<Vec<ReplayedCall>, RerunError> {
     let here = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;
     let original = here.workspace.cwd().to_owned();
-    let copy = WorkspaceCopy::new(&original).map_err(SessionError::new)?;
+    let copy = WorkspaceCopy::new(&original).map_err(SessionError::tools)?;
     let session = open_in_copy(&copy, &here, options)?;
     watcher.opened(&session.process_guard);
     let work = session.workspace.cwd().to_owned();

@@ -177,6 +177,10 @@ impl Notifying {
 }
 
 impl Asker for Notifying {
+    fn is_available(&self) -> bool {
+        self.asker.is_available()
+    }
+
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         self.notify(format!("haft needs your permission to use {}", approval.tool));
         self.asker.approve(approval)

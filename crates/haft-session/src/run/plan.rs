@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::Mode as _;
 use haft_agent::{Model, RunOptions, ToolDeferral};
-use haft_journal::Began;
+use haft_journal::{Began, Record};
 use haft_policy::settings::{RunSettings, Search};
 
 use super::kept::Kept;
@@ -16,7 +16,7 @@ use super::prompt::system;
 use super::provider::{self, ChosenModel, ModelOptions, ModelRequirements};
 use crate::agents::kinds::Kinds;
 use crate::assembly::SessionParts;
-use crate::kept::{Keeping, Resumed};
+use crate::kept::{Journaled, Keeping, Resumed};
 use crate::text::one_line;
 use crate::{SessionError, SessionOptions};
 
@@ -34,6 +34,8 @@ pub struct RunRequest {
     pub model: ModelSource,
     /// The session that continues.
     pub resumed: Option<Resumed>,
+    /// The journal, if calls without a model have opened it already.
+    pub journal: Option<Journaled>,
     /// How often the model may be asked. Default: as the settings say.
     pub max_turns: Option<u64>,
     /// Text to add to the system prompt.
@@ -53,7 +55,8 @@ impl RunPlan {
         request: RunRequest,
     ) -> Result<RunPlan, SessionError> {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        let RunRequest { model, mut resumed, max_turns, append_system_prompt, background } = request;
+        let RunRequest { model, mut resumed, journal: opened, max_turns, append_system_prompt, background } =
+            request;
         let (chosen, base_url) = match model {
             ModelSource::Custom(model) => (ChosenModel::custom(model), String::new()),
             ModelSource::Configured(wanted) => {
@@ -93,7 +96,15 @@ impl RunPlan {
         let state = session.given.places.state_dir.as_deref();
         let mark = resumed.as_ref().map(|resumed| resumed.mark);
         let journal = &session.given.loaded.settings.journal;
-        let keeping = Keeping::open(state, journal, (&session.id, began), mark, lookup, &session.notices)?;
+        let keeping = match opened {
+            Some(opened) => {
+                if let Some(keeping) = opened.keeping() {
+                    keeping.note(Record::Began(began));
+                }
+                opened
+            }
+            None => Keeping::open(state, journal, (&session.id, began), mark, lookup, &session.notices)?,
+        };
         if let Some(recorder) = keeping.recorder() {
             session.engine = session.engine.clone().ports(|ports| ports.recorder = Some(recorder));
         }

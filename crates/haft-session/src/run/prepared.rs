@@ -5,10 +5,10 @@ use std::sync::Arc;
 use haft::ports::{Asker, Mode, PermissionMode};
 use haft::{Engine, TaskTable};
 use haft_agent::{
-    AgentLoop, Conversation, Model, RunEnd, RunEvent, RunHandle, RunOptions, RunOutcome, RunSink,
-    ToolEventSink, UsageMeter,
+    AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOptions, RunOutcome, RunSink, ToolEventSink,
+    UsageMeter,
 };
-use haft_policy::gate::Policy;
+use haft_policy::gate::{ModeForbidden, Policy};
 use haft_policy::hooks::Hooks;
 use tokio::runtime::Handle as RuntimeHandle;
 
@@ -21,24 +21,11 @@ use crate::agents::{Agents, Setup};
 use crate::assembly::{
     ProcessGuard, RESULTS_KEPT, ServerPool, ServerPorts, ServerStarter, SessionParts, report_tasks,
 };
+use crate::events::{EventHub, SessionEventKind};
+use crate::front_end::{AskerFrontEnd, FrontEnd};
 use crate::mcp::sample::ModelSampler;
-use crate::{NoticeSink, SessionError};
-
-/// Shows a run and answers its questions: a terminal, a web page, a test.
-pub trait FrontEnd: Send + Sync + 'static {
-    /// Receives one event. Called from the run itself, so it must not block.
-    fn show(&self, event: RunEvent);
-
-    /// Answers questions. By default the session's own asker does; without one, calls that would ask are denied.
-    fn asker(&self) -> Option<Arc<dyn Asker>> {
-        None
-    }
-
-    /// The permission mode changed.
-    fn mode_changed(&self, mode: PermissionMode) {
-        let _ = mode;
-    }
-}
+use crate::prompts::PromptKind;
+use crate::{NoticeSink, SessionChannels, SessionError};
 
 /// What a run is made of, beside the session and the front end.
 pub struct RunPlan {
@@ -91,12 +78,15 @@ pub struct PreparedRun {
 impl PreparedRun {
     /// Assembles a run. MCP servers begin to connect; nothing waits for them.
     ///
+    /// `front_end` is shown events from the run itself, so it must not block. Without one, the session's own channels are
+    /// used, whose front ends come and go.
+    ///
     /// # Errors
     /// MCP servers that can't be started.
     pub fn new(
         session: SessionParts,
         plan: RunPlan,
-        front_end: Arc<dyn FrontEnd>,
+        front_end: Option<Arc<dyn FrontEnd>>,
         runtime: &RuntimeHandle,
     ) -> Result<PreparedRun, SessionError> {
         let SessionParts {
@@ -107,6 +97,7 @@ impl PreparedRun {
             crons,
             workspace,
             server_starter,
+            channels,
             notices,
             process_guard,
             ..
@@ -114,15 +105,25 @@ impl PreparedRun {
         let RunPlan { model, others, kinds, options, mut kept, background, .. } = plan;
         let planned = Arc::new(Planned::begin(crons, notices.clone()));
         let agents = Agents::new(kinds);
-        let shown = front_end.clone();
-        let sink: Arc<dyn RunSink> = Arc::new(move |event| shown.show(event));
-        let asker = front_end.asker().or_else(|| server_starter.asker.clone());
-        let asker = asker.map(|asker| {
-            Arc::new(Notifying { asker, hooks: hooks.clone(), notices: notices.clone() }) as Arc<dyn Asker>
+        let is_live = channels.is_some();
+        let SessionChannels { events, prompts } = channels.unwrap_or_default();
+        if let Some(front_end) = front_end {
+            events.set_direct(front_end.clone());
+            if front_end.can_ask(PromptKind::Permission) {
+                prompts.attach(front_end);
+            } else if let Some(asker) = server_starter.asker.clone().filter(|_| !is_live) {
+                prompts.attach(Arc::new(AskerFrontEnd { name: "terminal", asker }));
+            }
+        }
+        let sink: Arc<dyn RunSink> = events.clone();
+        // Where front ends come and go, whoever answers may come later.
+        let asker = (is_live && server_starter.asker.is_some() || prompts.is_available()).then(|| {
+            let (hooks, notices) = (hooks.clone(), notices.clone());
+            Arc::new(Notifying { asker: prompts.clone(), hooks, notices }) as Arc<dyn Asker>
         });
         let engine = engine.events(ToolEventSink::new(sink.clone())).ports(|ports| {
             ports.asker = asker.clone().or(ports.asker.take());
-            ports.mode = Some(Arc::new(ReportedMode { policy: policy.clone(), front_end }));
+            ports.mode = Some(Arc::new(ReportedMode { policy: policy.clone(), events }));
             ports.sub_agents = Some(agents.clone());
         });
         let engine = engine.build();
@@ -142,6 +143,7 @@ impl PreparedRun {
         kept.places(&engine);
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(RESULTS_KEPT);
+        let asker = asker.filter(|asker| asker.is_available());
         let pool = open_servers(runtime, &server_starter, &engine, &model, asker)?;
         let fired = Fired::new(hooks.clone(), pool, notices.clone()).ending_grants_of(&policy);
         let fired = Arc::new(match background {
@@ -165,9 +167,9 @@ impl PreparedRun {
         })
     }
 
-    /// The permission mode, to read and to change. A mode that settings forbid changes nothing.
-    pub fn mode(&self) -> Arc<dyn Mode> {
-        Arc::new(self.policy.clone())
+    /// The permission mode, to read and to change.
+    pub fn mode(&self) -> ModeControl {
+        ModeControl(self.policy.clone())
     }
 
     /// Fires the hooks of a session's start. Returns the conversation to begin with.
@@ -215,6 +217,24 @@ impl PreparedRun {
     }
 }
 
+/// Reads and changes the permission mode of a run.
+pub struct ModeControl(Policy);
+
+impl ModeControl {
+    /// The mode.
+    pub fn current(&self) -> PermissionMode {
+        self.0.current()
+    }
+
+    /// Changes the mode.
+    ///
+    /// # Errors
+    /// Settings forbid it.
+    pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
+        self.0.set_mode(mode)
+    }
+}
+
 /// Starts the MCP servers of a run, if it has any.
 fn open_servers(
     runtime: &RuntimeHandle,
@@ -237,10 +257,10 @@ fn open_servers(
     Ok(Some(Arc::new(pool)))
 }
 
-/// The permission mode, for tools that change it: the front end is told.
+/// The permission mode, for tools that change it: each change is an event.
 struct ReportedMode {
     policy: Policy,
-    front_end: Arc<dyn FrontEnd>,
+    events: Arc<EventHub>,
 }
 
 impl Mode for ReportedMode {
@@ -250,6 +270,6 @@ impl Mode for ReportedMode {
 
     fn set(&self, mode: PermissionMode) {
         self.policy.set(mode);
-        self.front_end.mode_changed(self.policy.current());
+        self.events.send(SessionEventKind::ModeChanged(self.policy.current()));
     }
 }

@@ -137,7 +137,7 @@ pub fn choose(
         ProviderChoice::Scripted => return scripted(args),
         ProviderChoice::Auto if args.script.is_some() => return scripted(args),
         _ if args.script.is_some() => {
-            return Err(SessionError::new(
+            return Err(SessionError::model(
                 "--script is played by the provider `scripted`; leave --provider out",
             ));
         }
@@ -160,7 +160,7 @@ fn auto(args: &ModelOptions, settings: &RunSettings, lookup: Lookup<'_>) -> Resu
     let found = found.or_else(|| ORDER.iter().find(|provider| has_url(provider)));
     found.copied().ok_or_else(|| {
         let url = args.base_url.as_deref().unwrap_or_default();
-        SessionError::new(format!(
+        SessionError::model(format!(
             "which API is spoken at `{}`? say --provider anthropic, openai, openai-chat or gemini",
             one_line(url)
         ))
@@ -184,7 +184,7 @@ fn over_http(
     let key = key(provider, settings, lookup);
     if key.is_none() && is_vendors {
         let (name, word) = (key_variable(wire), provider.word());
-        return Err(SessionError::new(format!(
+        return Err(SessionError::model(format!(
             "there is no key for `{word}`; set {name}, or `run.{word}.apiKey` in your own settings; a server that wants no key is named by --base-url"
         )));
     }
@@ -193,7 +193,9 @@ fn over_http(
     let name = match (name, provider) {
         (Some(name), _) => name,
         (None, Provider::OpenAiChat) if !is_vendors => {
-            return Err(SessionError::new("which model? a server of your own has no usual one; say --model"));
+            return Err(SessionError::model(
+                "which model? a server of your own has no usual one; say --model",
+            ));
         }
         (None, _) => usual_model(provider).to_owned(),
     };
@@ -218,7 +220,7 @@ fn over_http(
         })
     };
     let options = RequestOptions::new(name).cache_key(session).web_search(requirements.web_search);
-    let client = Client::new(endpoint, options).map_err(SessionError::new)?;
+    let client = Client::new(endpoint, options).map_err(SessionError::model)?;
     if base_url.starts_with("https://") {
         // Certificates are read while the rest is made ready. Without the thread the first request reads them.
         let warm = client.clone();
@@ -272,12 +274,12 @@ pub fn small(
 
 fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
     if args.base_url.is_some() {
-        return Err(SessionError::new(
+        return Err(SessionError::model(
             "a script is played here and needs no --base-url; `haft script serve` serves one",
         ));
     }
     let Some(path) = &args.script else {
-        return Err(SessionError::new(
+        return Err(SessionError::model(
             "the provider `scripted` plays a script; say which with --script FILE",
         ));
     };
@@ -291,12 +293,12 @@ pub fn script(path: &Path) -> Result<Script, SessionError> {
     let name = one_line(&path.display().to_string());
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     if bytes > SCRIPT_BYTES_MAX as u64 {
-        return Err(SessionError::new(format!("`{name}` has more than {SCRIPT_BYTES_MAX} bytes")));
+        return Err(SessionError::model(format!("`{name}` has more than {SCRIPT_BYTES_MAX} bytes")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| {
-        SessionError::new(format!("`{name}` can't be read: {error}; give a script in JSON or YAML"))
+        SessionError::model(format!("`{name}` can't be read: {error}; give a script in JSON or YAML"))
     })?;
-    Script::parse(&text).map_err(|bad| SessionError::new(format!("{name}: {}", one_line(&bad.to_string()))))
+    Script::parse(&text).map_err(|bad| SessionError::model(format!("{name}: {}", one_line(&bad.to_string()))))
 }
 
 fn key(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {

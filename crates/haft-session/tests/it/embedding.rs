@@ -5,21 +5,21 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use haft::ports::{Answer, PermissionMode};
+use haft::ports::PermissionMode;
 use haft::{Effects, NoInput, ToolCall, tool};
 use haft_journal::Store;
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_session::{Environment, ResumeFrom, Session, SessionBuilder};
+use haft_session::{Environment, ResumeFrom, Session, SessionBuilder, SessionErrorKind, UserAnswer};
 use serde_json::json;
 
 /// A workspace with a file that may be read and one that a rule denies, and a home without settings.
-struct Workspace {
+pub(crate) struct Workspace {
     dir: tempfile::TempDir,
 }
 
 impl Workspace {
-    fn new() -> Workspace {
+    pub(crate) fn new() -> Workspace {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in
             [("work/notes.txt", "plain notes\n"), ("work/secrets/key.txt", "top-secret-key\n")]
@@ -31,7 +31,7 @@ impl Workspace {
         Workspace { dir }
     }
 
-    fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.dir.path().join("work")
     }
 
@@ -51,10 +51,27 @@ impl Workspace {
         }
     }
 
-    fn builder(&self) -> SessionBuilder {
+    pub(crate) fn environment(&self) -> Environment {
         let dir = self.dir.path().to_owned();
-        let environment = Environment::new(move |name| Workspace::variable(&dir, name));
-        Session::builder(self.work()).environment(environment)
+        Environment::new(move |name| Workspace::variable(&dir, name))
+    }
+
+    pub(crate) fn builder(&self) -> SessionBuilder {
+        Session::builder(self.work()).environment(self.environment())
+    }
+
+    /// Runs an example of this crate, and returns what it prints.
+    fn run_example(&self, name: &str) -> String {
+        let test = std::env::current_exe().unwrap();
+        let example = test.parent().unwrap().with_file_name("examples").join(name);
+        let mut command = Command::new(example);
+        command.arg(self.work()).current_dir(self.work());
+        for name in ["HOME", "HAFT_STATE_DIR", "HAFT_CONFIG_DIR", "CLAUDE_CONFIG_DIR"] {
+            command.env(name, Workspace::variable(self.dir.path(), name).unwrap());
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 }
 
@@ -62,7 +79,7 @@ fn bash(command: &str) -> ToolCall {
     ToolCall::new("1", "Bash", json!({"command": command}))
 }
 
-fn scripted(turns: &serde_json::Value) -> ScriptedModel {
+pub(crate) fn scripted(turns: &serde_json::Value) -> ScriptedModel {
     let script = Script::parse(&json!({"turns": turns}).to_string()).unwrap();
     ScriptedModel::new(script, Wire::Anthropic)
 }
@@ -72,7 +89,7 @@ fn scripted(turns: &serde_json::Value) -> ScriptedModel {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_file_is_denied_to_commands_too() {
     let workspace = Workspace::new();
-    let session = workspace.builder().deny("Read(./secrets/**)").allow("Bash").build().unwrap();
+    let session = workspace.builder().deny("Read(./secrets/**)").allow("Bash").build().await.unwrap();
     let open = |path: &str| format!("python3 -c \"print(open('{path}').read())\"");
     for command in
         [open("secrets/key.txt"), "cat secrets/*".to_owned(), "cp -r secrets copy; cat copy/*".into()]
@@ -92,7 +109,7 @@ async fn a_denied_file_is_denied_to_commands_too() {
 async fn lines_that_are_left_out_allow_nothing_more() {
     type Line = fn(SessionBuilder, &Path) -> SessionBuilder;
     const LINES: [(&str, Line); 4] = [
-        ("on_approval", |builder, _| builder.on_approval(|_| async { Answer::Once })),
+        ("on_prompt", |builder, _| builder.on_prompt(|_| async { UserAnswer::allow_once() })),
         ("mode", |builder, _| builder.mode(PermissionMode::AcceptEdits)),
         ("add_dir", |builder, outside| builder.add_dir(outside)),
         ("without_sandbox", |builder, _| builder.without_sandbox()),
@@ -105,7 +122,8 @@ async fn lines_that_are_left_out_allow_nothing_more() {
         std::fs::write(outside.join("far.txt"), "far away\n").unwrap();
         let builder = workspace.builder().deny("Read(./secrets/**)").allow("Bash(python3 *)");
         let said = LINES.iter().enumerate().filter(|(line, _)| lines & (1 << line) != 0);
-        let session = said.fold(builder, |builder, (_, (_, line))| line(builder, &outside)).build().unwrap();
+        let session = said.fold(builder, |builder, (_, (_, line))| line(builder, &outside));
+        let session = session.build().await.unwrap();
         let far = outside.join("far.txt").display().to_string();
         let read = |path: &str| ToolCall::new("1", "Read", json!({"file_path": path}));
         let write = |path: &str| ToolCall::new("1", "Write", json!({"file_path": path, "content": "x"}));
@@ -151,7 +169,7 @@ async fn lines_that_are_left_out_allow_nothing_more() {
 #[tokio::test]
 async fn without_an_asker_calls_that_would_ask_are_denied() {
     let workspace = Workspace::new();
-    let session = workspace.builder().build().unwrap();
+    let session = workspace.builder().build().await.unwrap();
     let write = ToolCall::new("1", "Write", json!({"file_path": "new.txt", "content": "x"}));
     let results = session.run_turn([write]).await;
     assert!(results[0].error().is_some(), "{}", results[0].text());
@@ -161,7 +179,8 @@ async fn without_an_asker_calls_that_would_ask_are_denied() {
 #[tokio::test]
 async fn an_approval_lets_one_call_run() {
     let workspace = Workspace::new();
-    let session = workspace.builder().on_approval(|_| async { Answer::Once }).build().unwrap();
+    let session =
+        workspace.builder().on_prompt(|_| async { UserAnswer::allow_once() }).build().await.unwrap();
     let write = ToolCall::new("1", "Write", json!({"file_path": "new.txt", "content": "x"}));
     let results = session.run_turn([write]).await;
     assert!(results[0].error().is_none(), "{}", results[0].text());
@@ -173,7 +192,7 @@ async fn a_session_can_have_own_tools_only() {
     let workspace = Workspace::new();
     let answer =
         tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
-    let session = workspace.builder().without_built_in_tools().tool(answer).build().unwrap();
+    let session = workspace.builder().without_built_in_tools().tool(answer).build().await.unwrap();
     let calls = ["answer", "Read"].map(|name| ToolCall::new(name, name, json!({})));
     let results = session.run_turn(calls).await;
     assert_eq!(results[0].text(), "42");
@@ -183,7 +202,7 @@ async fn a_session_can_have_own_tools_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_listed_ended_and_resumed() {
     let workspace = Workspace::new();
-    let session = workspace.builder().build().unwrap();
+    let session = workspace.builder().build().await.unwrap();
     let model = scripted(&json!([
         {"tool_calls": [{"name": "Read", "input": {"file_path": "notes.txt"}}]},
         {"text": "Read it."},
@@ -192,29 +211,33 @@ async fn a_session_is_listed_ended_and_resumed() {
     let mut agent = session.agent_with(model.clone()).await.unwrap();
     assert_eq!(agent.run("Read the notes.").await.text, "Read it.");
     assert!(session.agent_with(model.clone()).await.is_err(), "a session has one agent");
-    agent.close().await;
+    let report = session.close().await;
 
     let store = Store::at(&workspace.state());
-    let id = session.id().to_owned();
+    let id = report.id;
     let listed = store.list();
     assert!(listed.len() == 1 && listed[0].id == id, "{listed:?}");
     let head = store.head(&id).unwrap();
     assert!(head.is_ended && head.calls == 1 && head.title.as_deref() == Some("Read the notes."), "{head:?}");
 
-    let session = workspace.builder().resume(ResumeFrom::Latest).build().unwrap();
+    let session = workspace.builder().resume(ResumeFrom::Latest).build().await.unwrap();
     assert_eq!(session.id(), id);
     let mut agent = session.agent_with(model).await.unwrap();
     assert_eq!(agent.run("What did you say?").await.text, "As I said.");
-    agent.close().await;
+    session.close().await;
 }
 
-#[test]
-fn a_wrong_rule_or_directory_fails_the_build() {
+#[tokio::test]
+async fn a_wrong_rule_or_directory_fails_the_build() {
     let workspace = Workspace::new();
-    let message = |builder: SessionBuilder| builder.build().err().unwrap().to_string();
-    assert!(message(workspace.builder().deny("Read(")).contains("Read("));
-    assert!(message(Session::builder("/nowhere/at/all")).contains("/nowhere/at/all"));
-    assert!(message(workspace.builder().resume(ResumeFrom::Latest)).contains("nothing to continue"));
+    let check = async |builder: SessionBuilder, kind: SessionErrorKind, text: &str| {
+        let error = builder.build().await.err().unwrap();
+        assert!(error.kind() == kind && error.to_string().contains(text), "{error:?}");
+    };
+    check(workspace.builder().deny("Read("), SessionErrorKind::Settings, "Read(").await;
+    check(Session::builder("/nowhere/at/all"), SessionErrorKind::Workspace, "/nowhere/at/all").await;
+    let resuming = workspace.builder().resume(ResumeFrom::Latest);
+    check(resuming, SessionErrorKind::Journal, "nothing to continue").await;
 }
 
 /// The program of the README: `#[tokio::main]`, and no line about the sandbox.
@@ -224,19 +247,24 @@ fn the_whole_product_in_forty_lines() {
     let lines = source.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
     assert!(lines.count() < 40);
     let workspace = Workspace::new();
-    let test = std::env::current_exe().unwrap();
-    let example = test.parent().unwrap().with_file_name("examples").join("agent");
-    let mut command = Command::new(example);
-    command.arg(workspace.work()).current_dir(workspace.work());
-    for name in ["HOME", "HAFT_STATE_DIR", "HAFT_CONFIG_DIR", "CLAUDE_CONFIG_DIR"] {
-        command.env(name, Workspace::variable(workspace.dir.path(), name).unwrap());
-    }
-    let output = command.output().unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{output:?}");
+    let shown = workspace.run_example("agent");
     assert!(shown.contains("asked: Bash") && shown.contains("answer: I can read the notes"), "{shown}");
     assert!(!shown.contains("top-secret-key"), "{shown}");
     if haft_sandbox::is_possible() {
         assert!(shown.contains("plain notes"), "{shown}");
     }
+}
+
+#[test]
+fn the_other_examples_run() {
+    let check = |example: &str, expected: &[&str]| {
+        let shown = Workspace::new().run_example(example);
+        for text in expected {
+            assert!(shown.contains(text), "{example}: {text} is missing in {shown}");
+        }
+    };
+    check("own_tools", &["1: 2", "2: 1", "submitted: 3"]);
+    check("resume", &["first: I have read the notes.", "ended  1 calls", "resumed: The notes, as I said."]);
+    check("sub_agents", &["[looker] Read is done", "answer: My agent read the notes."]);
+    check("front_end", &["asks: Write", "answered prompt 1", "result: "]);
 }

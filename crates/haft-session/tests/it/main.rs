@@ -3,3 +3,4 @@
 
 mod embedding;
 mod front_end;
+mod sessions;

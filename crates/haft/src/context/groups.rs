@@ -119,7 +119,7 @@ impl<'a> ContextPorts<'a> {
 
     /// The user.
     pub fn asker(self) -> Option<&'a dyn Asker> {
-        self.0.call.host.ports.asker.as_deref()
+        self.0.call.host.ports.available_asker()
     }
 
     /// The journal.

@@ -1,12 +1,14 @@
 //! One message of a model: its calls go in, one result for each comes out, in order.
 
+use std::cell::RefCell;
 use std::path::Path;
-use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use haft_scheduler::{
-    CallBoard, Cancel, Cause, ConflictKeys, ConflictRule, Footprint, Interrupt, NewCall, SchedulerLimits,
+    CallBatch, CallBoard, Cancel, Cause, ConflictKeys, ConflictRule, Footprint, Interrupt, NewCall,
     StartedCall, until_cancelled,
 };
 use serde_json::Value;
@@ -23,7 +25,7 @@ use crate::effects::table::Facts;
 use crate::engine::{Session, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
-use crate::future::guarded;
+use crate::future::{BoxFuture, guarded};
 use crate::limits;
 use crate::pipeline::execute::{execute, left_behind, not_run, timed_out};
 use crate::pipeline::{self, Opened};
@@ -39,6 +41,9 @@ use crate::tool::SiblingPolicy;
 /// called. While the message is still arriving, [`push`](Turn::push) each call as it is complete: those that change
 /// nothing start at once, the rest wait for [`finish`](Turn::finish), which says that the message ended well.
 ///
+/// All calls of an engine are in one order, that of arrival: a call waits for those of earlier turns that it conflicts
+/// with, and all of them share the engine's slots. Results, interrupts and siblings are each turn's own.
+///
 /// Dropping a turn cancels everything in it.
 pub struct Turn {
     shared: Arc<TurnShared>,
@@ -52,11 +57,21 @@ pub(crate) struct TurnShared {
     engine: Arc<Shared>,
     snapshot: Snapshot,
     number: u64,
-    board: CallBoard<Job, ToolResult>,
+    batch: CallBatch<Job, ToolResult>,
+    /// The runtime that the calls run on, whoever lets them begin.
+    runtime: OnceLock<Handle>,
 }
 
+/// The calls of an agent.
+pub(crate) type AgentBoard = CallBoard<Job, ToolResult>;
+
 /// What a call needs to begin.
-enum Job {
+pub(crate) struct Job {
+    turn: Arc<TurnShared>,
+    start: JobStart,
+}
+
+enum JobStart {
     Opened(Box<Start>),
     /// It never can: this is its result. It still takes its place in the order.
     Refused(ToolResult),
@@ -78,9 +93,8 @@ pub(crate) struct Live {
 
 impl Turn {
     pub(crate) fn new(session: Arc<Session>, engine: Arc<Shared>, snapshot: Snapshot, number: u64) -> Turn {
-        let limits = SchedulerLimits { running: engine.cap, preparing: limits::PREPARING_MAX };
-        let board = CallBoard::new(engine.rule, limits);
-        let shared = Arc::new(TurnShared { engine, snapshot, number, board });
+        let batch = engine.board.open_batch();
+        let shared = Arc::new(TurnShared { engine, snapshot, number, batch, runtime: OnceLock::new() });
         Turn { shared, _session: session, finished: false }
     }
 
@@ -111,9 +125,10 @@ impl Turn {
     /// # Cancel safety
     /// Dropping the future drops the turn and cancels everything in it.
     pub async fn finish(mut self) -> Vec<ToolResult> {
-        self.shared.board.complete();
+        self.shared.note_runtime();
+        self.shared.batch.complete();
         self.shared.go();
-        let results = self.shared.board.results().await;
+        let results = self.shared.batch.results().await;
         self.finished = true;
         let engine = &self.shared.engine;
         let results = match engine.hooks.batch.is_empty() || results.is_empty() {
@@ -127,12 +142,26 @@ impl Turn {
     pub async fn run(self, calls: impl IntoIterator<Item = ToolCall>) -> Vec<ToolResult> {
         let calls = calls.into_iter();
         if calls.size_hint().0 > 1 {
-            self.shared.board.reserve(calls.size_hint().0);
+            self.shared.batch.reserve(calls.size_hint().0);
         }
         for call in calls {
             self.shared.take(call);
         }
         self.finish().await
+    }
+
+    /// Takes the only call of this turn, which is complete with it.
+    pub(crate) fn submit(self, call: ToolCall) -> PendingCall {
+        let handle = self.handle();
+        if self.shared.engine.board.unfinished() >= limits::UNFINISHED_CALLS_MAX {
+            let result = self.shared.turn_away(call);
+            return PendingCall { handle, result: Box::pin(std::future::ready(result)) };
+        }
+        self.shared.take(call);
+        self.shared.batch.complete();
+        self.shared.go();
+        let result = async move { self.finish().await.pop().expect("one result for each call") };
+        PendingCall { handle, result: Box::pin(result) }
     }
 
     /// A handle for whoever may interrupt.
@@ -149,6 +178,33 @@ impl Drop for Turn {
     }
 }
 
+/// A submitted call: a future of its result.
+///
+/// Made by [`Engine::submit`](crate::Engine::submit). The call runs whether or not the future is polled.
+///
+/// # Cancel safety
+/// Dropping the future cancels the call.
+#[must_use = "dropping it cancels the call"]
+pub struct PendingCall {
+    handle: TurnHandle,
+    result: BoxFuture<'static, ToolResult>,
+}
+
+impl PendingCall {
+    /// A handle that interrupts, cancels or detaches the call. The call has the index 0.
+    pub fn handle(&self) -> TurnHandle {
+        self.handle.clone()
+    }
+}
+
+impl Future for PendingCall {
+    type Output = ToolResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<ToolResult> {
+        self.result.as_mut().poll(cx)
+    }
+}
+
 /// Interrupts a turn from elsewhere. Does nothing once the turn is over.
 #[derive(Clone)]
 pub struct TurnHandle {
@@ -162,13 +218,18 @@ impl TurnHandle {
         self.interrupt_because(Cause::User)
     }
 
+    /// Whether the turn is over and nothing of it is left.
+    pub fn is_over(&self) -> bool {
+        self.turn.strong_count() == 0
+    }
+
     /// The same where it was not the user: results say what it was.
     pub fn interrupt_because(&self, cause: Cause) -> Vec<String> {
         let Some(turn) = self.turn.upgrade() else { return Vec::new() };
         turn.stop(cause, false);
         // What moved to the background still runs and is no longer waited for.
         let goes_on = |call: &Live| {
-            !call.cx.cancel().is_cancelled() && !call.turn.board.is_done(call.cx.call().index())
+            !call.cx.cancel().is_cancelled() && !call.turn.batch.is_done(call.cx.call().index())
         };
         turn.running().filter(goes_on).map(|call| call.cx.call_ref().tool.to_string()).collect()
     }
@@ -194,6 +255,15 @@ impl TurnHandle {
     }
 }
 
+impl Shared {
+    /// The turn of this agent with this number, if a call of it runs.
+    pub(crate) fn running_turn(self: &Arc<Shared>, number: u64) -> Option<TurnHandle> {
+        let is_wanted = |call: &Live| Arc::ptr_eq(&call.turn.engine, self) && call.turn.number == number;
+        let call = self.supervisor.running().into_iter().find(is_wanted)?;
+        Some(TurnHandle { turn: Arc::downgrade(&call.turn) })
+    }
+}
+
 /// A call that moved to the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detached {
@@ -203,7 +273,8 @@ pub struct Detached {
 
 impl TurnShared {
     /// Steps 1 and 2 of the pipeline, and a place in the order.
-    fn take(&self, call: ToolCall) -> usize {
+    fn take(self: &Arc<TurnShared>, call: ToolCall) -> usize {
+        self.note_runtime();
         // Only for who records what was refused.
         let asked = self.engine.host.ports.recorder.is_some().then(|| call.input.clone());
         match pipeline::open(&self.engine, &self.snapshot, call) {
@@ -212,16 +283,17 @@ impl TurnShared {
                 let (tool, limit, interrupt) = (opened.entry.number(), spec.concurrency, spec.interrupt);
                 let footprint = self.footprint(&opened.attempt.effects, &opened.entry, None);
                 let (safe, keys) = (footprint.safe, footprint.keys.clone());
-                let job = Job::Opened(Box::new(Start { opened, safe, keys }));
-                self.board.push(NewCall { job, footprint, tool, limit, interrupt })
+                let start = JobStart::Opened(Box::new(Start { opened, safe, keys }));
+                let job = Job { turn: self.clone(), start };
+                self.batch.push(NewCall { job, footprint, tool, limit, interrupt })
             }
             // What can't be read is not safe, as the order of the calls has it.
             Err(result) => {
                 if let Some(input) = asked {
                     self.note_refusal(&result, &input.into_value());
                 }
-                self.board.push(NewCall {
-                    job: Job::Refused(result),
+                self.batch.push(NewCall {
+                    job: Job { turn: self.clone(), start: JobStart::Refused(result) },
                     footprint: Footprint { safe: false, keys: None },
                     tool: 0,
                     limit: None,
@@ -229,6 +301,19 @@ impl TurnShared {
                 })
             }
         }
+    }
+
+    /// Refuses a call that the board has no room for.
+    fn turn_away(&self, call: ToolCall) -> ToolResult {
+        let message = format!(
+            "{} unfinished calls are the limit; call again when some of them have ended",
+            limits::UNFINISHED_CALLS_MAX
+        );
+        let error = ToolError::of(ErrorKind::Blocked, message).retryable();
+        let result = ToolResult::refused(call.id, call.name, error);
+        self.note_refusal(&result, &call.input.into_value());
+        self.tell_end(0, result.clone());
+        result
     }
 
     /// What the scheduler knows of a call: resolved already, or from what was declared.
@@ -247,50 +332,56 @@ impl TurnShared {
         Footprint { safe, keys }
     }
 
-    /// Lets everybody go who may.
-    fn go(self: &Arc<TurnShared>) {
-        self.go_on(self.board.next_call(|| self.engine.cancel.child()));
-    }
-
-    /// Lets this one go, and everybody else who may.
-    fn go_on(self: &Arc<TurnShared>, mut begin: Option<StartedCall<Job>>) {
-        while let Some(StartedCall { call, job, cancel, more }) = begin {
-            match job {
-                Job::Opened(start) => {
-                    let opened = &start.opened;
-                    let entry = opened.entry.clone();
-                    let call = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
-                    let cx = Context::new(self.engine.host.clone(), self.number, call, cancel, Some(entry));
-                    // Owed from before the task is made: a task that is dropped before it ran owes a result too.
-                    let mut owed = Owed { turn: self.clone(), cx, paid: false };
-                    match self.runtime() {
-                        // Boxed: moved once, and not once for each layer of the runtime.
-                        Some(runtime) => drop(runtime.spawn(Box::pin(drive(owed, start)))),
-                        None => drop(owed.pay(start.opened.refused(no_runtime()))),
-                    }
+    /// Begins every call of the agent that may, also calls of other turns.
+    fn go(&self) {
+        let next = || self.engine.board.next_call(|| self.engine.cancel.child());
+        let mut begin = next();
+        while let Some(StartedCall { call, job: Job { turn, start }, cancel, more }) = begin {
+            match start {
+                JobStart::Opened(start) => {
+                    turn.spawn(call, start, cancel);
                     if !more {
                         return;
                     }
                 }
-                Job::Refused(result) => {
-                    let _ = self.end(call, result);
+                JobStart::Refused(result) => {
+                    let _ = turn.end(call, result);
                 }
             }
-            begin = self.board.next_call(|| self.engine.cancel.child());
+            begin = next();
         }
     }
 
-    /// The runtime to run calls on: the one we are on, else the first one that the session was on.
-    fn runtime(&self) -> Option<Handle> {
-        match Handle::try_current() {
-            Ok(runtime) => {
-                if self.engine.runtime.get().is_none() {
-                    let _ = self.engine.runtime.set(runtime.clone());
-                }
-                Some(runtime)
-            }
-            Err(_) => self.engine.runtime.get().cloned(),
+    fn spawn(self: Arc<TurnShared>, call: usize, start: Box<Start>, cancel: Cancel) {
+        let opened = &start.opened;
+        let entry = opened.entry.clone();
+        let call = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
+        let cx = Context::new(self.engine.host.clone(), self.number, call, cancel, Some(entry));
+        let runtime = self.runtime();
+        // Owed from before the task is made: a task that is dropped before it ran owes a result too.
+        let mut owed = Owed { turn: self, cx, paid: false };
+        match runtime {
+            // Boxed: moved once, and not once for each layer of the runtime.
+            Some(runtime) => drop(runtime.spawn(Box::pin(drive(owed, start)))),
+            None => drop(owed.pay(start.opened.refused(no_runtime()))),
         }
+    }
+
+    /// Remembers the runtime that we are on, if there is one.
+    fn note_runtime(&self) {
+        if self.runtime.get().is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            if self.engine.runtime.get().is_none() {
+                let _ = self.engine.runtime.set(runtime.clone());
+            }
+            let _ = self.runtime.set(runtime);
+        }
+    }
+
+    /// The runtime to run calls on: the one that the turn was on, else the first one that the session was on.
+    fn runtime(&self) -> Option<Handle> {
+        self.runtime.get().or_else(|| self.engine.runtime.get()).cloned()
     }
 
     /// Gives a call its result, and says whether others may go now; gives the result back if the call has one.
@@ -299,13 +390,13 @@ impl TurnShared {
             if was_concurrent { result.with(|parts| parts.was_concurrent = true) } else { result }
         };
         if self.engine.host.events.is_none() && self.engine.host.ports.recorder.is_none() {
-            return self.board.finish(call, result, with);
+            return self.batch.finish(call, result, with);
         }
         // Who waits for the results has seen all events of the turn by then.
-        let Some(was_concurrent) = self.board.claim(call) else { return Err(result) };
+        let Some(was_concurrent) = self.batch.claim(call) else { return Err(result) };
         let result = with(result, was_concurrent);
         self.tell_end(call, result.clone());
-        Ok(self.board.deliver(call, result))
+        Ok(self.batch.deliver(call, result))
     }
 
     /// Tells the recorder of a call that was not run.
@@ -338,14 +429,16 @@ impl TurnShared {
     }
 
     fn stop(self: &Arc<TurnShared>, cause: Cause, force: bool) {
-        self.board.stop(cause, force, |call, job| {
-            let result = match job {
-                Job::Opened(start) => start.opened.refused(not_run(start.opened.entry.name(), cause)),
-                Job::Refused(result) => result,
+        self.batch.stop(cause, force, |call, job| {
+            let result = match job.start {
+                JobStart::Opened(start) => start.opened.refused(not_run(start.opened.entry.name(), cause)),
+                JobStart::Refused(result) => result,
             };
             self.tell_end(call, result.clone());
             result
         });
+        // Calls of other turns may have waited for those that were refused.
+        self.go();
     }
 
     /// The calls of this turn that run.
@@ -363,13 +456,13 @@ impl TurnShared {
     ) -> Result<(), ToolResult> {
         while let Some(now) = self.changed(start) {
             (start.safe, start.keys) = (now.safe, now.keys.clone());
-            let goes_on = self.board.reconsider(cx.call().index(), now);
+            let goes_on = self.batch.reconsider(cx.call().index(), now);
             // Also if it goes on: it may touch less than before, and no longer be in the way of others.
             self.go();
             if goes_on {
                 break;
             }
-            self.board.wait(cx.call().index()).await;
+            self.batch.wait(cx.call().index()).await;
             pipeline::prepare_again(&self.engine, &mut start.opened, cx, asking).await?;
         }
         Ok(())
@@ -379,14 +472,14 @@ impl TurnShared {
     /// that it touches anything. At once if somebody has ended it meanwhile.
     pub(crate) async fn alone(self: &Arc<TurnShared>, call: usize) {
         let exclusive = Footprint { safe: false, keys: None };
-        let goes_on = self.board.reconsider(call, exclusive);
+        let goes_on = self.batch.reconsider(call, exclusive);
         self.go();
-        if !goes_on && !self.board.wait_unless_done(call).await {
+        if !goes_on && !self.batch.wait_unless_done(call).await {
             return;
         }
-        if !self.board.authorize(call) {
+        if !self.batch.authorize(call) {
             self.go();
-            self.board.wait_unless_done(call).await;
+            self.batch.wait_unless_done(call).await;
         }
     }
 
@@ -404,7 +497,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
     let (turn, cx) = (&owed.turn, &owed.cx);
     let call = cx.call().index();
     let asking = || {
-        turn.board.begin_asking(call);
+        turn.batch.begin_asking(call);
         turn.go();
     };
     let mut began = false;
@@ -427,9 +520,9 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
                 Err(cause) => break 'result owed.cancelled(&start.opened, cause),
             }
         }
-        if !turn.board.authorize(call) {
+        if !turn.batch.authorize(call) {
             turn.go();
-            if let Err(cause) = until_cancelled(cx.cancel(), turn.board.wait(call)).await {
+            if let Err(cause) = until_cancelled(cx.cancel(), turn.batch.wait(call)).await {
                 break 'result owed.cancelled(&start.opened, cause);
             }
         }
@@ -440,7 +533,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
         let watch = |started: Instant| {
             // In this order: what an interrupt spares, it finds here.
             let watching = turn.engine.supervisor.watch(started, limit, live);
-            if let Some(cause) = turn.board.mark_running(call) {
+            if let Some(cause) = turn.batch.mark_running(call) {
                 cx.cancel().cancel(cause);
             }
             watching
@@ -449,7 +542,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
     };
     // One that went to the background, or was answered in its place, has no siblings any more: those that run now are
     // others.
-    let beside = began && !turn.board.is_done(call);
+    let beside = began && !turn.batch.is_done(call);
     let failed = beside && result.error_kind().is_some_and(ErrorKind::began);
     let stops_siblings = failed && turn.stops_siblings(&start.opened.entry);
     let ends_turn = result.ends_turn();
@@ -457,7 +550,7 @@ async fn drive(mut owed: Owed, mut start: Box<Start>) {
         || result.error().is_some_and(|error| error.cause() == Some(Cause::Hook));
     // Before the call has its result: from then on whoever ends beside it may let the next ones go.
     if stops_siblings {
-        turn.board.stop_siblings(call);
+        turn.batch.stop_siblings(call);
     }
     if ends_turn {
         turn.stop(if by_hook { Cause::Hook } else { Cause::User }, false);
@@ -499,9 +592,9 @@ impl Watched for Live {
         let limit = self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit());
         let cause = self.cx.cancel().cause();
         // As if it had answered for itself, and in the same order.
-        let late = cause.is_none_or(|cause| cause == Cause::Timeout) && !self.turn.board.is_done(call.index);
+        let late = cause.is_none_or(|cause| cause == Cause::Timeout) && !self.turn.batch.is_done(call.index);
         if late && self.cx.entry().is_some_and(|entry| self.turn.stops_siblings(entry)) {
-            self.turn.board.stop_siblings(call.index);
+            self.turn.batch.stop_siblings(call.index);
         }
         let error = match cause {
             None | Some(Cause::Timeout) => timed_out(&call.tool, limit),
@@ -540,7 +633,7 @@ impl Live {
         let (call, tool) = (self.cx.call_ref(), &*self.cx.call_ref().tool);
         let entry = self.cx.entry().ok_or("this call runs elsewhere")?;
         let tasks = engine.host.ports.tasks.as_deref().ok_or("this host has no background tasks")?;
-        if self.turn.board.is_done(call.index) || running.task().is_some() {
+        if self.turn.batch.is_done(call.index) || running.task().is_some() {
             return Err(format!("{tool} is done already"));
         }
         let new = NewTask {
@@ -607,13 +700,53 @@ impl Drop for Owed {
         if self.turn.end(*index, ToolResult::refused(id.clone(), tool.clone(), error)).is_err() {
             return;
         }
-        if std::thread::panicking() {
-            // A panic of ours: the others go on.
-            self.turn.go();
-        } else {
-            // The runtime goes down under the turn: it is over.
-            self.turn.stop(Cause::Shutdown, true);
-        }
+        // A panic of ours: the others go on. Otherwise the runtime goes down under the turn: it is over.
+        let is_over = !std::thread::panicking();
+        go_after_loss(&self.turn, is_over);
+    }
+}
+
+/// The turn of a call whose task was lost, and whether the turn is over.
+type LostCall = (Arc<TurnShared>, bool);
+
+thread_local! {
+    /// Turns that lost a call while `go_after_loss` runs on this thread.
+    static LOSSES: RefCell<Option<Vec<LostCall>>> = const { RefCell::new(None) };
+}
+
+/// Lets others go after the task of a call was lost; first ends the turn if `is_over`.
+///
+/// A call that begins on a runtime that is gone is lost at once, so this would call itself, once for each call that waits.
+/// The outermost one does it for all of them.
+fn go_after_loss(turn: &Arc<TurnShared>, is_over: bool) {
+    let outermost = LOSSES.try_with(|losses| {
+        let mut losses = losses.borrow_mut();
+        let is_outermost = losses.is_none();
+        losses.get_or_insert_default().push((turn.clone(), is_over));
+        is_outermost.then(|| LossGuard)
+    });
+    // A thread that ends has no list any more: then it is one call after the other.
+    let Ok(outermost) = outermost else { return settle_loss(turn, is_over) };
+    let Some(_guard) = outermost else { return };
+    while let Some((turn, is_over)) = LOSSES.with_borrow_mut(|losses| losses.as_mut().and_then(Vec::pop)) {
+        settle_loss(&turn, is_over);
+    }
+}
+
+fn settle_loss(turn: &Arc<TurnShared>, is_over: bool) {
+    if is_over {
+        turn.stop(Cause::Shutdown, true);
+    } else {
+        turn.go();
+    }
+}
+
+/// Ends the list of the outermost `go_after_loss`, also after a panic.
+struct LossGuard;
+
+impl Drop for LossGuard {
+    fn drop(&mut self) {
+        drop(LOSSES.take());
     }
 }
 

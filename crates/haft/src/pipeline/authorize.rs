@@ -115,7 +115,7 @@ struct Subject<'a> {
 impl<'a> Subject<'a> {
     fn of_call(shared: &'a Shared, opened: &'a Opened, cx: &'a Context) -> Subject<'a> {
         let (entry, attempt): (&Entry, &Attempt) = (&opened.entry, &opened.attempt);
-        let has_user = shared.host.ports.asker.is_some();
+        let has_user = shared.host.ports.available_asker().is_some();
         let (name, tool, origin) = (entry.name(), entry.tool(), entry.origin());
         Subject { shared, cx, name, tool, origin, attempt, has_user }
     }
@@ -333,7 +333,7 @@ async fn ask(
             Verdict::Deny => return subject.refused(decision),
             Verdict::Ask => {}
         }
-        let Some(asker) = shared.host.ports.asker.as_deref() else { return subject.refused(decision) };
+        let Some(asker) = shared.host.ports.available_asker() else { return subject.refused(decision) };
         let preview = Guarded::new(|| opened.attempt.invocation.preview(cx));
         let preview = within(limits::CHECK_TIMEOUT, preview).await.and_then(Result::ok).flatten();
         let approval = subject.approval(opened, &decision, again, preview);

@@ -127,7 +127,7 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
         Err(missing) => return Err(ToolResult::refused(id, name.clone(), not_found(&name, missing))),
     };
     let entry = &offer.entry;
-    if entry.tool().spec().needs_user && shared.host.ports.asker.is_none() {
+    if entry.tool().spec().needs_user && shared.host.ports.available_asker().is_none() {
         let words =
             format!("{} needs a user to answer, and this session has none; go on without it", entry.name());
         let error = ToolError::of(ErrorKind::NotInteractive, words);

@@ -15,6 +15,12 @@ use crate::view::View;
 /// # Cancel safety
 /// The future is dropped when the call is cancelled; the question should then disappear.
 pub trait Asker: Send + Sync + 'static {
+    /// Returns whether a user can answer now. If not, a call that would ask is denied, and tools that need a user are not
+    /// offered. It is checked for each question, so a user may come and go.
+    fn is_available(&self) -> bool {
+        true
+    }
+
     /// Asks whether a call may run.
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer>;
 

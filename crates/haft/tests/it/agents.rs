@@ -119,7 +119,8 @@ async fn the_stricter_of_both_rules_holds() {
 async fn a_grant_for_the_session_counts_in_every_agent() {
     let asker = ScriptedAsker::new().then(Answer::Session);
     let write = any(plain("write", Effects::changes("x.io")));
-    let parent = Parent::new(vec![write], |engine| engine.asker(asker.clone())).await;
+    let change = |engine: EngineBuilder| engine.asker(asker.clone()).schedule(ConflictRule::Effects);
+    let parent = Parent::new(vec![write], change).await;
     assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
     let child = parent.child_builder("worker", &["write"]);
     assert_eq!(kind(&child.clone().build(), "write").await, None);
@@ -207,7 +208,7 @@ async fn writers_of_one_file_wait_for_each_other_over_agents() {
         let (look, looks) = file("look", |path| Effects::reads(path));
         let change = |engine: EngineBuilder| engine.workspace(workspace).permissions(bypass()).schedule(rule);
         let parent = Parent::new(vec![edit, look], change).await;
-        let engines = ["a", "b", "c"].map(|agent| parent.child(agent, &["edit", "look"]));
+        let engines = ["a", "b", "c", "d", "e"].map(|agent| parent.child(agent, &["edit", "look"]));
         let begin = |at: usize, tool: &str, name: &str| {
             let call = call(tool, json!({"path": name}));
             tokio::spawn(engines[at].turn().run([call]))
@@ -217,11 +218,11 @@ async fn writers_of_one_file_wait_for_each_other_over_agents() {
         work.push(begin(1, "edit", "./y/../x"));
         let_tasks_run().await;
         work.push(begin(2, "edit", "x"));
-        work.push(begin(2, "look", "x"));
+        work.push(begin(3, "look", "x"));
         looks.started().await.succeed("reads take no locks");
         let_tasks_run().await;
         assert_eq!(edits.calls(), 1);
-        work.push(begin(2, "edit", "z"));
+        work.push(begin(4, "edit", "z"));
         let elsewhere = edits.started().await;
         assert_eq!(elsewhere.input()["path"], "z", "another file is free");
         elsewhere.succeed("z");
@@ -463,7 +464,8 @@ async fn a_scope_that_moved_is_the_childs_too() {
 async fn a_question_names_the_agent() {
     let asker = ScriptedAsker::new().then(Answer::Once).then(Answer::Once);
     let write = any(plain("write", Effects::changes("x.io")));
-    let parent = Parent::new(vec![write], |engine| engine.asker(asker.clone())).await;
+    let change = |engine: EngineBuilder| engine.asker(asker.clone()).schedule(ConflictRule::Effects);
+    let parent = Parent::new(vec![write], change).await;
     assert_eq!(kind(parent.caller.as_engine(), "write").await, None);
     assert_eq!(kind(&parent.child("worker", &["write"]), "write").await, None);
     let asked: Vec<Option<String>> =

@@ -25,7 +25,7 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
     ];
     let mut turn = caller.start(calls);
     let background = started(&mut turn, &slows).await;
-    // Another agent waits for the same file.
+    // A later turn waits for the same file and the same slot.
     let mut other = caller.start([("o", "edit", path("a"))]);
     let_tasks_run().await;
     assert_eq!((reads.calls(), edits.calls()), (0, 0));
@@ -33,12 +33,12 @@ async fn a_call_in_the_background_frees_its_slot_and_its_files() {
 
     let task = turn.handle().detach(0).unwrap().task;
     assert!(turn.handle().detach(0).is_err(), "only once");
-    let in_the_other = other.meanwhile(edits.started()).await;
-    assert_eq!(in_the_other.context().call().id(), "o");
-    in_the_other.succeed("other");
     started(&mut turn, &reads).await.succeed("two");
     started(&mut turn, &edits).await.succeed("three");
     started(&mut turn, &edits).await.succeed("four");
+    let in_the_other = other.meanwhile(edits.started()).await;
+    assert_eq!(in_the_other.context().call().id(), "o", "what came first goes first");
+    in_the_other.succeed("other");
     let note = "note: this call overlapped with what ran in the background: task-1 (slow)";
     turn.results().await.check([
         "1 ok: slow goes on in the background as task-1; its result is kept there",

@@ -1,0 +1,271 @@
+//! [`SessionHandle`]: reaches a session from elsewhere, without keeping it alive.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use haft::ports::{Mode as _, PermissionMode};
+use haft::sync::lock;
+use haft::{Cause, Detached, Engine, TurnHandle};
+use haft_agent::RunHandle;
+use haft_agent::TokenUsage;
+use haft_policy::gate::{ModeForbidden, Policy};
+use tokio::task::JoinHandle;
+
+use crate::SessionChannels;
+use crate::events::{EventSubscription, SessionEventKind};
+use crate::front_end::FrontEnd;
+use crate::prompts::{AnswerError, CallDigest, PromptId, UserAnswer, UserPrompt};
+
+/// A call of the main agent: the number of its turn and its index in the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    /// The number of the turn, from 1.
+    pub turn: u64,
+    /// The index of the call in the turn, from 0.
+    pub index: usize,
+}
+
+/// Reaches a session from elsewhere. It doesn't keep the session alive: when the session is gone, every method does nothing
+/// and says so.
+#[derive(Clone)]
+pub struct SessionHandle(pub(crate) Weak<SessionShared>);
+
+/// What a session shares with its handles and its agent.
+pub(crate) struct SessionShared {
+    pub(crate) channels: SessionChannels,
+    pub(crate) policy: Policy,
+    /// The engine that calls go to: that of the agent, once there is one.
+    pub(crate) engine: Mutex<Engine>,
+    /// The current run of the agent.
+    pub(crate) run: Mutex<Option<RunHandle>>,
+    /// The turns that were begun without the agent.
+    turns: Mutex<Vec<TurnHandle>>,
+    pub(crate) usage: Mutex<TokenUsage>,
+    /// The tasks of attached front ends.
+    pub(crate) front_end_tasks: Mutex<Vec<JoinHandle<()>>>,
+    is_closed: AtomicBool,
+}
+
+impl SessionShared {
+    pub(crate) fn new(channels: SessionChannels, policy: Policy, engine: Engine) -> SessionShared {
+        SessionShared {
+            channels,
+            policy,
+            engine: Mutex::new(engine),
+            run: Mutex::default(),
+            turns: Mutex::default(),
+            usage: Mutex::default(),
+            front_end_tasks: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        lock(&self.engine).clone()
+    }
+
+    /// Remembers a turn for [`interrupt`](SessionHandle::interrupt).
+    pub(crate) fn track(&self, turn: TurnHandle) {
+        let mut turns = lock(&self.turns);
+        turns.retain(|turn| !turn.is_over());
+        turns.push(turn);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Begins a run of the agent. A session that is closed interrupts it at once.
+    pub(crate) fn begin_run(&self, handle: &RunHandle) {
+        *lock(&self.run) = Some(handle.clone());
+        if self.is_closed() {
+            handle.force();
+        }
+    }
+
+    /// Cancels everything that runs; nothing can begin. Only the first time counts.
+    pub(crate) fn shut_down(&self) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(run) = lock(&self.run).as_ref() {
+            run.force();
+        }
+        self.engine().shutdown(Cause::Shutdown);
+        self.channels.prompts.close();
+    }
+
+    fn turns(&self) -> Vec<TurnHandle> {
+        lock(&self.turns).clone()
+    }
+
+    fn attach(self: &Arc<SessionShared>, front_end: Arc<dyn FrontEnd>) -> FrontEndGuard {
+        let mut events = self.channels.events.subscribe();
+        let subscription = events.id;
+        let shown = front_end.clone();
+        let task = tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                shown.show(&event);
+            }
+        });
+        let mut tasks = lock(&self.front_end_tasks);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
+        let asks = self.channels.prompts.attach(front_end);
+        FrontEndGuard { session: Arc::downgrade(self), subscription, asks }
+    }
+}
+
+impl SessionHandle {
+    fn shared(&self) -> Option<Arc<SessionShared>> {
+        self.0.upgrade().filter(|shared| !shared.is_closed())
+    }
+
+    /// Returns a receiver of all events from now on. Its queue is bounded: a slow receiver loses progress first.
+    pub fn events(&self) -> EventSubscription {
+        match self.shared() {
+            Some(shared) => shared.channels.events.subscribe(),
+            None => SessionChannels::default().events.subscribe(),
+        }
+    }
+
+    /// Returns the open prompts, oldest first.
+    pub fn prompts(&self) -> Vec<UserPrompt> {
+        self.shared().map(|shared| shared.channels.prompts.open()).unwrap_or_default()
+    }
+
+    /// Answers a prompt. `digest` is that of the prompt that was shown.
+    ///
+    /// # Errors
+    /// The answer doesn't count, and runs nothing: there is no such prompt, another answer came first, the prompt asks
+    /// something else, or it is closed.
+    pub fn answer(&self, id: PromptId, digest: &CallDigest, answer: UserAnswer) -> Result<(), AnswerError> {
+        let shared = self.shared().ok_or(AnswerError::Closed)?;
+        shared.channels.prompts.answer(id, digest, answer)
+    }
+
+    /// Says something to the model while the agent runs. It goes in with the next results.
+    ///
+    /// # Errors
+    /// The agent doesn't run, or too much waits already.
+    pub fn say(&self, text: impl Into<String>) -> Result<(), NotSaid> {
+        let shared = self.shared().ok_or(NotSaid)?;
+        let run = lock(&shared.run).clone().ok_or(NotSaid)?;
+        run.say(text).map_err(|_| NotSaid)
+    }
+
+    /// Interrupts as the user does: calls that may be cancelled are, the others finish.
+    pub fn interrupt(&self) {
+        let Some(shared) = self.shared() else { return };
+        if let Some(run) = lock(&shared.run).as_ref() {
+            run.interrupt();
+        }
+        for turn in shared.turns() {
+            turn.interrupt();
+        }
+    }
+
+    /// Ends everything that runs now, also calls that would rather finish.
+    pub fn force(&self) {
+        let Some(shared) = self.shared() else { return };
+        if let Some(run) = lock(&shared.run).as_ref() {
+            run.force();
+        }
+        for turn in shared.turns() {
+            turn.cancel(Cause::User);
+        }
+    }
+
+    /// Moves a running call of the main agent to the background.
+    ///
+    /// # Errors
+    /// The call doesn't run, or can't go to the background.
+    pub fn detach(&self, call: CallKey) -> Result<Detached, DetachError> {
+        let shared = self.shared().ok_or_else(|| DetachError::new("the session is closed"))?;
+        let turn = shared.engine().running_turn(call.turn);
+        let turn = turn.ok_or_else(|| DetachError::new("no call of this turn runs"))?;
+        turn.detach(call.index).map_err(DetachError::new)
+    }
+
+    /// Returns what the model cost in the runs that have ended.
+    pub fn usage(&self) -> TokenUsage {
+        self.0.upgrade().map(|shared| lock(&shared.usage).clone()).unwrap_or_default()
+    }
+
+    /// Returns the permission mode, or `None` if the session is closed.
+    pub fn mode(&self) -> Option<PermissionMode> {
+        self.shared().map(|shared| shared.policy.current())
+    }
+
+    /// Changes the permission mode. Every front end receives an event.
+    ///
+    /// # Errors
+    /// Settings forbid the mode; nothing changes.
+    pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
+        let Some(shared) = self.shared() else { return Ok(()) };
+        shared.policy.set_mode(mode)?;
+        shared.channels.events.send(SessionEventKind::ModeChanged(mode));
+        Ok(())
+    }
+
+    /// Attaches a front end until the guard is dropped. It has a queue and a task of its own. Must be called on a Tokio
+    /// runtime.
+    pub fn attach(&self, front_end: impl FrontEnd) -> FrontEndGuard {
+        self.attach_shared(Arc::new(front_end))
+    }
+
+    pub(crate) fn attach_shared(&self, front_end: Arc<dyn FrontEnd>) -> FrontEndGuard {
+        match self.shared() {
+            Some(shared) => shared.attach(front_end),
+            None => FrontEndGuard { session: Weak::new(), subscription: 0, asks: 0 },
+        }
+    }
+}
+
+/// Detaches a front end when it is dropped.
+#[must_use = "dropping it detaches the front end"]
+pub struct FrontEndGuard {
+    session: Weak<SessionShared>,
+    subscription: u64,
+    asks: u64,
+}
+
+impl Drop for FrontEndGuard {
+    fn drop(&mut self) {
+        if let Some(shared) = self.session.upgrade() {
+            shared.channels.prompts.detach(self.asks);
+            shared.channels.events.unsubscribe(self.subscription);
+        }
+    }
+}
+
+/// The agent doesn't run, or too much waits for it already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotSaid;
+
+impl fmt::Display for NotSaid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the agent doesn't run, or too many messages wait for it")
+    }
+}
+
+impl std::error::Error for NotSaid {}
+
+/// Why a call can't go to the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DetachError(String);
+
+impl DetachError {
+    fn new(message: impl Into<String>) -> DetachError {
+        DetachError(message.into())
+    }
+}
+
+impl fmt::Display for DetachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DetachError {}

@@ -1,0 +1,525 @@
+//! Open prompts: what the user is asked, who may answer, and which answer counted.
+//!
+//! The session's asker is a table of prompts. A prompt is put to every front end that can ask, and
+//! [`SessionHandle::answer`](crate::SessionHandle::answer) works from outside. The first valid answer counts. An answer names
+//! the digest of what it was shown, so that an answer to something else runs nothing.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use haft::BoxFuture;
+use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
+use haft::sync::lock;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+use crate::events::{EventHub, SessionEventKind};
+use crate::front_end::FrontEnd;
+
+/// How many closed prompts are remembered, so that a late answer gets the reason why it doesn't count.
+const CLOSED_MAX: usize = 256;
+
+/// The number of a prompt in its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PromptId(u64);
+
+impl fmt::Display for PromptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A digest of everything that a prompt shows: the call, its input and effects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallDigest(String);
+
+impl fmt::Display for CallDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Something that the user is asked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct UserPrompt {
+    /// The number of the prompt.
+    pub id: PromptId,
+    /// The digest of what is shown. An answer names it.
+    pub digest: CallDigest,
+    /// What is asked.
+    pub content: PromptContent,
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum PromptContent {
+    /// Whether a call may run.
+    Permission(Box<Approval>),
+    /// What a tool wants to know.
+    Choice(UserQuestion),
+    /// Several things at once.
+    Form(UserForm),
+    /// Whether to open a page.
+    Page(UserPage),
+}
+
+/// The kinds of prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PromptKind {
+    /// Whether a call may run.
+    Permission,
+    /// What a tool wants to know.
+    Choice,
+    /// Several things at once.
+    Form,
+    /// Whether to open a page.
+    Page,
+}
+
+impl UserPrompt {
+    /// The kind of the prompt.
+    pub fn kind(&self) -> PromptKind {
+        self.content.kind()
+    }
+}
+
+impl PromptContent {
+    fn kind(&self) -> PromptKind {
+        match self {
+            PromptContent::Permission(_) => PromptKind::Permission,
+            PromptContent::Choice(_) => PromptKind::Choice,
+            PromptContent::Form(_) => PromptKind::Form,
+            PromptContent::Page(_) => PromptKind::Page,
+        }
+    }
+
+    fn digest(&self) -> CallDigest {
+        let text = match self {
+            PromptContent::Permission(approval) => {
+                let Approval { call_id, agent, tool, input, effects, destructive, reason, again, .. } =
+                    &**approval;
+                format!(
+                    "{:?}",
+                    (call_id, agent, tool, input.to_string(), effects, destructive, reason, again)
+                )
+            }
+            other => format!("{other:?}"),
+        };
+        CallDigest(haft_journal::sha256(text.as_bytes()))
+    }
+}
+
+impl fmt::Display for UserPrompt {
+    /// What is asked, for a person: the call, what it touches and why it asks.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.content {
+            PromptContent::Permission(approval) => {
+                let input = approval.input.to_string();
+                write!(f, "{} {input}\n  touches: {}", approval.tool, approval.effects)?;
+                write!(f, "\n  asks because {}", approval.reason)
+            }
+            PromptContent::Choice(question) => {
+                f.write_str(&question.text)?;
+                question.choices.iter().try_for_each(|choice| write!(f, "\n  - {}", choice.label))
+            }
+            PromptContent::Form(form) => f.write_str(&form.text),
+            PromptContent::Page(page) => write!(f, "{}: {}", page.text, page.url),
+        }
+    }
+}
+
+/// What the user answers.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum UserAnswer {
+    /// The call may run, or the page be opened.
+    Allow(AllowScope),
+    /// The call may not run. Without a reason the turn ends; with one the model is told and goes on.
+    Deny {
+        /// The reason, for the model.
+        reason: Option<String>,
+    },
+    /// The call may run with this input, which is checked like any other.
+    Edit(Value),
+    /// The texts that were chosen or typed.
+    Choices(Vec<String>),
+    /// The fields of a form.
+    Fields(Map<String, Value>),
+    /// The user answers no.
+    Decline,
+    /// The user puts the prompt away without an answer.
+    Dismiss,
+}
+
+/// For how long a call is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowScope {
+    /// This once.
+    Once,
+    /// Until the session ends.
+    Session,
+    /// For good.
+    Always,
+}
+
+impl UserAnswer {
+    /// The call may run this once.
+    pub fn allow_once() -> UserAnswer {
+        UserAnswer::Allow(AllowScope::Once)
+    }
+
+    /// The call may not run, for this reason.
+    pub fn deny(reason: impl Into<String>) -> UserAnswer {
+        UserAnswer::Deny { reason: Some(reason.into()) }
+    }
+
+    /// Whether it answers prompts of this kind.
+    fn fits(&self, kind: PromptKind) -> bool {
+        match self {
+            UserAnswer::Allow(_) | UserAnswer::Deny { .. } => {
+                matches!(kind, PromptKind::Permission | PromptKind::Page)
+            }
+            UserAnswer::Edit(_) => kind == PromptKind::Permission,
+            UserAnswer::Choices(_) => kind == PromptKind::Choice,
+            UserAnswer::Fields(_) => kind == PromptKind::Form,
+            UserAnswer::Decline | UserAnswer::Dismiss => kind != PromptKind::Permission,
+        }
+    }
+
+    fn into_answer(self) -> Answer {
+        match self {
+            UserAnswer::Allow(AllowScope::Once) => Answer::Once,
+            UserAnswer::Allow(AllowScope::Session) => Answer::Session,
+            UserAnswer::Allow(AllowScope::Always) => Answer::Always,
+            UserAnswer::Deny { reason: Some(reason) } => Answer::NoBecause(reason),
+            UserAnswer::Edit(input) => Answer::Edit(input),
+            _ => Answer::No,
+        }
+    }
+}
+
+/// Why an answer doesn't count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// There is no such prompt.
+    Unknown,
+    /// Another answer came first.
+    AlreadyAnswered {
+        /// The name of the front end that gave it.
+        by: String,
+    },
+    /// The prompt asks something else than what was answered.
+    Changed,
+    /// The prompt is gone: its call was cancelled, or the session is closed.
+    Closed,
+    /// The answer doesn't fit the kind of the prompt.
+    WrongKind,
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnswerError::Unknown => f.write_str("no such prompt"),
+            AnswerError::AlreadyAnswered { by } => write!(f, "`{by}` answered first"),
+            AnswerError::Changed => f.write_str("the prompt asks something else than what was answered"),
+            AnswerError::Closed => f.write_str("the prompt is closed"),
+            AnswerError::WrongKind => f.write_str("the answer doesn't fit the prompt"),
+        }
+    }
+}
+
+impl std::error::Error for AnswerError {}
+
+/// The open prompts of a session, and the front ends that they are put to.
+pub(crate) struct PromptTable {
+    hub: Arc<EventHub>,
+    state: Mutex<TableState>,
+}
+
+#[derive(Default)]
+struct TableState {
+    next: u64,
+    open: Vec<OpenPrompt>,
+    /// Closed prompts, oldest first, each with the name of the front end that answered.
+    closed: VecDeque<(PromptId, Option<String>)>,
+    front_ends: Vec<(u64, Arc<dyn FrontEnd>)>,
+    next_front_end: u64,
+    is_closed: bool,
+}
+
+struct OpenPrompt {
+    prompt: UserPrompt,
+    /// Takes the answer from outside.
+    sender: oneshot::Sender<UserAnswer>,
+}
+
+impl PromptTable {
+    pub(crate) fn new(hub: Arc<EventHub>) -> Arc<PromptTable> {
+        Arc::new(PromptTable { hub, state: Mutex::default() })
+    }
+
+    /// Puts prompts from now on to this front end too. Returns its number.
+    pub(crate) fn attach(&self, front_end: Arc<dyn FrontEnd>) -> u64 {
+        let mut state = lock(&self.state);
+        state.next_front_end += 1;
+        let id = state.next_front_end;
+        state.front_ends.push((id, front_end));
+        id
+    }
+
+    pub(crate) fn detach(&self, id: u64) {
+        let detached = {
+            let mut state = lock(&self.state);
+            let place = state.front_ends.iter().position(|(front_end, _)| *front_end == id);
+            place.map(|place| state.front_ends.remove(place))
+        };
+        drop(detached);
+    }
+
+    /// Closes all prompts: nothing is asked and nothing answered from now on.
+    pub(crate) fn close(&self) {
+        let closed = {
+            let mut state = lock(&self.state);
+            state.is_closed = true;
+            (std::mem::take(&mut state.open), std::mem::take(&mut state.front_ends))
+        };
+        drop(closed);
+    }
+
+    /// The open prompts, oldest first.
+    pub(crate) fn open(&self) -> Vec<UserPrompt> {
+        lock(&self.state).open.iter().map(|open| open.prompt.clone()).collect()
+    }
+
+    pub(crate) fn answer(
+        &self,
+        id: PromptId,
+        digest: &CallDigest,
+        answer: UserAnswer,
+    ) -> Result<(), AnswerError> {
+        let sender = {
+            let mut state = lock(&self.state);
+            if state.is_closed {
+                return Err(AnswerError::Closed);
+            }
+            let Some(place) = state.open.iter().position(|open| open.prompt.id == id) else {
+                let closed = state.closed.iter().find(|(closed, _)| *closed == id);
+                return Err(match closed {
+                    None => AnswerError::Unknown,
+                    Some((_, None)) => AnswerError::Closed,
+                    Some((_, Some(by))) => AnswerError::AlreadyAnswered { by: by.clone() },
+                });
+            };
+            let prompt = &state.open[place].prompt;
+            if prompt.digest != *digest {
+                return Err(AnswerError::Changed);
+            }
+            if !answer.fits(prompt.kind()) {
+                return Err(AnswerError::WrongKind);
+            }
+            let open = state.open.remove(place);
+            state.remember(id, Some(HANDLE));
+            open.sender
+        };
+        // The call may be cancelled at this very moment; then nothing runs.
+        sender.send(answer).map_err(|_| AnswerError::Closed)?;
+        self.hub.send(SessionEventKind::PromptAnswered { id, by: HANDLE.to_owned() });
+        Ok(())
+    }
+
+    /// Closes a prompt that a front end answered. Returns false if another answer came first.
+    fn settle(&self, id: PromptId, by: &str) -> bool {
+        let is_first = {
+            let mut state = lock(&self.state);
+            let place = state.open.iter().position(|open| open.prompt.id == id);
+            let is_first = place.map(|place| state.open.remove(place)).is_some();
+            if is_first {
+                state.remember(id, Some(by));
+            }
+            is_first
+        };
+        if is_first {
+            self.hub.send(SessionEventKind::PromptAnswered { id, by: by.to_owned() });
+        }
+        is_first
+    }
+
+    /// Asks all front ends that can, and waits for the first valid answer.
+    async fn ask(&self, content: PromptContent) -> Option<UserAnswer> {
+        let kind = content.kind();
+        let able = self.able(kind);
+        let (sender, mut receiver) = oneshot::channel();
+        let prompt = {
+            let mut state = lock(&self.state);
+            if state.is_closed {
+                return None;
+            }
+            state.next += 1;
+            let prompt = UserPrompt { id: PromptId(state.next), digest: content.digest(), content };
+            state.open.push(OpenPrompt { prompt: prompt.clone(), sender });
+            prompt
+        };
+        let _closing = ClosePrompt { table: self, id: prompt.id };
+        self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));
+        let mut asked: Vec<_> =
+            able.iter().map(|front_end| (front_end.name(), front_end.ask(&prompt))).collect();
+        poll_fn(|cx| {
+            if let Poll::Ready(answer) = std::pin::Pin::new(&mut receiver).poll(cx) {
+                return Poll::Ready(answer.ok());
+            }
+            let mut index = 0;
+            while index < asked.len() {
+                let (name, future) = &mut asked[index];
+                match future.as_mut().poll(cx) {
+                    Poll::Pending => index += 1,
+                    Poll::Ready(Some(answer)) if answer.fits(kind) => {
+                        if self.settle(prompt.id, name) {
+                            return Poll::Ready(Some(answer));
+                        }
+                        // An answer from outside is about to arrive.
+                        drop(asked.remove(index));
+                    }
+                    Poll::Ready(_) => drop(asked.remove(index)),
+                }
+            }
+            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait.
+            let is_unanswered = asked.is_empty() && lock(&self.state).is_open(prompt.id);
+            if is_unanswered { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// The front ends that can ask.
+    fn able(&self, kind: PromptKind) -> Vec<Arc<dyn FrontEnd>> {
+        let front_ends: Vec<_> =
+            lock(&self.state).front_ends.iter().map(|(_, front_end)| front_end.clone()).collect();
+        front_ends.into_iter().filter(|front_end| front_end.can_ask(kind)).collect()
+    }
+}
+
+/// The name under which answers through the handle are reported.
+const HANDLE: &str = "handle";
+
+impl TableState {
+    fn is_open(&self, id: PromptId) -> bool {
+        self.open.iter().any(|open| open.prompt.id == id)
+    }
+
+    fn remember(&mut self, id: PromptId, by: Option<&str>) {
+        if self.closed.len() == CLOSED_MAX {
+            self.closed.pop_front();
+        }
+        self.closed.push_back((id, by.map(str::to_owned)));
+    }
+}
+
+/// Closes a prompt that is dropped before it was answered.
+struct ClosePrompt<'a> {
+    table: &'a PromptTable,
+    id: PromptId,
+}
+
+impl Drop for ClosePrompt<'_> {
+    fn drop(&mut self) {
+        let dropped = {
+            let mut state = lock(&self.table.state);
+            let place = state.open.iter().position(|open| open.prompt.id == self.id);
+            let dropped = place.map(|place| state.open.remove(place));
+            if dropped.is_some() {
+                state.remember(self.id, None);
+            }
+            dropped
+        };
+        if dropped.is_some() {
+            self.table.hub.send(SessionEventKind::PromptClosed { id: self.id });
+        }
+    }
+}
+
+impl Asker for PromptTable {
+    fn is_available(&self) -> bool {
+        !self.able(PromptKind::Permission).is_empty()
+    }
+
+    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let answer = self.ask(PromptContent::Permission(Box::new(approval.clone()))).await;
+            answer.map_or_else(|| Answer::NoBecause("nobody answered".to_owned()), UserAnswer::into_answer)
+        })
+    }
+
+    fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            match self.ask(PromptContent::Choice(question.clone())).await {
+                Some(UserAnswer::Choices(choices)) => Some(choices),
+                _ => None,
+            }
+        })
+    }
+
+    fn form<'a>(&'a self, form: &'a UserForm) -> BoxFuture<'a, Filled> {
+        Box::pin(async move {
+            if self.able(PromptKind::Form).is_empty() {
+                return Filled::OneByOne;
+            }
+            match self.ask(PromptContent::Form(form.clone())).await {
+                Some(UserAnswer::Fields(fields)) => Filled::Values(fields),
+                Some(UserAnswer::Dismiss) => Filled::Dismissed,
+                Some(_) => Filled::Declined,
+                None => Filled::OneByOne,
+            }
+        })
+    }
+
+    fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
+        Box::pin(async move {
+            if self.able(PromptKind::Page).is_empty() {
+                return Filled::OneByOne;
+            }
+            match self.ask(PromptContent::Page(page.clone())).await {
+                Some(UserAnswer::Allow(_)) => Filled::Values(Map::new()),
+                Some(UserAnswer::Dismiss) => Filled::Dismissed,
+                Some(_) => Filled::Declined,
+                None => Filled::OneByOne,
+            }
+        })
+    }
+}
+
+/// Puts a prompt to an [`Asker`], for front ends that have one. `None` if it can't show prompts of this kind.
+pub fn ask_through<'a>(asker: &'a dyn Asker, prompt: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
+    Box::pin(async move {
+        match &prompt.content {
+            PromptContent::Permission(approval) => Some(match asker.approve(approval).await {
+                Answer::Once => UserAnswer::Allow(AllowScope::Once),
+                Answer::Session => UserAnswer::Allow(AllowScope::Session),
+                Answer::Always => UserAnswer::Allow(AllowScope::Always),
+                Answer::NoBecause(reason) => UserAnswer::deny(reason),
+                Answer::Edit(input) => UserAnswer::Edit(input),
+                _ => UserAnswer::Deny { reason: None },
+            }),
+            PromptContent::Choice(question) => {
+                Some(asker.question(question).await.map_or(UserAnswer::Decline, UserAnswer::Choices))
+            }
+            PromptContent::Form(form) => match asker.form(form).await {
+                Filled::Values(fields) => Some(UserAnswer::Fields(fields)),
+                Filled::Declined => Some(UserAnswer::Decline),
+                Filled::Dismissed => Some(UserAnswer::Dismiss),
+                _ => None,
+            },
+            PromptContent::Page(page) => match asker.page(page).await {
+                Filled::Values(_) => Some(UserAnswer::allow_once()),
+                Filled::Declined => Some(UserAnswer::Decline),
+                Filled::Dismissed => Some(UserAnswer::Dismiss),
+                _ => None,
+            },
+        }
+    })
+}
