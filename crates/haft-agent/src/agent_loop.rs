@@ -14,7 +14,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{Cause, Engine, ErrorKind, Snapshot, ToolCall, ToolResult, TurnHandle};
+use haft::dispatch::TurnHandle;
+use haft::registry::Snapshot;
+use haft::{Cause, Engine, ErrorKind, ToolCall, ToolResult};
 use tokio::time::{Instant, sleep_until};
 
 use self::context_window::EventReporting;

@@ -1,6 +1,7 @@
 //! Recording a conversation as it grows, so that another process can resume it.
 
-use haft::{BoxFuture, ToolCall, ToolResult};
+use haft::future::BoxFuture;
+use haft::{ToolCall, ToolResult};
 use serde_json::Value;
 
 use crate::message_format::{MessageFormat, UnreadableMessage};

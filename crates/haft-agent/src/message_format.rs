@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use haft::{Blob, ToolCall, ToolResult};
+use haft::content::Blob;
+use haft::{ToolCall, ToolResult};
 use serde_json::Value;
 
 use crate::reply::ModelFailure;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 
 use crate::conversation::Conversation;
 use crate::message_format::MessageFormat;

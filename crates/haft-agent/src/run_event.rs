@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use haft::event::What;
-use haft::{CallInput, EventSink, ToolResult};
+use haft::ToolResult;
+use haft::call::CallInput;
+use haft::event::{EventSink, What};
 use serde_json::{Value, json};
 
 use crate::reply::{StopReason, TokenUsage};
@@ -24,7 +25,7 @@ pub enum RunEvent {
     /// The model says something, or begins, or is asked again.
     Model(ReplyDelta),
     /// A tool does something: the engine's own event. Only where the engine was given [`ToolEventSink`].
-    Tool(haft::Event),
+    Tool(haft::event::Event),
     /// The model's message is over.
     Replied {
         /// Which time.
@@ -100,7 +101,7 @@ impl ToolEventSink {
 }
 
 impl EventSink for ToolEventSink {
-    fn send(&self, event: haft::Event) {
+    fn send(&self, event: haft::event::Event) {
         self.0.send(RunEvent::Tool(event));
     }
 }
@@ -167,7 +168,7 @@ fn model(delta: &ReplyDelta) -> Option<Value> {
     })
 }
 
-fn tool(event: &haft::Event) -> Option<Value> {
+fn tool(event: &haft::event::Event) -> Option<Value> {
     let mut shown = match &event.what {
         What::Asking => json!({"type": "tool_asking"}),
         What::Started { input, .. } => json!({"type": "tool_started", "input": **input}),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 
 use crate::limits::{KEPT_RESULTS, WINDOW_PERCENT_MAX};
 use crate::reply::TokenUsage;

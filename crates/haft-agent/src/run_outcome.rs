@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use haft::{CallInput, ErrorKind, ToolCall, ToolResult};
+use haft::call::CallInput;
+use haft::{ErrorKind, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 use crate::reply::{ModelFailure, StopReason, TokenUsage};

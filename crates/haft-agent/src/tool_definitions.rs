@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use haft::Snapshot;
+use haft::registry::Snapshot;
 use serde_json::Value;
 
 /// Makes the definitions of a snapshot's tools in the form of a provider.

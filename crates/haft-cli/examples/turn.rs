@@ -8,12 +8,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use haft::call::CallInput;
 use haft::event::{What, channel};
 use haft::files::WriteMode;
-use haft::{
-    CallInput, Chars, Effects, Engine, NoInput, Offer, Registry, RegistryError, ToolCall, ToolResult,
-    Workspace, dynamic_tool, tool,
-};
+use haft::registry::{Offer, RegistryError};
+use haft::{Chars, Effects, Engine, NoInput, Registry, ToolCall, ToolResult, Workspace, dynamic_tool, tool};
 use serde_json::{Value, json};
 
 #[tokio::main]

@@ -8,7 +8,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use haft::{ConflictRule, PermissionMode};
+use haft::dispatch::ConflictRule;
+use haft::ports::PermissionMode;
 use haft_provider::Wire;
 use haft_session::trust::{BadDigest, Digest};
 

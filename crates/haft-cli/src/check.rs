@@ -2,7 +2,7 @@
 //!
 //! The decision is the one that a call would meet; here it is only printed and made an exit code.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft_session::SessionPurpose;
 use serde_json::Value;
 

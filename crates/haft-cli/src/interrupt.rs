@@ -9,7 +9,8 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haft::{Cancel, Cause, TurnHandle};
+use haft::dispatch::TurnHandle;
+use haft::{Cancel, Cause};
 use haft_agent::RunHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haft::TurnHandle;
+use haft::dispatch::TurnHandle;
 use haft_journal::Store;
 use haft_session::Environment;
 use haft_session::assembly::ProcessGuard;

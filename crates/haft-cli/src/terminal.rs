@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haft::Effects;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::view::Part;
-use haft::{BoxFuture, Effects};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use haft::Registry;
+use haft::effects::table::Class;
 use haft::ports::Port;
+use haft::registry::{Origin, Snapshot, Withheld};
+use haft::results::ResultLimit;
 use haft::search::{TOOL_SEARCH, ToolSearch};
-use haft::{AnyTool, Class, ListedClass, Origin, Registry, ResultLimit, Snapshot, Withheld};
+use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::{Host, Servers, Status};
 use haft_provider::{Definitions, Form};
 use haft_session::SessionPurpose;

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use haft::context::Moved;
 use haft::ports::Intent;
 use haft::text::truncate_bytes;
-use haft::{Content, Moved, ToolResult};
+use haft::{Content, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use haft::ToolResult;
+use haft::future::BoxFuture;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
-use haft::{BoxFuture, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

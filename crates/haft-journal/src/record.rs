@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use haft::{Content, Moved};
+use haft::Content;
+use haft::context::Moved;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use haft::Moved;
+use haft::context::Moved;
 use serde_json::Value;
 
 use crate::disk;

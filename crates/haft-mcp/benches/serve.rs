@@ -12,7 +12,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::{BoxFuture, Cancel};
+use haft::Cancel;
+use haft::future::BoxFuture;
 use haft_mcp::server::{About, Call, Features, Http, Listing, Offer, Refusal, Reply, Server};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig,

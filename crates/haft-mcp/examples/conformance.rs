@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{BoxFuture, Engine, PermissionMode, Permissions, Registry, ToolCall};
+use haft::future::BoxFuture;
+use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
+use haft::{Engine, Permissions, Registry, ToolCall};
 use haft_mcp::names::wire_name;
 use haft_mcp::{
     Algorithm, Assertion, Browser, Grant, Host, OAuth, Organisation, Page, Remote, Sampler, Secret, Server,

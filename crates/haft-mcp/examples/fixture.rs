@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{BoxFuture, Cancel, Content};
+use haft::future::BoxFuture;
+use haft::{Cancel, Content};
 use haft_mcp::server::{
     About, Ask, Block, Call, Change, Changes, Complete, Completion, Contents, Elicited, Features, GetPrompt,
     Http, Level, Listing, Offer, PromptReply, Read, ReadReply, Refusal, Reply, Role, Server,

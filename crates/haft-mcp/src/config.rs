@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::isolate::Pipe;
 use haft::ports::Confinement;
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use haft::{Blob, Content, Output, ResourceLink, ToolError};
+use haft::content::{Blob, ResourceLink};
+use haft::{Content, Output, ToolError};
 use serde_json::Value;
 
 use crate::limits::{NAME_CHARS_MAX, URI_CHARS_MAX};

@@ -17,7 +17,7 @@ pub(crate) mod web_socket;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::sync::lock;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};

@@ -9,7 +9,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use haft::ports::Authorizer as _;
-use haft::{AnyTool, Engine, Origin, Registry, Workspace};
+use haft::registry::Origin;
+use haft::tool::AnyTool;
+use haft::{Engine, Registry, Workspace};
 use haft_policy::conventions;
 use haft_policy::gate::{Policy, Setup};
 use haft_policy::settings::{Flags, Places};

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::Effects;
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::future::BoxFuture;
 use haft::ports::{Exit, PermissionMode, ProcessRequest, Processes, Request};
 use haft::text::truncate_chars;
-use haft::{BoxFuture, Effects};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

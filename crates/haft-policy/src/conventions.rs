@@ -4,7 +4,8 @@
 //! built, its own schema and its own effects are used, and nothing here.
 
 use haft::effects::template;
-use haft::{AnyTool, Effects, ToolError, dynamic_tool};
+use haft::tool::AnyTool;
+use haft::{Effects, ToolError, dynamic_tool};
 use serde_json::{Map, Value, json};
 use url::Url;
 

@@ -25,10 +25,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::decision::{Decision, DecisionReason, DecisionSource, Verdict};
 use haft::files::Hidden;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request};
-use haft::{AnyTool, BoxFuture, Decision, Effects, Engine, Workspace};
+use haft::tool::AnyTool;
+use haft::{Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 

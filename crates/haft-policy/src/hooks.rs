@@ -1,7 +1,7 @@
 //! Hooks that settings configure: programs and addresses that are told what happens, and may say no.
 //!
 //! ```text
-//! Settings ── Hooks::from_settings ── Hooks ── add_to ── haft::Hooks       calls: fired by the engine
+//! Settings ── Hooks::from_settings ── Hooks ── add_to ── haft::hooks::Hooks       calls: fired by the engine
 //!                                        └── user_prompt_submit, stop, …   sessions: fired by the loop
 //! ```
 //!
@@ -41,9 +41,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::Cancel;
-use haft::OffloadStore;
 use haft::hooks::HookCall;
 use haft::ports::Processes;
+use haft::results::OffloadStore;
 use haft::text::truncate_chars;
 
 use crate::settings::{Action, Handler, OnFailure, Settings, Warning};
@@ -277,7 +277,7 @@ impl std::error::Error for BadHooks {}
 ///
 /// let processes = Arc::new(LocalProcesses::new(std::env::vars_os()));
 /// let hooks = Hooks::from_settings(&Settings::default(), processes, Session::new("s-1", "/project"))?;
-/// let for_the_engine: haft::Hooks = hooks.add_to(haft::Hooks::new());
+/// let for_the_engine: haft::hooks::Hooks = hooks.add_to(haft::hooks::Hooks::new());
 /// assert!(hooks.listed().is_empty() && hooks.warnings().is_empty());
 /// # Ok::<(), haft_policy::hooks::BadHooks>(())
 /// ```
@@ -384,7 +384,7 @@ impl Hooks {
 
     /// Adds them to the hooks of an engine, after those that are there.
     #[must_use]
-    pub fn add_to(&self, mut hooks: haft::Hooks) -> haft::Hooks {
+    pub fn add_to(&self, mut hooks: haft::hooks::Hooks) -> haft::hooks::Hooks {
         let entry = |event: Event| {
             let longest = self.0.hooks.get(&event)?.iter().map(|hook| hook.timeout).max()?;
             let timeout = longest.saturating_add(limits::TIMEOUT_GRACE);

@@ -12,7 +12,7 @@
 //! commands taken apart, and [`RuleMatches`] without a verdict leave the rest to the mode.
 //!
 //! ```
-//! use haft::Verdict;
+//! use haft::decision::Verdict;
 //! use haft_policy::rule::{Anchors, Rule, RuleSet, Subject};
 //! use haft_policy::source::{List, Scope, Source, WrittenRule};
 //! use serde_json::json;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::Verdict;
+use haft::decision::Verdict;
 
 /// The places that settings come from, the weakest first: of two values the later one's wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use haft::{Engine, Registry, Snapshot, dynamic_tool};
+use haft::registry::Snapshot;
+use haft::{Engine, Registry, dynamic_tool};
 use haft_provider::{Definitions, Form};
 use serde_json::{Value, json};
 

@@ -20,8 +20,9 @@ mod shape;
 use std::borrow::Cow;
 use std::fmt;
 
+use haft::call::CallInput;
 use haft::schema::not_json;
-use haft::{CallInput, ToolCall, ToolResult};
+use haft::{ToolCall, ToolResult};
 use serde_json::Value;
 
 use self::json::{Json, Object};

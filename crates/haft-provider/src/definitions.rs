@@ -13,9 +13,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use haft::effects::table::Class;
+use haft::registry::{Listing, Offer, Snapshot};
 use haft::search::TOOL_SEARCH;
 use haft::sync::lock;
-use haft::{AnyTool, Class, ListedClass, Listing, Offer, Snapshot};
+use haft::tool::{AnyTool, ListedClass};
 use serde_json::Value;
 
 use crate::Wire;

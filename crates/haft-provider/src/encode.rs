@@ -9,8 +9,9 @@
 
 use std::borrow::Cow;
 
+use haft::content::Blob;
 use haft::text::truncate_chars;
-use haft::{Blob, Content, ToolResult};
+use haft::{Content, ToolResult};
 use serde_json::{Value, json};
 
 use crate::limits::{ANTHROPIC_IMAGE_BYTES_MAX, DOCUMENT_BYTES_MAX, OPENAI_OUTPUT_CHARS_MAX};

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::sync::lock;
 use serde_json::Value;
 use tokio::task::JoinSet;

@@ -124,7 +124,7 @@ impl Lines {
 mod tests {
     use std::sync::Arc;
 
-    use haft::OffloadStore;
+    use haft::results::OffloadStore;
 
     use super::*;
 

@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as Task, Poll};
 use std::thread::JoinHandle;
 
+use haft::future::BoxFuture;
 use haft::isolate::{Isolated, Isolator, Pipe, run_child};
 use haft::ports::{Confinement, ProcessRequest};
-use haft::{BoxFuture, Context, ToolError};
+use haft::{Context, ToolError};
 use rustix::fs::{Mode, OFlags};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
 
 use crate::confined::{Helper, HelperProgram};

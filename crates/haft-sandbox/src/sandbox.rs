@@ -12,7 +12,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal};
 
 use crate::bubblewrap::Bubblewrap;

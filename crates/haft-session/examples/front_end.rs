@@ -3,7 +3,8 @@
 //! `cargo run -p haft-session --example front_end DIR`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use haft::{BoxFuture, ToolCall};
+use haft::ToolCall;
+use haft::future::BoxFuture;
 use haft_session::{FrontEnd, PromptKind, Session, SessionEvent, UserAnswer, UserPrompt};
 use serde_json::json;
 

@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use haft::engine::MAIN_AGENT;
+use haft::future::BoxFuture;
 use haft::ports::{AgentRequest, Asker, Isolation, SubAgents};
 use haft::view::Part;
-use haft::{BoxFuture, Cause, Content, Context, Engine, MAIN_AGENT, Output, ToolError, View, Workspace};
+use haft::{Cause, Content, Context, Engine, Output, ToolError, View, Workspace};
 use haft_agent::{
     AgentLoop, Conversation, Model, PostError, RunEnd, RunHandle, RunOptions, RunOutcome, RunSink,
     ToolEventSink, UsageMeter,

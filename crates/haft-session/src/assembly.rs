@@ -18,13 +18,13 @@ mod workspace;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use haft::call_log::CallLog;
+use haft::dispatch::{TaskTable, TurnHandle};
 use haft::effects::{Access, State};
 use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
-use haft::{
-    CallLog, Effects, Engine, EngineBuilder, NotFound, Snapshot, TaskTable, ToolCall, ToolResult, TurnHandle,
-    Workspace,
-};
+use haft::registry::{NotFound, Snapshot};
+use haft::{Effects, Engine, EngineBuilder, ToolCall, ToolResult, Workspace};
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::ports::PermissionMode;
-use haft::{AnyTool, BadTool, IntoTools};
+use haft::tool::{AnyTool, BadTool, IntoTools};
 
 use crate::events::SessionEvent;
 use crate::front_end::{EventFunction, FrontEnd, PromptFunction};

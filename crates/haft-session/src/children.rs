@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use haft_policy::trust::{Inventory, Named};
 

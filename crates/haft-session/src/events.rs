@@ -215,7 +215,7 @@ impl RunSink for EventHub {
 
 /// Agent, turn and call that an event is about.
 fn subject(kind: &SessionEventKind) -> (Arc<str>, u64, Option<CallRef>) {
-    let main = || Arc::from(haft::MAIN_AGENT);
+    let main = || Arc::from(haft::engine::MAIN_AGENT);
     let SessionEventKind::Run(event) = kind else { return (main(), 0, None) };
     let (mut event, mut of_agent) = (event, None);
     while let RunEvent::Agent { agent, event: inner, .. } = event {

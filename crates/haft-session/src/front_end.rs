@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::Asker;
 
 use crate::events::SessionEvent;

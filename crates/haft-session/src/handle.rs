@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use haft::dispatch::{Detached, TurnHandle};
 use haft::ports::{Mode as _, PermissionMode};
 use haft::sync::lock;
-use haft::{Cause, Detached, Engine, TurnHandle};
+use haft::{Cause, Engine};
 use haft_agent::RunHandle;
 use haft_agent::TokenUsage;
 use haft_policy::gate::{ModeForbidden, Policy};

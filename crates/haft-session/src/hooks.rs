@@ -11,7 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::hooks::HookCall;
 use haft::ports::{Mode as _, PermissionMode, Processes};
-use haft::{Engine, Offer, OffloadStore, ToolResult};
+use haft::registry::Offer;
+use haft::results::OffloadStore;
+use haft::{Engine, ToolResult};
 use haft_policy::gate::{Meaning, Policy};
 use haft_policy::hooks::{Condition, Hooks, PermissionUpdate, RuleUpdate, Session};
 use haft_policy::settings::Handler;

@@ -12,8 +12,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haft::env::Lookup;
+use haft::future::BoxFuture;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
-use haft::{BoxFuture, ToolCall, ToolResult};
+use haft::{ToolCall, ToolResult};
 use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
 use haft_policy::settings::{self, JournalSettings};

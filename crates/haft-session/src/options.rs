@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft::dispatch::ConflictRule;
 use haft::ports::{Asker, PermissionMode, Tracer};
-use haft::{AnyTool, ConflictRule};
+use haft::tool::AnyTool;
 use haft_mcp::Observer;
 use haft_policy::settings::{CLAUDE_CONFIG_DIR, Flags};
 

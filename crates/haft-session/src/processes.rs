@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use haft_policy::gate::{CoverageGap, Policy};
 use haft_policy::settings::{At, Sandbox as Wanted};

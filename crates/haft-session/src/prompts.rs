@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
 use haft::sync::lock;
 use serde_json::{Map, Value};

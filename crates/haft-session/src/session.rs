@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use haft::dispatch::{PendingCall, Turn};
 use haft::env::Lookup;
 use haft::ports::Mode as _;
 use haft::sync::lock;
-use haft::{PendingCall, ToolCall, ToolResult, Turn};
+use haft::{ToolCall, ToolResult};
 use haft_agent::{Conversation, Model, RunEnd, RunHandle, RunOutcome, TokenUsage, ToolEventSink};
 use haft_journal::Began;
 use tokio::sync::Mutex as AsyncMutex;

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::future::BoxFuture;
 use haft::hooks::{After, BatchHook, Before, HookBatch, HookCall, HookError, OnFailure, PostHook, PreHook};
 use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
-use haft::{AnyTool, BoxFuture, Content, Output, Permissions, ToolResult};
+use haft::tool::AnyTool;
+use haft::{Content, Output, Permissions, ToolResult};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

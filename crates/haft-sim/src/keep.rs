@@ -12,8 +12,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
+use haft::future::BoxFuture;
 use haft::ports::{Intent, RecordError, Recorder};
-use haft::{BoxFuture, ToolCall, ToolResult};
+use haft::{ToolCall, ToolResult};
 use haft_agent::{ConversationRecorder, InterruptedTurn, MessageFormat, ToolDefinitions};
 use haft_journal::{CallState, Durability, Journal, Record, Recovered};
 use serde_json::Value;

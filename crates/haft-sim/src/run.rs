@@ -3,11 +3,12 @@
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use haft::dispatch::ConflictRule;
 use haft::event::What;
-use haft::{
-    Cause, ConflictRule, Engine, ErrorKind, Hooks, OffloadStore, Permissions, SiblingPolicy, ToolResult,
-    Workspace,
-};
+use haft::hooks::Hooks;
+use haft::results::OffloadStore;
+use haft::tool::SiblingPolicy;
+use haft::{Cause, Engine, ErrorKind, Permissions, ToolResult, Workspace};
 use haft_agent::{AgentLoop, Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, ToolEventSink};
 use haft_journal::{Began, Journal, Options, Record, Recovered};
 use haft_provider::RetryPolicy;

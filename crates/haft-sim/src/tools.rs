@@ -3,12 +3,11 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
 use haft::files::WriteMode;
 use haft::sync::lock;
-use haft::{
-    Chars, Context, DecisionReason, Effects, Engine, Interrupt, Registry, Retry, ToolCall, ToolError,
-    dynamic_tool,
-};
+use haft::tool::{Interrupt, Retry};
+use haft::{Chars, Context, Effects, Engine, Registry, ToolCall, ToolError, dynamic_tool};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

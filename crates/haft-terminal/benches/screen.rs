@@ -88,7 +88,7 @@ fn main() {
 }
 
 /// Events of calls that begin, as an engine tells them.
-fn calls(count: usize) -> Vec<haft::Event> {
+fn calls(count: usize) -> Vec<haft::event::Event> {
     let nothing =
         tool("nothing", "Does nothing.", |_: NoInput, _| async { Ok(()) }).effects(|_| Effects::none());
     let log = EventLog::new();

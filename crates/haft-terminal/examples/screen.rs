@@ -10,11 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::effects::resolved::Workspace;
-use haft::ports::Mode as _;
-use haft::{
-    AnyTool, Effects, Engine, EngineBuilder, Interrupt, NoInput, PermissionMode, Permissions, Registry,
-    ToolError, tool,
-};
+use haft::ports::{Mode as _, PermissionMode};
+use haft::tool::{AnyTool, Interrupt};
+use haft::{Effects, Engine, EngineBuilder, NoInput, Permissions, Registry, ToolError, tool};
 use haft_agent::{AgentLoop, Conversation, RunEvent, RunHandle, RunSink, ToolEventSink};
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
@@ -54,7 +52,7 @@ async fn wait(until: Until, cx: haft::Context) -> Result<&'static str, ToolError
     Ok("it is there")
 }
 
-fn tools() -> Result<Vec<AnyTool>, haft::BadTool> {
+fn tools() -> Result<Vec<AnyTool>, haft::tool::BadTool> {
     let mut tools = haft_tools::core();
     tools.push(
         tool("wait", "Waits for a file; can be interrupted.", wait)

@@ -9,8 +9,7 @@ use std::collections::VecDeque;
 use std::io::Write as _;
 use std::sync::Mutex;
 
-use haft::Event;
-use haft::event::What;
+use haft::event::{Event, What};
 use haft::ports::{Answer, Approval, UserQuestion};
 use haft::sync::lock;
 use haft_agent::{ReplyDelta, RunEvent};

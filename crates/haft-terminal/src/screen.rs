@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::thread::JoinHandle;
 
+use haft::Engine;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::view::{Stage, View};
-use haft::{BoxFuture, Engine};
 use haft_agent::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 

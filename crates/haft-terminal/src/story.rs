@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::event::What;
+use haft::call::CallInput;
+use haft::event::{Event, What};
 use haft::text::truncate_chars;
 use haft::view::{Progress, Stage, View};
-use haft::{CallInput, Event, ToolCall, ToolResult};
+use haft::{ToolCall, ToolResult};
 use haft_agent::{ReplyDelta, RunEnd, RunEvent, StopReason, TokenUsage};
 use serde_json::Value;
 

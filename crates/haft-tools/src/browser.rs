@@ -31,7 +31,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::sync::lock;
-use haft::{AnyTool, Context, Effects, Exposure, Interrupt, ToolError, ToolSpec};
+use haft::tool::{AnyTool, Exposure, Interrupt};
+use haft::{Context, Effects, ToolError, ToolSpec};
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 

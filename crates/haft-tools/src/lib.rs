@@ -6,7 +6,7 @@
 //! with rules and gates.
 //!
 //! ```
-//! # fn main() -> Result<(), haft::RegistryError> {
+//! # fn main() -> Result<(), haft::registry::RegistryError> {
 //! let registry = haft::Registry::new().with(haft_tools::core())?;
 //! # #[cfg(feature = "files")]
 //! assert!(registry.entries().any(|entry| entry.tool().name() == "Read"));
@@ -48,7 +48,8 @@ pub mod web;
 #[cfg(feature = "worktrees")]
 pub mod worktrees;
 
-use haft::{AnyTool, BadTool, Tool};
+use haft::Tool;
+use haft::tool::{AnyTool, BadTool};
 
 #[cfg(feature = "agents")]
 pub use agents::*;

@@ -24,8 +24,10 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use haft::registry::{Entry, Origin};
 use haft::schema::Violation;
-use haft::{AnyTool, Effects, Entry, Origin, Registry, dynamic_tool};
+use haft::tool::AnyTool;
+use haft::{Effects, Registry, dynamic_tool};
 
 pub use manifest::{Manifest, OnInterrupt, OutputForm, ScriptEffects, schema};
 
@@ -278,8 +280,8 @@ fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
         tool = tool.concurrency(calls.get());
     }
     tool = match (manifest.defer, manifest.always_load) {
-        (true, _) => tool.exposure(haft::Exposure::Deferred),
-        (_, true) => tool.exposure(haft::Exposure::AlwaysLoaded),
+        (true, _) => tool.exposure(haft::tool::Exposure::Deferred),
+        (_, true) => tool.exposure(haft::tool::Exposure::AlwaysLoaded),
         _ => tool,
     };
     if let Some(hint) = manifest.search_hint {

@@ -3,7 +3,7 @@
 //! The lists are written out: a tool that isn't here isn't there. Tools of one group share what they know of a session
 //! (what was read of files, plans, task lists), so they are made together.
 
-use haft::AnyTool;
+use haft::tool::AnyTool;
 
 #[allow(unused_imports, reason = "each group uses its own, and a build may have none")]
 use crate::*;

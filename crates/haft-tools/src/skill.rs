@@ -13,10 +13,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use haft::decision::DecisionReason;
 use haft::text::truncate_chars;
-use haft::{
-    Chars, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use haft::{Chars, Class, Context, Effects, Interrupt, Stage, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::Class;
+use haft::tool::Interrupt;
+use haft::view::Stage;
+use haft::{Chars, Context, Effects, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -18,7 +18,7 @@ pub(crate) mod words;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 
 pub(crate) use cache::Cache;
 pub use web_fetch::WebFetch;

@@ -16,8 +16,11 @@ mod git;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use haft::effects::table::Class;
 use haft::ports::Port;
-use haft::{Class, Context, Stage, Timeout, ToolError, ToolSpec, View};
+use haft::tool::Timeout;
+use haft::view::Stage;
+use haft::{Context, ToolError, ToolSpec, View};
 
 pub use enter::EnterWorktree;
 pub use exit::ExitWorktree;

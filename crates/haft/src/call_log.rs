@@ -27,8 +27,10 @@ use crate::view::Stage;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// use haft::call_log::CallLog;
+/// use haft::hooks::Hooks;
 /// use haft::ports::History as _;
-/// use haft::{CallLog, Effects, Engine, Hooks, NoInput, Registry, ToolCall, tool};
+/// use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 ///
 /// let log = CallLog::new();
 /// let answer = tool("answer", "Returns the answer.", |_: NoInput, _| async { Ok(42) }).effects(|_| Effects::none());
@@ -205,8 +207,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ToolError;
+    use crate::hooks::Hooks;
     use crate::testing::{Caller, scripted};
-    use crate::{Hooks, ToolError};
 
     #[tokio::test]
     async fn what_ran_is_there_and_what_did_not_is_not() {

@@ -73,7 +73,7 @@ pub(crate) use parent::serve_parent;
 ///
 /// let registry = Registry::new().with(isolated(|| Answer))?;
 /// assert!(registry.entries().all(|entry| entry.tool().spec().is_isolated()));
-/// # Ok::<(), haft::RegistryError>(())
+/// # Ok::<(), haft::registry::RegistryError>(())
 /// ```
 pub fn isolated<T: Tool>(make: fn() -> T) -> Isolated {
     Isolated(Arc::new(Maker(make)))
@@ -174,8 +174,9 @@ impl IntoTools<()> for Vec<Isolated> {
 /// # Example
 /// The other end in the same process, as tests have it. Nothing is confined by this one.
 /// ```
+/// use haft::future::BoxFuture;
 /// use haft::isolate::{Isolated, Isolator, Pipe, isolated, run_child};
-/// use haft::{BoxFuture, Context, Effects, Engine, NoInput, Registry, Tool, ToolCall, ToolError, ToolSpec};
+/// use haft::{Context, Effects, Engine, NoInput, Registry, Tool, ToolCall, ToolError, ToolSpec};
 ///
 /// # struct Answer;
 /// # impl Tool for Answer {

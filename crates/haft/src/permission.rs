@@ -18,10 +18,11 @@ use crate::tool::AnyTool;
 /// Rules by tool name, and a mode. Clones share mode and remembered answers.
 ///
 /// ```
-/// use haft::{PermissionMode, Permissions};
+/// use haft::Permissions;
+/// use haft::ports::PermissionMode;
 ///
 /// let rules = Permissions::new().deny("Bash")?.allow("Write")?.mode(PermissionMode::DontAsk);
-/// # Ok::<(), haft::BadRule>(())
+/// # Ok::<(), haft::permission::BadRule>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Permissions {

@@ -5,8 +5,10 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use haft::registry::Gates;
 //! use haft::search::ToolSearch;
-//! use haft::{Effects, Engine, Exposure, Gates, NoInput, Registry, ToolCall, tool};
+//! use haft::tool::Exposure;
+//! use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 //!
 //! let rain = tool("forecast", "Says whether it will rain.", |_: NoInput, _| async { Ok("no") })
 //!     .effects(|_| Effects::none())

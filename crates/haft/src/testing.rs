@@ -23,7 +23,7 @@
 //! # }
 //! ```
 //!
-//! Background tasks need no double: [`TaskTable`](crate::TaskTable) is in memory as it is. Rules neither:
+//! Background tasks need no double: [`TaskTable`](crate::dispatch::TaskTable) is in memory as it is. Rules neither:
 //! [`Permissions`](crate::Permissions) is.
 
 mod asker;

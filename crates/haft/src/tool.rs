@@ -29,6 +29,7 @@ use crate::view::{Stage, View};
 pub use breaker::Breaker;
 pub use closure::{DynamicTool, FnTool, dynamic_tool, tool};
 pub use erased::{AnyTool, BadTool, IntoTools};
+pub use haft_scheduler::Interrupt;
 pub use spec::{Exposure, Guard, GuardDenied, ListedClass, Retry, SiblingPolicy, Timeout, ToolSpec};
 
 /// A tool: a typed function with a contract.

@@ -164,7 +164,8 @@ impl View {
     /// Says why, if the call failed or was refused. Otherwise the view stays as it is.
     ///
     /// ```
-    /// # use haft::{Stage, ToolError, View};
+    /// # use haft::view::Stage;
+    /// # use haft::{ToolError, View};
     /// let (input, error) = (serde_json::json!({}), ToolError::new("no such page"));
     /// let view = View::titled("a page");
     /// assert_eq!(view.clone().why(&Stage::Use { input: &input, complete: true }), view);

@@ -28,10 +28,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use haft::dispatch::ConflictRule;
 use haft::files::WriteMode;
+use haft::ports::PermissionMode;
 use haft::{
-    ConflictRule, Context, Effects, Engine, PermissionMode, Permissions, Registry, ToolCall, ToolError,
-    ToolResult, Workspace, tool,
+    Context, Effects, Engine, Permissions, Registry, ToolCall, ToolError, ToolResult, Workspace, tool,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

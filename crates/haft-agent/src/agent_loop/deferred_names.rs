@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use haft::{Listing, Offer, Snapshot};
+use haft::registry::{Listing, Offer, Snapshot};
 
 use crate::limits::DEFERRED_NAMES_CHARS_MAX;
 

@@ -7,7 +7,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::{BoxFuture, Snapshot, ToolCall};
+use haft::ToolCall;
+use haft::future::BoxFuture;
+use haft::registry::Snapshot;
 use haft_agent::{
     CallAnswers, CallKind, ExcerptLine, FailureKind, MessageFormat, Model, ModelFailure, ModelReply,
     ModelRequest, ReplyDelta, ReplyStream, RequestedCall, StopReason, TokenUsage, ToolDeferral, ToolDefiner,

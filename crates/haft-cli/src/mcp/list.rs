@@ -342,7 +342,7 @@ impl Details {
             details.instructions = facts.instructions;
             (details.resources, details.prompts) = (facts.has_resources, facts.has_prompts);
         }
-        let offered = |(name, tool): (String, haft::AnyTool)| OfferedTool {
+        let offered = |(name, tool): (String, haft::tool::AnyTool)| OfferedTool {
             wire_name: wire_name(planned.name(), &name),
             description: tool.description().to_owned(),
             name,

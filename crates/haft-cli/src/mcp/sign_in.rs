@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft_mcp::{Browser, Page, Server};
 use haft_session::SessionPurpose;
 use haft_session::assembly::ServerPorts;

@@ -7,8 +7,9 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use haft::env::Lookup;
+use haft::future::BoxFuture;
 use haft::ports::{Asker, PermissionMode};
-use haft::{BoxFuture, Engine, Workspace};
+use haft::{Engine, Workspace};
 use haft_agent::{Conversation, RunEnd, RunHandle, RunOutcome, RunSink, TokenPrices, TokenUsage as Tokens};
 use haft_session::loaded_settings::LoadedSettings;
 use haft_session::run::prepared::{ModeControl, PreparedRun};

@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft_agent::Model;
 use haft_provider::Wire;

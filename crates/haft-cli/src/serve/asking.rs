@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
 use haft_mcp::server::{Ask, Elicited, Peer, secret};
 use serde_json::{Map, Value, json};

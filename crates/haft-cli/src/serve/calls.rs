@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use haft::event::What;
+use haft::event::{Event, EventSink, What};
 use haft::view::Progress;
-use haft::{Event, EventSink};
 use haft_mcp::server::Peer;
 use haft_session::assembly::NoticeEvents;
 

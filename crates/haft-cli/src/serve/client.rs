@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use haft::{BoxFuture, Cancel, Content, Engine, NotFound, Origin, ToolCall, ToolResult};
+use haft::future::BoxFuture;
+use haft::registry::{NotFound, Origin};
+use haft::{Cancel, Content, Engine, ToolCall, ToolResult};
 use haft_mcp::server::{
     About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
     ReadReply, Refusal, RefusalKind, Reply, Revision,
@@ -186,7 +188,7 @@ impl Client {
         &self,
         engine: &Engine,
         name: &str,
-        input: impl Into<haft::CallInput>,
+        input: impl Into<haft::call::CallInput>,
         by_server: bool,
         peer: &Peer,
         cancel: &Cancel,

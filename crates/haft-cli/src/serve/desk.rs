@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
 use haft_session::assembly::{ReportLevel, ServerPool};
 use haft_session::clients::{ClientView, ClientViews};

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft_mcp::server::{Http, Introspection, Principal, Resource, TokenCheck, Tokens, secret};
 use haft_session::clients::{ClientAccess, DEFAULT_CLIENT, OauthAccess};
 

@@ -9,7 +9,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::{AnyTool, Class, ListedClass, Offer, Origin, Snapshot};
+use haft::effects::table::Class;
+use haft::registry::{Offer, Origin, Snapshot};
+use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::server::{Definition, Listing};
 use haft_provider::{Definitions, Form};
 use serde_json::{Value, json};

@@ -93,7 +93,7 @@ fn check_schema<T: JsonSchema>(name: &str, title: &str) {
 
 #[test]
 fn committed_schemas_are_current() {
-    check_schema::<haft::ResultJson>("call.schema.json", "What `haft call --output json` prints");
+    check_schema::<haft::result::ResultJson>("call.schema.json", "What `haft call --output json` prints");
     check_schema::<haft_session::DecisionReport>(
         "check.schema.json",
         "What `haft check --output json` prints",

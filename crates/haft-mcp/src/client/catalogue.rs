@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use haft::effects::template;
+use haft::future::BoxFuture;
 use haft::ports::{Resource, ResourceError, Resources};
-use haft::{BoxFuture, Content, Effects, ToolError};
+use haft::{Content, Effects, ToolError};
 use serde_json::{Value, json};
 
 use super::definition::only_looks;

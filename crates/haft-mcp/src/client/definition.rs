@@ -109,8 +109,7 @@ pub(crate) fn host_of(config: &ServerConfig) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use haft::Class;
-    use haft::effects::table::{Asks, Facts};
+    use haft::effects::table::{Asks, Class, Facts};
 
     use super::*;
     use crate::config::Transport;

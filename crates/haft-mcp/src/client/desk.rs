@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use serde_json::{Value, json};
 use url::Url;
 

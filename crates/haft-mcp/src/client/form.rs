@@ -309,7 +309,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::sync::Mutex;
 
-    use haft::BoxFuture;
+    use haft::future::BoxFuture;
     use haft::ports::{Answer, Approval};
 
     use super::*;

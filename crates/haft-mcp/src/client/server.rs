@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haft::sync::lock;
-use haft::{AnyTool, Cancel, Cause};
+use haft::tool::AnyTool;
+use haft::{Cancel, Cause};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 

@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use haft::Registry;
 use haft::limits::NAME_CHARS_MAX;
+use haft::registry::RegistryError;
 use haft::sync::lock;
-use haft::{AnyTool, Registry, RegistryError};
+use haft::tool::AnyTool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

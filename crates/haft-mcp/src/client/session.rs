@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::sync::lock;
 use rmcp::RoleClient;
 use rmcp::model::{

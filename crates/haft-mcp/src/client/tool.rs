@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haft::schema::InputSchema;
-use haft::{
-    AnyTool, Cause, Chars, Content, Context, Exposure, Interrupt, Output, Timeout, ToolError, dynamic_tool,
-};
+use haft::tool::{AnyTool, Exposure, Interrupt, Timeout};
+use haft::{Cause, Chars, Content, Context, Output, ToolError, dynamic_tool};
 use serde_json::Value;
 
 use super::definition::Definition;

@@ -6,7 +6,9 @@ mod list_resources;
 mod read_resource;
 pub(super) mod wait_for_servers;
 
-use haft::{AnyTool, BadTool, Class, Effects, IntoTools as _, ToolSpec};
+use haft::effects::table::Class;
+use haft::tool::{AnyTool, BadTool, IntoTools as _};
+use haft::{Effects, ToolSpec};
 
 use self::get_prompt::GetPrompt;
 use self::list_prompts::ListPrompts;

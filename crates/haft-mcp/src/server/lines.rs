@@ -9,8 +9,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
+use haft::future::BoxFuture;
 use haft::sync::lock;
-use haft::{BoxFuture, Cancel, Cause};
+use haft::{Cancel, Cause};
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use haft::{BoxFuture, Cancel};
+use haft::Cancel;
+use haft::future::BoxFuture;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::broadcast;
@@ -52,7 +53,7 @@ impl<O: Offer> Offers for Arc<O> {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use haft::BoxFuture;
+/// use haft::future::BoxFuture;
 /// use haft_mcp::server::{About, Call, Features, Listing, Offer, Refusal, Reply};
 /// use serde_json::json;
 ///

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use haft::{Blob, Content, Output, ToolResult};
+use haft::content::Blob;
+use haft::{Content, Output, ToolResult};
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use haft::future::BoxFuture;
 use haft::sync::lock;
-use haft::{BoxFuture, Cancel, Cause};
+use haft::{Cancel, Cause};
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Map, Value};

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
+use haft::future::BoxFuture;
 use haft::schema::parse_json;
 use haft::sync::lock;
-use haft::{BoxFuture, Cancel, Cause};
+use haft::{Cancel, Cause};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, oneshot};

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::sync::lock;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};

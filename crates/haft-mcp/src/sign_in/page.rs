@@ -6,7 +6,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 

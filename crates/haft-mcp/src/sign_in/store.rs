@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::sync::lock;
 use tokio::time::{Instant, sleep};
 

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use haft::future::BoxFuture;
 use haft::sync::lock;
-use haft::{BoxFuture, Cancel, Cause};
+use haft::{Cancel, Cause};
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, GetExtensions as _,

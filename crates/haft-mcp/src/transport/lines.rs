@@ -1,6 +1,6 @@
 //! One message a line, over anything that bytes go through: pipes of a process, or a connection within this one.
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::isolate::Pipe;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 

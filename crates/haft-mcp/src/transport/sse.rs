@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use url::Url;
 

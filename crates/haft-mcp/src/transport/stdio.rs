@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::future::BoxFuture;
 use haft::ports::{Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use haft::sync::lock;
-use haft::{BoxFuture, Cancel, Cause};
+use haft::{Cancel, Cause};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -2,7 +2,7 @@
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use http::{HeaderMap, HeaderValue};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;

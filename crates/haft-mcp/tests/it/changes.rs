@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use haft::{Effects, NoInput, Registry, Withheld, tool};
+use haft::registry::Withheld;
+use haft::{Effects, NoInput, Registry, tool};
 use haft_mcp::{Approvals as _, MemoryApprovals, ServerConfig, Status, Subject, Trust, limits};
 use serde_json::{Value, json};
 

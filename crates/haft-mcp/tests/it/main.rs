@@ -18,7 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{Engine, EngineBuilder, PermissionMode, Permissions, Registry, ToolCall, ToolResult};
+use haft::ports::PermissionMode;
+use haft::{Engine, EngineBuilder, Permissions, Registry, ToolCall, ToolResult};
 use haft_mcp::{Host, Server, ServerConfig, Servers, Status, Transport};
 use haft_sandbox::LocalProcesses;
 use serde_json::Value;

@@ -158,14 +158,17 @@ async fn a_call_may_ask_for_input_and_is_made_again_with_it() {
 struct Fills(Arc<std::sync::Mutex<Vec<String>>>);
 
 impl haft::ports::Asker for Fills {
-    fn approve<'a>(&'a self, _: &'a haft::ports::Approval) -> haft::BoxFuture<'a, haft::ports::Answer> {
+    fn approve<'a>(
+        &'a self,
+        _: &'a haft::ports::Approval,
+    ) -> haft::future::BoxFuture<'a, haft::ports::Answer> {
         Box::pin(std::future::ready(haft::ports::Answer::No))
     }
 
     fn question<'a>(
         &'a self,
         question: &'a haft::ports::UserQuestion,
-    ) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+    ) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
         let field = question.text.lines().last().unwrap_or_default().to_owned();
         self.0.lock().unwrap().push(field);
         Box::pin(std::future::ready(Some(vec!["x".to_owned()])))
@@ -227,11 +230,17 @@ struct Thinks {
 }
 
 impl haft::ports::Asker for Thinks {
-    fn approve<'a>(&'a self, _: &'a haft::ports::Approval) -> haft::BoxFuture<'a, haft::ports::Answer> {
+    fn approve<'a>(
+        &'a self,
+        _: &'a haft::ports::Approval,
+    ) -> haft::future::BoxFuture<'a, haft::ports::Answer> {
         Box::pin(std::future::ready(haft::ports::Answer::No))
     }
 
-    fn question<'a>(&'a self, _: &'a haft::ports::UserQuestion) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+    fn question<'a>(
+        &'a self,
+        _: &'a haft::ports::UserQuestion,
+    ) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
         struct Open(Arc<AtomicUsize>);
         impl Drop for Open {
             fn drop(&mut self) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use haft::{BoxFuture, Cancel, Cause};
+use haft::future::BoxFuture;
+use haft::{Cancel, Cause};
 use haft_mcp::limits;
 use haft_mcp::server::{
     About, Ask, Call, Change, Changes, Elicited, Features, Level, Listing, Offer, Refusal, Reply, Server,

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use haft::Cancel;
+use haft::future::BoxFuture;
 use haft::isolate::Pipe;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{BoxFuture, Cancel};
 use haft_mcp::server::{Http, Server};
 use haft_mcp::{Host, ServerConfig, Transport};
 use serde_json::{Value, json};

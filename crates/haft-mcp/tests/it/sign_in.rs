@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft_mcp::{
     Browser, FileTokens, Grant, Host, Page, Remote, Secret, ServerConfig, Status, TokenStore, Transport,
     limits,

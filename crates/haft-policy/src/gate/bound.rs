@@ -3,9 +3,9 @@
 //! It is held beside the session's policy and never in its place, so the stricter of both counts: a mode that would let more
 //! through than the session's changes nothing. Answers of the user are the session's and count here at once.
 
-use haft::AnyTool;
 use haft::decision::DecisionReason;
 use haft::ports::{Authorizer, PermissionMode, Request};
+use haft::tool::AnyTool;
 
 use super::Policy;
 

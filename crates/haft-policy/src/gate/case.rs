@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use haft::effects::PathSet;
+use haft::Effects;
 use haft::effects::resolved::{ResolvedPath, Workspace};
 use haft::effects::table::EffectClass;
+use haft::effects::{Extent, PathSet};
 use haft::files::resolve::ResolveErrorKind;
 use haft::files::{resolve, resolve_entry};
 use haft::ports::Request;
-use haft::{Effects, Extent};
 use serde_json::Value;
 
 use super::Setup;

@@ -5,10 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use haft::call::CallInput;
 use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::effects::Access;
+use haft::engine::CheckOptions;
 use haft::ports::{PermissionMode, Request};
-use haft::{CallInput, CheckOptions, Engine, Origin, ToolError};
+use haft::registry::Origin;
+use haft::{Engine, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -264,7 +267,7 @@ async fn look_at<T>(
     let all: Vec<_> = offered.chain(withheld).collect();
     let named = all.iter().find(|(known, _)| known.name() == tool);
     let known = named.or_else(|| {
-        let alias = |known: &haft::AnyTool| known.aliases().iter().any(|alias| alias == tool);
+        let alias = |known: &haft::tool::AnyTool| known.aliases().iter().any(|alias| alias == tool);
         all.iter().find(|(known, origin)| **origin == Origin::BuiltIn && alias(known))
     });
     let options = CheckOptions { hooks, permission_hooks, has_user: !policy.0.non_interactive };
@@ -298,7 +301,7 @@ fn server_of<'a>(tool: &'a str, servers: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-fn unknown(tool: &str, all: &[(&haft::AnyTool, &Origin)]) -> BadCall {
+fn unknown(tool: &str, all: &[(&haft::tool::AnyTool, &Origin)]) -> BadCall {
     let mut names: Vec<&str> = conventions::names().collect();
     names.extend(all.iter().map(|(known, _)| known.name()));
     let letters = |name: &str| name.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();

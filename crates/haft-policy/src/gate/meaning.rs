@@ -4,7 +4,7 @@
 //! that looks after a folder sees whatever writes there. Unlike a rule that denies, it also means what nobody knows and could
 //! be it, as in a command that isn't understood: a hook that had nothing to look at says so itself, one that wasn't started says nothing.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft::ports::Request;
 
 use super::Policy;

@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::decision::{DecisionReason, Verdict};
+use haft::future::BoxFuture;
 use haft::hooks::{
     After, Asked, BatchHook, Before, DeniedHook, HookBatch, HookCall, HookError, PermissionHook, PostHook,
     PreHook,
 };
+use haft::results::OffloadStore;
 use haft::sync::lock;
-use haft::{BoxFuture, Content, DecisionReason, ErrorKind, OffloadStore, Output, ToolResult, Verdict};
+use haft::{Content, ErrorKind, Output, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::event::Event;

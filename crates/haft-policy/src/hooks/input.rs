@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::hooks::{Asked, HookBatch, HookCall};
-use haft::results::{OffloadStore, settle};
+use haft::registry::Origin;
+use haft::results::{OffloadStore, ResultLimit, settle};
 use haft::text::truncate_chars;
-use haft::{Content, Origin, Output, ResultLimit, ToolResult};
+use haft::{Content, Output, ToolResult};
 use serde_json::{Map, Value, json};
 
 use super::event::Event;

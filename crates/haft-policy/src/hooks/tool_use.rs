@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::source::Source;

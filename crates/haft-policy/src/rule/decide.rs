@@ -7,7 +7,8 @@
 use std::fmt;
 use std::path::Path;
 
-use haft::{Extent, Verdict};
+use haft::decision::Verdict;
+use haft::effects::Extent;
 
 use super::argument::Needs;
 use super::line::Line;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use haft::Extent;
+use haft::effects::Extent;
 use serde_json::{Value, json};
 
 use super::lint::{Lint, LintKind};

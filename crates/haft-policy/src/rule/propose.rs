@@ -3,7 +3,7 @@
 //! Each proposal is tried before it is made: rules that would not cover the call are never proposed, nor such as may be read
 //! as one for another call too.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 
 use super::decide::BLANKS;
 use super::path;
@@ -145,7 +145,7 @@ impl RuleSet {
         };
         let place = |places: &[Place<'_>], name: &str| {
             let place = places.get(effect.index)?;
-            let below = place.extent == haft::Extent::Subtree;
+            let below = place.extent == haft::effects::Extent::Subtree;
             let mut ways = vec![path::written(&place.given, below)?];
             if place.real != place.given {
                 ways.push(path::written(&place.real, below)?);

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-use haft::Extent;
+use haft::effects::Extent;
 
 use super::decide::{Judge, RuleMatches};
 use super::examples::Examine;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-use haft::Extent;
+use haft::effects::Extent;
 use serde_json::Value;
 
 /// A call as the rules see it.

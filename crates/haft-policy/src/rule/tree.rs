@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use haft::Extent;
+use haft::effects::Extent;
 
 use super::index::Index;
 use super::path::{End, Names, Step};

@@ -24,7 +24,7 @@ use super::servers::ToolSearchSettings;
 use crate::hooks;
 use crate::rule::Rule;
 use crate::source::{List, Scope, Source, WrittenRule};
-use haft::PermissionMode;
+use haft::ports::PermissionMode;
 
 /// The longest settings file, in bytes.
 pub const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;

@@ -21,7 +21,7 @@ use super::serve::ServeSettings;
 use super::servers::{McpOptions, ToolSearchSettings};
 use super::web::WebSettings;
 use crate::source::{List, Scope, Source, WrittenRule};
-use haft::PermissionMode;
+use haft::ports::PermissionMode;
 
 /// Whether a workspace may run and loosen what its files say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use super::sandbox::RawSandbox;
 use super::serve::RawServe;
 use super::servers::{RawMcp, ToolSearchSettings};
 use super::web::RawWeb;
-use haft::PermissionMode;
+use haft::ports::PermissionMode;
 
 /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -3,7 +3,7 @@
 //! A workspace has no say in any of it: it would let others in. Lists of several files are put together; of two clients with
 //! one name, and of what there can be only one, the strongest file's counts.
 
-use haft::PermissionMode;
+use haft::ports::PermissionMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

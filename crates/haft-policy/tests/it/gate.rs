@@ -15,10 +15,11 @@ mod unknown;
 
 use std::sync::{Arc, LazyLock, Mutex};
 
-use haft::Verdict;
+use haft::decision::Verdict;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
-use haft::{BoxFuture, Effects, ErrorKind, Registry, ToolResult, Workspace, dynamic_tool};
+use haft::{Effects, ErrorKind, Registry, ToolResult, Workspace, dynamic_tool};
 use haft_policy::conventions;
 use haft_policy::gate::{BadCall, CheckedCall, CoverageGap, DecisionReport, Policy, SandboxCoverage, Setup};
 use haft_policy::settings::Flags;
@@ -162,7 +163,7 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
     caller.registry().clone()
 });
 
-fn stand_in(name: &str, effects: impl Fn(&Value) -> Effects + Send + Sync + 'static) -> haft::AnyTool {
+fn stand_in(name: &str, effects: impl Fn(&Value) -> Effects + Send + Sync + 'static) -> haft::tool::AnyTool {
     let schema = json!({"type": "object"});
     dynamic_tool(name, "Stands in for a tool.", schema, |_, _| async { Ok("ran") })
         .effects(effects)
@@ -170,7 +171,7 @@ fn stand_in(name: &str, effects: impl Fn(&Value) -> Effects + Send + Sync + 'sta
         .unwrap()
 }
 
-fn shell(name: &str) -> haft::AnyTool {
+fn shell(name: &str) -> haft::tool::AnyTool {
     let schema =
         json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
     let effects = |input: &Value| Effects::runs(input["command"].as_str().unwrap());

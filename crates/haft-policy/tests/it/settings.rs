@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft::PermissionMode;
+use haft::ports::PermissionMode;
 use haft_policy::settings::{
     Action, Flags, OnFailure, RepetitionGuard, ServerMatch, Standing, Transport, Withheld,
 };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haft::PermissionMode;
+use haft::ports::PermissionMode;
 use haft_policy::settings::{Flags, is_refused_variable};
 use haft_policy::trust::{self, Judgement, Untrusted};
 

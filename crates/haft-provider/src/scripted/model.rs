@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
 use super::play::{Act, Performance, Player};

@@ -1,6 +1,7 @@
 //! Messages in, calls out; results in, the answering message out.
 
-use haft::{CallInput, Effects, Engine, NoInput, Registry, dynamic_tool, tool};
+use haft::call::CallInput;
+use haft::{Effects, Engine, NoInput, Registry, dynamic_tool, tool};
 use haft_provider::{Message, Wire, decode};
 use serde_json::{Value, json};
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
+use haft::registry::Gates;
 use haft::search::ToolSearch;
-use haft::{Effects, Engine, ErrorKind, Gates, Registry, dynamic_tool};
+use haft::{Effects, Engine, ErrorKind, Registry, dynamic_tool};
 use haft_agent::{
     AgentLoop, Conversation, MessageFormat, Model, ModelRequest, ReplyDelta, ReplyStream, RunEnd, RunEvent,
     RunOptions, RunOutcome, ToolDeferral, ToolDefiner, ToolDefinitions,
@@ -76,7 +77,7 @@ impl Model for Recording {
 }
 
 /// A tool from outside that says which it is.
-fn tool(name: &str) -> haft::AnyTool {
+fn tool(name: &str) -> haft::tool::AnyTool {
     let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]});
     let said = format!("this is {name}");
     dynamic_tool(name.to_owned(), format!("Does {name} with a sprocket."), schema, move |_, _| {

@@ -18,7 +18,7 @@ struct Answer {
 fn each_form() {
     let count = tool("count", "Counts \"things\".", |_: NoInput, _| async { Ok(Json(Answer { count: 1 })) })
         .effects(|_| Effects::none())
-        .spec(|spec| spec.listed_class(haft::Class::ReadOnly));
+        .spec(|spec| spec.listed_class(haft::effects::table::Class::ReadOnly));
     let find = dynamic_tool(
         "find",
         "Finds.",

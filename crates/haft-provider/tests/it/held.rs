@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use haft::future::BoxFuture;
+use haft::results::OffloadStore;
 use haft::testing::{ScriptedAsker, let_tasks_run, scripted};
+use haft::tool::{Breaker, Interrupt, Retry};
 use haft::{
-    BoxFuture, Breaker, Chars, Effects, Engine, Interrupt, NoInput, OffloadStore, Permissions, Registry,
-    Retry, ToolError, ToolResult, dynamic_tool, tool,
+    Chars, Effects, Engine, NoInput, Permissions, Registry, ToolError, ToolResult, dynamic_tool, tool,
 };
 use haft_agent::{
     AgentLoop, Conversation, LoopHooks, MessageFormat, MessageReview, Model, ModelReply, ModelRequest,

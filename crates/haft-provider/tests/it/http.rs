@@ -182,7 +182,7 @@ fn searching() -> haft::Engine {
     );
     let echo = echo.effects(|_| haft::Effects::none());
     let registry = haft::Registry::new().with(haft::search::ToolSearch).unwrap();
-    let mut gates = haft::Gates::default();
+    let mut gates = haft::registry::Gates::default();
     gates.defer_above = 0;
     haft::Engine::builder(registry.with_external("outside", echo).unwrap()).gates(gates).build()
 }

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::{BoxFuture, Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
+use haft::future::BoxFuture;
+use haft::{Effects, Engine, NoInput, Output, Registry, ToolCall, ToolResult, tool};
 use haft_agent::{AgentLoop, Conversation, ConversationRecorder, InterruptedTurn, RunEnd, RunHandle};
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};

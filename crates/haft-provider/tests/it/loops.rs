@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::future::BoxFuture;
 use haft::testing::scripted;
-use haft::{
-    BoxFuture, Effects, Engine, EngineBuilder, Interrupt, Permissions, Registry, ToolResult, dynamic_tool,
-};
+use haft::tool::Interrupt;
+use haft::{Effects, Engine, EngineBuilder, Permissions, Registry, ToolResult, dynamic_tool};
 use haft_agent::{
     AgentLoop, Conversation, FailureKind, LoopHooks, MessageReview, PostError, ReplyDelta, RunEnd, RunEvent,
     RunHandle, RunLimit, RunOptions, RunOutcome, RunSink, StopReason, ToolEventSink, UsageMeter,

@@ -17,7 +17,7 @@ fn tools(wire: Wire) -> ToolDefinitions {
 /// A conversation with everything in it: words, a picture, thinking, calls, results, words after results.
 fn conversation(wire: Wire) -> Conversation {
     let mut conversation = Conversation::new(wire);
-    let png = haft::Blob { media_type: "image/png".into(), bytes: [1, 2, 3].into(), name: None };
+    let png = haft::content::Blob { media_type: "image/png".into(), bytes: [1, 2, 3].into(), name: None };
     conversation.say_parts(&[UserPart::Text("look".into()), UserPart::Image(png)]);
     let reply = match wire {
         Wire::Anthropic => {
@@ -227,7 +227,11 @@ fn old_results_are_cleared_and_say_so() {
 fn a_picture_is_not_counted_by_its_bytes() {
     for wire in Wire::ALL {
         let mut conversation = Conversation::new(wire);
-        let png = haft::Blob { media_type: "image/png".into(), bytes: vec![7; 1_000_000].into(), name: None };
+        let png = haft::content::Blob {
+            media_type: "image/png".into(),
+            bytes: vec![7; 1_000_000].into(),
+            name: None,
+        };
         conversation.say_parts(&[UserPart::Image(png)]);
         let guess = conversation.estimate_tokens();
         assert!((1_000..3_000).contains(&guess), "{wire}: {guess}");

@@ -1,6 +1,6 @@
 //! Scripts as people write them: the committed schema, and the examples of the documentation.
 
-use haft::CallInput;
+use haft::call::CallInput;
 use haft_agent::{Conversation, Model, ModelRequest, StopReason, ToolDefinitions};
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel, schema};

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use haft::{Effects, Engine, Registry, Snapshot, dynamic_tool};
+use haft::registry::Snapshot;
+use haft::{Effects, Engine, Registry, dynamic_tool};
 use serde_json::{Value, json};
 
 /// A path of the shared data; `None`, and said, where it is absent.

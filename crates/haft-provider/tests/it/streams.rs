@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use haft::{CallInput, ToolCall};
+use haft::ToolCall;
+use haft::call::CallInput;
 use haft_agent::{Conversation, ModelReply, ModelRequest, ReplyDelta, StopReason, ToolDefinitions};
 use haft_provider::endpoint::Endpoint;
 use haft_provider::scripted::{Script, serve};

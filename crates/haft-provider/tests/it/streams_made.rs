@@ -26,7 +26,7 @@ fn show(delta: &ReplyDelta) -> Option<String> {
         ReplyDelta::CallBegun { call, id, name } => format!("begun {call} {id} {name}"),
         ReplyDelta::CallInput { call, json } => format!("input {call} {json}"),
         ReplyDelta::CallReady { call, ready } => {
-            let haft::CallInput::Text(input) = &ready.input else { panic!("an input that is no text") };
+            let haft::call::CallInput::Text(input) = &ready.input else { panic!("an input that is no text") };
             format!("ready {call} {} {} {input}", ready.id, ready.name)
         }
         ReplyDelta::Restarted => "restarted".to_owned(),
@@ -420,11 +420,14 @@ fn inputs_reach_the_engine_as_they_were_written() {
     let part = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"t","args":{"x":1,"x":2}}}]},"finishReason":"STOP"}]}"#;
     let (mut reader, mut deltas) = (Reader::new(Wire::Gemini), Vec::new());
     reader.feed(format!("data: {part}\n\n").as_bytes(), &mut deltas);
-    assert_eq!(reader.finish(&mut deltas).calls()[0].input, haft::CallInput::Text(r#"{"x":1,"x":2}"#.into()));
+    assert_eq!(
+        reader.finish(&mut deltas).calls()[0].input,
+        haft::call::CallInput::Text(r#"{"x":1,"x":2}"#.into())
+    );
     let message = r#"{"type":"message","role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{"x":1,"x":2}}],"stop_reason":"tool_use"}"#;
     assert_eq!(
         whole(Wire::Anthropic, message).unwrap().calls()[0].input,
-        haft::CallInput::Text(r#"{"x":1,"x":2}"#.into())
+        haft::call::CallInput::Text(r#"{"x":1,"x":2}"#.into())
     );
 }
 

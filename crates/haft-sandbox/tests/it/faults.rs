@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use haft::OffloadStore;
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _, Spill};
+use haft::results::OffloadStore;
 use haft_sandbox::testing::maker;
 use haft_sandbox::{ProfileConfig, Sandbox, SandboxConfig, Stack};
 

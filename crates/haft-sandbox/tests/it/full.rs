@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft::OffloadStore;
 use haft::ports::{Confinement, Exit, Processes as _, Spill};
+use haft::results::OffloadStore;
 use haft_sandbox::Stack;
 
 use crate::confined::{Ground, said};

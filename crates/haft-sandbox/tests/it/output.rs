@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::OffloadStore;
 use haft::ports::{Exit, Spill};
+use haft::results::OffloadStore;
 use haft_sandbox::limits;
 
 use crate::{run, sh, text};

@@ -5,8 +5,9 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
+use haft::dispatch::TaskTable;
+use haft::future::BoxFuture;
 use haft::ports::{TaskId, TaskState, Tasks as _};
-use haft::{BoxFuture, TaskTable};
 
 /// How many characters of an answer are told at once; `TaskOutput` shows the rest.
 const ANSWER_CHARS_MAX: usize = 8_000;

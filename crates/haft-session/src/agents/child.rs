@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use haft::ToolResult;
 use haft::event::What;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
-use haft::{BoxFuture, ToolResult};
 use haft_agent::{LoopHooks, ReplyDelta, RunEvent, RunSink};
 use haft_policy::hooks::{Hooks, StopInput};
 

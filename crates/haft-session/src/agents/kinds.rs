@@ -8,8 +8,10 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use haft::effects::table::Class;
 use haft::ports::PermissionMode;
-use haft::{Class, Entry, ListedClass, Origin};
+use haft::registry::{Entry, Origin};
+use haft::tool::ListedClass;
 use haft_tools::AgentKind;
 use haft_tools::agent::built_in_kinds;
 use haft_tools::front_matter::{self, Value};

@@ -8,9 +8,14 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use haft::call_log::CallLog;
+use haft::dispatch::TaskTable;
 use haft::env::Lookup;
+use haft::event::EventSink;
 use haft::ports::{Asker, Processes};
-use haft::{CallLog, Engine, EngineBuilder, EventSink, Gates, OffloadStore, Registry, TaskTable, Workspace};
+use haft::registry::Gates;
+use haft::results::OffloadStore;
+use haft::{Engine, EngineBuilder, Registry, Workspace};
 use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup, ShellAnalyzer};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
@@ -351,7 +356,7 @@ impl SessionFactory {
         let bare = engine.clone().build();
         let servers = ServerSlot::default();
         let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
-        let engine = engine.hooks(hooks.add_to(haft::Hooks::new()).after(calls.clone()));
+        let engine = engine.hooks(hooks.add_to(haft::hooks::Hooks::new()).after(calls.clone()));
         Ok(EngineParts { engine, bare, hooks, tasks, calls, servers })
     }
 

@@ -1,9 +1,10 @@
 //! What a session says while it goes on and when it ends, line by line.
 
-use haft::event::What;
+use haft::Cause;
+use haft::dispatch::TaskTable;
+use haft::event::{Event, EventSink, What};
 use haft::ports::{TaskState, Tasks as _};
 use haft::view::Progress;
-use haft::{Cause, Event, EventSink, TaskTable};
 
 use crate::notice::{NoticeSink, SessionNotice};
 use crate::text::one_line;

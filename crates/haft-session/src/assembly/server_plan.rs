@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use haft::DecisionReason;
+use haft::decision::DecisionReason;
 use haft::env::Lookup;
 use haft::ports::Confinement;
 use haft_mcp::{OAuth, Remote, ServerConfig, Stdio, Transport, Trust, limits};

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haft::ports::{Asker, Processes};
-use haft::{Engine, Origin, Registry, Snapshot};
+use haft::registry::{Origin, Snapshot};
+use haft::{Engine, Registry};
 use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use haft::{Chars, Effects, ErrorKind, IntoTools as _, ToolCall, ToolResult, dynamic_tool};
+use haft::tool::IntoTools as _;
+use haft::{Chars, Effects, ErrorKind, ToolCall, ToolResult, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::workspace::real;
@@ -44,7 +45,7 @@ impl Session {
             .result_limit(Chars(600));
         let options = SessionOptions {
             cwd: Some(path("work")),
-            permission_mode: Some(haft::PermissionMode::BypassPermissions),
+            permission_mode: Some(haft::ports::PermissionMode::BypassPermissions),
             // Whoever runs the tests at a terminal is not part of them.
             non_interactive: true,
             tools: [touch.into_tools().unwrap(), long.into_tools().unwrap()].concat(),

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use haft::BoxFuture;
 use haft::env::Lookup;
+use haft::future::BoxFuture;
 use haft_agent::{Conversation, Model as _, ModelRequest, StopReason, ToolDefinitions};
 use haft_net::host::{Host, HostRule};
 use haft_policy::settings::{Search, WebSettings};

@@ -7,8 +7,10 @@
 use std::sync::{Arc, OnceLock};
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::future::BoxFuture;
 use haft::ports::{Authorizer, Request};
-use haft::{AnyTool, BoxFuture, Engine, Registry, ToolCall};
+use haft::tool::AnyTool;
+use haft::{Engine, Registry, ToolCall};
 use haft_mcp::Servers;
 use haft_mcp::names::wire_name;
 use haft_policy::gate::{CheckedCall, Policy};

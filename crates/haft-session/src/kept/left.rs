@@ -6,10 +6,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use haft::dispatch::TaskTable;
+use haft::future::BoxFuture;
 use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
-use haft::{
-    BoxFuture, Context, Effects, NoInput, Permissions, Registry, TaskTable, ToolCall, ToolResult, tool,
-};
+use haft::{Context, Effects, NoInput, Permissions, Registry, ToolCall, ToolResult, tool};
 use haft_journal::{Record, Recovered};
 use haft_tools::worktrees::Worktree;
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use haft::{CallLog, EarlierCall, Engine, Registry};
+use haft::call_log::{CallLog, EarlierCall};
+use haft::{Engine, Registry};
 use haft_agent::{Conversation, ExcerptLine, InterruptedTurn, MessageFormat};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::Wire;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{Asker, Choice, UserQuestion};
 use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
 use haft_mcp::{Sampler, text};

@@ -3,7 +3,7 @@
 //! A contradiction is a call that ran and would be denied. A call that would ask is as recorded if the user may have been
 //! asked then, which a transcript never rules out; a journal does, where it names a rule. Hooks don't decide again.
 
-use haft::{Decision, Verdict};
+use haft::decision::{Decision, Verdict};
 use haft_policy::gate::{BadCall, Policy};
 
 use super::recording::{RecordedCall, RecordedOutcome};

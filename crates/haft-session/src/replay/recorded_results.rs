@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use haft::event::{Event, EventSink};
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{
-    AnyTool, BoxFuture, Content, EngineBuilder, Event, EventSink, OffloadStore, Origin, Output, Registry,
-    ToolCall, ToolError, ToolResult,
-};
+use haft::registry::Origin;
+use haft::results::OffloadStore;
+use haft::tool::AnyTool;
+use haft::{Content, EngineBuilder, Output, Registry, ToolCall, ToolError, ToolResult};
 use haft_policy::conventions;
 
 use super::ReplayedCall;
@@ -40,7 +42,7 @@ pub async fn compare_results(
     let engine = session
         .engine
         .clone()
-        .hooks(haft::Hooks::new())
+        .hooks(haft::hooks::Hooks::new())
         .events(NoEvents)
         .result_store(OffloadStore::temporary())
         .asker(RecordedAnswers(results))
@@ -118,7 +120,7 @@ fn tools_with_recorded_results(
     engine: &EngineBuilder,
     recording: &CallRecording,
     results: &Arc<Vec<RecordedResult>>,
-) -> Result<Registry, haft::RegistryError> {
+) -> Result<Registry, haft::registry::RegistryError> {
     let answered = |tool: &AnyTool| {
         let results = results.clone();
         tool.answered_by(move |cx| match place_of(cx.call().id()).and_then(|at| results.get(at)) {
@@ -139,7 +141,8 @@ fn tools_with_recorded_results(
     names.sort_unstable();
     names.dedup();
     for name in names {
-        if let (Err(haft::NotFound::Unknown(_)), Some(tool)) = (snapshot.find(name), conventions::tool(name))
+        if let (Err(haft::registry::NotFound::Unknown(_)), Some(tool)) =
+            (snapshot.find(name), conventions::tool(name))
         {
             let server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
             of.entry(server.map(|(server, _)| Arc::from(server))).or_default().push(answered(&tool));

@@ -10,9 +10,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::dispatch::TurnHandle;
 use haft::files::Hidden;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
-use haft::{AnyTool, BoxFuture, Effects, OffloadStore, ToolResult, TurnHandle};
+use haft::results::OffloadStore;
+use haft::tool::AnyTool;
+use haft::{Effects, ToolResult};
 use haft_policy::gate::Policy;
 use serde_json::Value;
 
@@ -109,7 +113,7 @@ pub async fn rerun_calls(
     let engine = session
         .engine
         .clone()
-        .hooks(haft::Hooks::new())
+        .hooks(haft::hooks::Hooks::new())
         .events(NoEvents)
         .result_store(OffloadStore::temporary())
         .permissions(CopyRules {

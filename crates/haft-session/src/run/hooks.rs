@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use haft::ToolResult;
+use haft::dispatch::TaskTable;
+use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserQuestion};
-use haft::{BoxFuture, TaskTable, ToolResult};
 use haft_agent::{LoopHooks, MessageReview};
 use haft_policy::gate::Policy;
 use haft_policy::hooks::{Hooks, SessionOutcome, StopInput};

@@ -47,7 +47,7 @@ impl Kept {
     pub fn notes(
         &self,
         engine: EngineBuilder,
-        tasks: &Arc<haft::TaskTable>,
+        tasks: &Arc<haft::dispatch::TaskTable>,
         (session, seen): (&str, &Seen),
     ) -> EngineBuilder {
         if let Some((resumed, _)) = &self.resumed {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use haft::Engine;
+use haft::dispatch::TaskTable;
 use haft::ports::{Asker, Mode, PermissionMode};
-use haft::{Engine, TaskTable};
 use haft_agent::{
     AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOptions, RunOutcome, RunSink, ToolEventSink,
     UsageMeter,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft_session::assembly::{NoticeEvents, SessionFactory};
 use haft_session::clients::{ClientViewError, ClientViews};
 use haft_session::mcp::server_files::{ServerFiles, ServerFilesError, ServerScope};

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haft::ToolCall;
+use haft::future::BoxFuture;
 use haft::ports::PermissionMode;
-use haft::{BoxFuture, ToolCall};
 use haft_session::{
     AnswerError, FrontEnd, PromptKind, ResumeFrom, SessionEvent, SessionEventKind, SessionStore, UserAnswer,
     UserPrompt,

@@ -13,11 +13,11 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
 
     struct Catch(Arc<Mutex<Option<Approval>>>);
     impl haft::ports::Asker for Catch {
-        fn approve<'a>(&'a self, approval: &'a Approval) -> haft::BoxFuture<'a, Answer> {
+        fn approve<'a>(&'a self, approval: &'a Approval) -> haft::future::BoxFuture<'a, Answer> {
             *self.0.lock().unwrap() = Some(approval.clone());
             Box::pin(async { Answer::No })
         }
-        fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+        fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
             Box::pin(async { None })
         }
     }

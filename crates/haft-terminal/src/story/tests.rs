@@ -85,7 +85,7 @@ fn made(call: Option<CallRef>, what: What) -> Event {
 
 struct Catch(Arc<std::sync::Mutex<Option<Event>>>);
 
-impl haft::EventSink for Catch {
+impl haft::event::EventSink for Catch {
     fn send(&self, event: Event) {
         *self.0.lock().unwrap() = Some(event);
     }

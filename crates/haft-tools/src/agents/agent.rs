@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use haft::effects::table::Class;
 use haft::ports::{AgentRequest, Isolation, Port, SubAgents};
 use haft::schema::InputSchema;
-use haft::{
-    Chars, Class, Content, Context, Effects, GuardDenied, Interrupt, Output, Stage, Timeout, Tool, ToolError,
-    ToolSpec, View,
-};
+use haft::tool::{GuardDenied, Interrupt, Timeout};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

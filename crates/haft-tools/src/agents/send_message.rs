@@ -3,10 +3,12 @@
 //! A message arrives before the other's next turn and stops nothing. It is bound to its sender by the host, so an agent
 //! can't speak in another's name. Words change nothing by themselves, so sending asks nobody.
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::ports::Port;
-use haft::{
-    Chars, Class, Context, DecisionReason, Effects, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
-};
+use haft::tool::Timeout;
+use haft::view::Stage;
+use haft::{Chars, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

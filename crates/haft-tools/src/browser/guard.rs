@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::HostGrants;
 use url::{Host, Url};
 

@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::{Engine, EngineBuilder, PermissionMode, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::ports::PermissionMode;
+use haft::{Engine, EngineBuilder, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 

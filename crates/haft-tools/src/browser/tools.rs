@@ -13,7 +13,8 @@ pub(super) mod tabs;
 pub(super) mod type_text;
 pub(super) mod wait;
 
-use haft::{Stage, ToolError, View};
+use haft::view::Stage;
+use haft::{ToolError, View};
 
 use super::book::{Dialogs, Element};
 use super::live::Live;

@@ -3,10 +3,11 @@
 //! What is planned for this session only asks nobody: it comes back to the model that wrote it, marked as planned. What is kept
 //! for later sessions outlives what the user sees now, and asks.
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::ports::{NewCron, Port};
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

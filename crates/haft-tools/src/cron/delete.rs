@@ -1,10 +1,11 @@
 //! `CronDelete`: a planned prompt is not told any more.
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::ports::Port;
 use haft::text::truncate_chars;
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,10 +1,10 @@
 //! `CronList`: what is planned, and when it comes next.
 
+use haft::effects::table::Class;
 use haft::ports::Port;
 use haft::text::{single_line, truncate_chars};
-use haft::{
-    Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
 use crate::cron::STATE;
 

@@ -12,10 +12,11 @@ mod place;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use haft::effects::table::Class;
 use haft::files::{Bytes, FileErrorKind, Kind};
 use haft::text::truncate_chars;
-use haft::view::Part;
-use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::{Part, Stage};
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::effects::table::Class;
+use haft::tool::Interrupt;
+use haft::view::Stage;
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use similar::TextDiff;

@@ -10,11 +10,11 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use haft::effects::table::Class;
 use haft::files::{FileError, FileErrorKind, OpenDir};
-use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::tool::Interrupt;
+use haft::view::Stage;
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

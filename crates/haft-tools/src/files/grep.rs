@@ -13,11 +13,11 @@ mod search;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use haft::effects::table::Class;
 use haft::files::{FileErrorKind, OpenFile};
-use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::tool::Interrupt;
+use haft::view::Stage;
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

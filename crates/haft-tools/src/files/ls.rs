@@ -10,12 +10,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use haft::effects::table::Class;
 use haft::files::{FileErrorKind, Kind, OpenDir};
-use haft::view::visible_line;
-use haft::{
-    Chars, Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::tool::Interrupt;
+use haft::view::{Stage, visible_line};
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

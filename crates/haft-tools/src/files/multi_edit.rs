@@ -4,8 +4,9 @@
 
 use std::path::PathBuf;
 
-use haft::view::Part;
-use haft::{Chars, Class, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::Class;
+use haft::view::{Part, Stage};
+use haft::{Chars, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

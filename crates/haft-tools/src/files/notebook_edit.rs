@@ -7,10 +7,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haft::effects::table::Class;
 use haft::files::Bytes;
 use haft::text::truncate_chars;
-use haft::view::Part;
-use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::{Part, Stage};
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -21,13 +21,12 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
+use haft::effects::table::Class;
 use haft::files::FileErrorKind;
 use haft::text::truncate_chars;
-use haft::view::visible_line;
-use haft::{
-    Class, Context, Effects, Interrupt, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, Unlimited,
-    View,
-};
+use haft::tool::Interrupt;
+use haft::view::{Stage, visible_line};
+use haft::{Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, Unlimited, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

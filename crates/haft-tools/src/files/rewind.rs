@@ -9,8 +9,10 @@
 
 use std::path::{Path, PathBuf};
 
+use haft::effects::table::Class;
 use haft::files::{Bytes, FileErrorKind};
-use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::Stage;
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -7,9 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
+use haft::effects::table::Class;
 use haft::files::{Bytes, FileErrorKind, Metadata, WriteMode, Written};
-use haft::view::Part;
-use haft::{Chars, Class, Context, Effects, IntoOutput as _, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::{Part, Stage};
+use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,12 +4,12 @@
 //! client of a server all show it in their own way. The port knows choices or free text; that a user may also say something
 //! that isn't among the choices is one more choice here, and a second question for the words.
 
+use haft::effects::table::Class;
 use haft::ports::{Asker, Choice, UserQuestion};
 use haft::text::truncate_chars;
-use haft::view::Part;
-use haft::{
-    Chars, Class, Content, Context, Effects, Output, Stage, Timeout, Tool, ToolError, ToolSpec, View,
-};
+use haft::tool::Timeout;
+use haft::view::{Part, Stage};
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -82,7 +82,7 @@ impl Tool for AskUserQuestion {
             .result_limit(Chars(RESULT_CHARS))
             // A person takes as long as it takes.
             .timeout(Timeout::Never)
-            .interrupt(haft::Interrupt::Cancel)
+            .interrupt(haft::tool::Interrupt::Cancel)
             .needs_user()
             .search_hint("ask the user a question, let them choose, clarify")
     }

@@ -2,9 +2,11 @@
 //!
 //! It only reads. What looks like a secret was masked by the host before it gets here.
 
+use haft::effects::table::Class;
 use haft::ports::Port;
 use haft::text::truncate_with_ellipsis;
-use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

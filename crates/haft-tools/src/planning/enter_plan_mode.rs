@@ -1,10 +1,10 @@
 //! `EnterPlanMode`: from now on nothing is changed until the user has approved a plan.
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::ports::{PermissionMode, Port};
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, NoInput, Output, Stage, Tool, ToolError,
-    ToolSpec, View,
-};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
 use crate::plan::{Plans, STATE, mode, own_agent};
 

@@ -4,11 +4,11 @@
 //! always (yes, no, no because, another input) wherever they are asked, and no rule and no hook before the call can say yes in
 //! their place. Where nobody can be asked the plan isn't approved, and the session goes on planning.
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::ports::{PermissionMode, Port};
-use haft::view::Part;
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::view::{Part, Stage};
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

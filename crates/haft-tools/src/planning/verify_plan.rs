@@ -3,9 +3,10 @@
 //! The plan is the approved one, or one that is given; the work are the calls of the session that succeeded, as the host
 //! remembers them. See `plan/compare.rs` for what counts as done.
 
+use haft::effects::table::Class;
 use haft::ports::Port;
-use haft::view::Part;
-use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::{Part, Stage};
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,10 +4,11 @@
 //! sandbox, which is why it allows nothing by itself. A call whose arguments say nothing of what it would touch is refused: as
 //! an unknown one it would be less bound than one that says it.
 
+use haft::Effects;
 use haft::effects::table::{Class, Facts};
 use haft::effects::template::{Declaration, Lists};
 use haft::schema::Violation;
-use haft::{Effects, ListedClass};
+use haft::tool::ListedClass;
 use serde_json::Value;
 
 use super::manifest::{Manifest, ScriptEffects};

@@ -7,8 +7,9 @@
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
+use haft::results::ResultLimit;
 use haft::schema::{InputSchema, Violation, decode, parse_json};
-use haft::{Interrupt, ResultLimit};
+use haft::tool::Interrupt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};

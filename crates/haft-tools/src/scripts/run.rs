@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::ports::{Captured, Confinement, Exit, ProcessOutcome, ProcessRequest, Spill};
+use haft::results::ResultLimit;
 use haft::schema::{InputSchema, parse_json, problems};
 use haft::text::truncate_chars;
-use haft::{Content, Context, Effects, ErrorKind, Output, ResultLimit, ToolError};
+use haft::{Content, Context, Effects, ErrorKind, Output, ToolError};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -22,12 +22,12 @@ pub(crate) mod said;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
 use haft::effects::table::Facts as Held;
 use haft::ports::{Confinement, TaskId};
-use haft::{
-    Chars, Content, Context, DecisionReason, Effects, Interrupt, ListedClass, Output, Stage, Timeout, Tool,
-    ToolError, ToolSpec, View,
-};
+use haft::tool::{Interrupt, ListedClass, Timeout};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use haft_shell::{Analysis, Place, ShellAnalyzer, SubCommand, Word};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -9,10 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use haft::files::FileErrorKind;
 use haft::ports::{Port, TaskId, Tasks};
-use haft::{
-    Chars, Content, Context, Effects, ErrorKind, Interrupt, ListedClass, Output, Stage, Timeout, Tool,
-    ToolError, ToolSpec, View,
-};
+use haft::tool::{Interrupt, ListedClass, Timeout};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, ErrorKind, Output, Tool, ToolError, ToolSpec, View};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use haft::effects::table::Class;
 use haft::ports::{Port, TaskId, TaskLog, TaskState, Tasks};
 use haft::text::truncate_chars;
-use haft::{
-    Chars, Class, Content, Context, Effects, Interrupt, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::tool::{Interrupt, Timeout};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;

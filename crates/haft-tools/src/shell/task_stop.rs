@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::ports::{Port, TaskId};
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Timeout, Tool, ToolError,
-    ToolSpec, View,
-};
+use haft::tool::Timeout;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -43,7 +43,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
         ("secret", "---\ndisable-model-invocation: true\n---\nx"),
     ]);
     let skills = || Skills::new().with(temp.path(), Links::Inside);
-    let description = haft::AnyTool::typed(Skill::new(skills())).unwrap().description().to_owned();
+    let description = haft::tool::AnyTool::typed(Skill::new(skills())).unwrap().description().to_owned();
     assert!(
         description
             .ends_with("Skills:\n- commit [message]: Commits what was changed.\n- review: Reviews code"),

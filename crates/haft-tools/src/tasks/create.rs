@@ -1,8 +1,9 @@
 //! `TaskCreate`: one more task on the session's list.
 
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,6 +1,8 @@
 //! `TaskGet`: all that is known of one task.
 
-use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,8 +1,8 @@
 //! `TaskList`: every task in a line.
 
-use haft::{
-    Chars, Class, Content, Context, Effects, NoInput, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
 use crate::tasks::{RESULT_CHARS, STATE, Status, TaskLists};
 

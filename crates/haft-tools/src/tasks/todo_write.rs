@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,8 +1,9 @@
 //! `TaskUpdate`: how far a task is, who does it, what it waits for. All of a call counts, or nothing.
 
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -12,11 +12,12 @@ mod preapproved;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
 use haft::text::truncate_chars;
-use haft::{
-    Class, Content, Context, DecisionReason, Effects, Interrupt, Output, Stage, Timeout, Tool, ToolError,
-    ToolSpec, View,
-};
+use haft::tool::{Interrupt, Timeout};
+use haft::view::Stage;
+use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use haft_net::fetch::{Fetched, Fetcher, Target};
 use haft_net::host::HostRule;
 use schemars::JsonSchema;

@@ -10,10 +10,10 @@ mod backend;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::{
-    Chars, Class, Content, Context, Effects, Interrupt, Output, Stage, Timeout, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::effects::table::Class;
+use haft::tool::{Interrupt, Timeout};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use haft_net::fetch::{Fetcher, Limits};
 use haft_net::host::{Host, HostRule};
 use schemars::JsonSchema;

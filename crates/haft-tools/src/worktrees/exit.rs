@@ -3,9 +3,9 @@
 //! Changes that were not committed and commits that no other branch has are removed only where the call says so and the
 //! user says yes to exactly these, in every mode. What a person is asked about is counted again when it is removed.
 
-use haft::{
-    Chars, Content, Context, DecisionReason, Effects, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::decision::DecisionReason;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

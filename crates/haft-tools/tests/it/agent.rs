@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use haft::dispatch::TaskTable;
 use haft::ports::Isolation;
 use haft::testing::ScriptedSubAgents;
-use haft::{Engine, Registry, TaskTable, ToolCall, ToolError, ToolResult};
+use haft::{Engine, Registry, ToolCall, ToolError, ToolResult};
 use serde_json::{Value, json};
 
 use haft_tools::agent::*;
@@ -12,8 +13,8 @@ use haft_tools::agent::*;
 fn engine(agents: &ScriptedSubAgents) -> Engine {
     let tools = [AgentKind { name: "reviewer".into(), description: "reviews".into() }];
     let tool = Agent::new(built_in_kinds().into_iter().chain(tools));
-    let registry = Registry::new().with(haft::AnyTool::typed(tool).unwrap()).unwrap();
-    let registry = registry.with(haft::AnyTool::typed(haft_tools::SendMessage).unwrap()).unwrap();
+    let registry = Registry::new().with(haft::tool::AnyTool::typed(tool).unwrap()).unwrap();
+    let registry = registry.with(haft::tool::AnyTool::typed(haft_tools::SendMessage).unwrap()).unwrap();
     Engine::builder(registry)
         .ports(|ports| {
             ports.sub_agents = Some(Arc::new(agents.clone()));

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use haft::{Effects, ErrorKind, Stage, Tool as _};
+use haft::view::Stage;
+use haft::{Effects, ErrorKind, Tool as _};
 use serde_json::{Value, json};
 
 use crate::room::Room;

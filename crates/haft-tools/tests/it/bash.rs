@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::Processes;
+use haft::dispatch::TaskTable;
+use haft::ports::{PermissionMode, Processes};
+use haft::results::OffloadStore;
 use haft::{
-    Engine, EngineBuilder, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, TaskTable,
-    Tool as _, ToolCall, ToolResult, Workspace,
+    Engine, EngineBuilder, ErrorKind, Permissions, Registry, Tool as _, ToolCall, ToolResult, Workspace,
 };
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Many edits of one file at once: none is lost.
 
-use haft::{ConflictRule, Engine, Permissions, Registry, ToolCall, Workspace};
+use haft::dispatch::ConflictRule;
+use haft::{Engine, Permissions, Registry, ToolCall, Workspace};
 use serde_json::json;
 
 #[test]

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use haft::effects::table::Facts;
-use haft::view::{Change, Part};
-use haft::{Class, Engine, ErrorKind, Permissions, Registry, Stage, Tool as _, Workspace};
+use haft::effects::table::{Class, Facts};
+use haft::view::{Change, Part, Stage};
+use haft::{Engine, ErrorKind, Permissions, Registry, Tool as _, Workspace};
 use serde_json::{Value, json};
 
 use crate::room::{Room, run};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use haft::effects::table::Facts;
-use haft::{Class, ErrorKind, Tool as _};
+use haft::effects::table::{Class, Facts};
+use haft::{ErrorKind, Tool as _};
 use serde_json::json;
 
 use crate::room::{Room, make_pipe};
@@ -149,7 +149,7 @@ fn it_declares_where_the_pattern_begins_and_nothing_else() {
         let input = GlobInput { pattern: pattern.into(), path: path.map(Into::into) };
         let effects = Glob.effects(&input);
         assert_eq!(
-            haft::ListedClass::from(effects.judge(&Facts::unresolved()).class),
+            haft::tool::ListedClass::from(effects.judge(&Facts::unresolved()).class),
             Class::ReadOnly.into()
         );
         effects.reads[0].path.display().to_string()

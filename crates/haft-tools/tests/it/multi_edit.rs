@@ -1,6 +1,7 @@
 //! `MultiEdit` through an engine.
 
-use haft::{ErrorKind, Stage, Tool as _};
+use haft::view::Stage;
+use haft::{ErrorKind, Tool as _};
 use haft_tools::MultiEdit;
 use serde_json::{Value, json};
 

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::event::What;
+use haft::ports::PermissionMode;
+use haft::results::OffloadStore;
 use haft::testing::EventLog;
-use haft::{
-    Engine, EngineBuilder, ErrorKind, OffloadStore, PermissionMode, Permissions, Registry, ToolCall,
-    ToolResult, Workspace,
-};
+use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
@@ -390,7 +389,7 @@ fn every_field_becomes_a_fact() {
     let tool = &place.load().tools[0].tool;
     assert_eq!(
         (tool.result_limit(), tool.listed_class()),
-        (haft::Chars(100_000), haft::ListedClass::default())
+        (haft::Chars(100_000), haft::tool::ListedClass::default())
     );
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 use haft::effects::table::Facts;
-use haft::view::Part;
-use haft::{Engine, ErrorKind, Permissions, Registry, Stage, Tool as _, Workspace};
+use haft::view::{Part, Stage};
+use haft::{Engine, ErrorKind, Permissions, Registry, Tool as _, Workspace};
 use serde_json::{Value, json};
 
 use crate::room::{Room, make_pipe, run};
@@ -114,7 +114,7 @@ fn a_second_name_of_a_protected_file_does_not_lead_to_it() {
 #[test]
 fn it_is_listed_as_what_its_effects_say() {
     let input = WriteInput { file_path: "f".into(), content: String::new() };
-    let tool = haft::AnyTool::typed(Write::default()).unwrap();
+    let tool = haft::tool::AnyTool::typed(Write::default()).unwrap();
     assert_eq!(
         tool.listed_class(),
         Write::default().effects(&input).judge(&Facts::unresolved()).class.into()

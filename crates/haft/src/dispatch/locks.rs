@@ -112,8 +112,9 @@ impl Drop for Held {
 mod tests {
     use super::*;
     use crate::effects::Effects;
+    use crate::ports::Ports;
     use crate::registry::{Assembly, Gates, Registry};
-    use crate::{NoInput, Ports, tool};
+    use crate::{NoInput, tool};
 
     /// Whether the last of these claims is first in its turn; the first of them is its ancestor's.
     fn is_first(claims: &[&[&str]], with_ancestor: bool) -> bool {

@@ -7,7 +7,7 @@ use crate::effects::Effects;
 /// Tells which calls of a session ran.
 ///
 /// Asked by tools that compare what was done with something else; quick, never waits. Only calls whose execution began are
-/// there, those of sub-agents too; [`CallLog`](crate::CallLog) keeps them.
+/// there, those of sub-agents too; [`CallLog`](crate::call_log::CallLog) keeps them.
 pub trait History: Send + Sync + 'static {
     /// The calls that are remembered, oldest first.
     fn calls(&self) -> Vec<PastCall>;

@@ -18,7 +18,7 @@ use crate::future::BoxFuture;
 /// Called from the engine's tasks: no method may block. A panic is caught, and what it was told is lost. Nothing depends on
 /// what a tracer does.
 pub trait Tracer: Send + Sync + 'static {
-    /// Told of everything that happens, as an [`EventSink`](crate::EventSink) is, whoever else watches.
+    /// Told of everything that happens, as an [`EventSink`](crate::event::EventSink) is, whoever else watches.
     fn see(&self, event: &Event);
 
     /// The place in a trace in which this call works; none where the call isn't traced. The same each time it is asked.

@@ -85,7 +85,7 @@ impl Caller {
     }
 
     #[track_caller]
-    fn with(self, add: impl FnOnce(&Registry) -> Result<Registry, crate::RegistryError>) -> Caller {
+    fn with(self, add: impl FnOnce(&Registry) -> Result<Registry, crate::registry::RegistryError>) -> Caller {
         assert!(!self.changed, "add tools before changing the engine: adding one makes a new engine");
         match add(&self.registry) {
             Ok(registry) => Caller::of(registry),

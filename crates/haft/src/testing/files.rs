@@ -302,7 +302,9 @@ impl MemoryFiles {
             Err(_) => {}
         }
         let whole = |path: &Path| {
-            access.roots(Need::Write).any(|root| root.extent == crate::Extent::Subtree && root.covers(path))
+            access
+                .roots(Need::Write)
+                .any(|root| root.extent == crate::effects::Extent::Subtree && root.covers(path))
         };
         if is_folder && let Some(part) = [&from, &to].into_iter().find(|path| !whole(path)) {
             return Err(FileError::not_granted(access, Need::Write, part, false));
@@ -367,7 +369,7 @@ impl Files for MemoryFiles {
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenDir>, FileError>> {
         done(granted(access, Need::Read, path).and_then(|path| {
-            let whole = |root: &Root| root.extent == crate::Extent::Subtree && root.covers(&path);
+            let whole = |root: &Root| root.extent == crate::effects::Extent::Subtree && root.covers(&path);
             if !access.roots(Need::Read).any(whole) {
                 return Err(FileError::not_granted(access, Need::Read, &path, false));
             }

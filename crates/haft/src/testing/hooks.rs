@@ -19,9 +19,9 @@ use crate::result::ToolResult;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use haft::hooks::Before;
+/// use haft::Effects;
+/// use haft::hooks::{Before, Hooks};
 /// use haft::testing::{Caller, Saw, TestHook, scripted};
-/// use haft::{Effects, Hooks};
 /// use serde_json::json;
 ///
 /// let hook = TestHook::new("audit").on_before(|call| match call.input["secret"] == true {

@@ -12,8 +12,7 @@ use crate::ports::{Mode, PermissionMode};
 /// `Mode` too. This one is for tools that look at the mode or set it.
 ///
 /// ```
-/// use haft::PermissionMode;
-/// use haft::ports::Mode;
+/// use haft::ports::{Mode, PermissionMode};
 /// use haft::testing::LiveMode;
 ///
 /// let mode = LiveMode::new(PermissionMode::Default);

@@ -19,7 +19,8 @@ use crate::results::ResultLimit;
 /// What is true of a tool whatever its input. Built once, when the tool is registered.
 ///
 /// ```
-/// use haft::{Chars, Interrupt, ToolSpec};
+/// use haft::tool::Interrupt;
+/// use haft::{Chars, ToolSpec};
 /// use std::time::Duration;
 ///
 /// let spec = ToolSpec::new("fetch_page")

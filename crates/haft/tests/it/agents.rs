@@ -3,14 +3,16 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use haft::dispatch::ConflictRule;
 use haft::files::WriteMode;
-use haft::ports::{Answer, Mode};
+use haft::ports::{Answer, Mode, PermissionMode};
 use haft::testing::{
     Caller, EventLog, RunningTurn, ScriptedAsker, StartedCall, ToolHandle, let_tasks_run, scripted,
 };
+use haft::tool::{AnyTool, Interrupt};
 use haft::{
-    AnyTool, Cause, ConflictRule, Context, Effects, Engine, EngineBuilder, ErrorKind, Interrupt, Json,
-    PermissionMode, Permissions, Registry, ToolCall, ToolError, ToolResult, dynamic_tool,
+    Cause, Context, Effects, Engine, EngineBuilder, ErrorKind, Json, Permissions, Registry, ToolCall,
+    ToolError, ToolResult, dynamic_tool,
 };
 use serde_json::{Value, json};
 

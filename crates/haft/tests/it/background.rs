@@ -1,9 +1,10 @@
 //! Calls that were given an answer and go on.
 
+use haft::dispatch::ConflictRule;
 use haft::event::What;
 use haft::ports::{NewTask, Tasks};
 use haft::testing::{Caller, EventLog, let_tasks_run};
-use haft::{Cause, ConflictRule, limits};
+use haft::{Cause, limits};
 use serde_json::json;
 
 use crate::Dir;
@@ -125,7 +126,7 @@ async fn detaching_can_be_refused() {
 // ---- What a tool does by itself.
 
 /// A tool that answers at once and lets the rest go on until it is told to end.
-fn leaver() -> haft::AnyTool {
+fn leaver() -> haft::tool::AnyTool {
     let leave = |_: haft::NoInput, cx: haft::Context| async move {
         let cancel = cx.cancel().child();
         let told = cancel.clone();

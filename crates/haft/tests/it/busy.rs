@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
+use haft::dispatch::TaskTable;
+use haft::ports::{NewTask, PermissionMode, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
+use haft::tool::{Interrupt, SiblingPolicy};
 use haft::{
-    Context, Effects, Engine, EngineBuilder, ErrorKind, Interrupt, NoInput, PermissionMode, Permissions,
-    Registry, SiblingPolicy, TaskTable, ToolCall, ToolError, ToolResult, dynamic_tool, tool,
+    Context, Effects, Engine, EngineBuilder, ErrorKind, NoInput, Permissions, Registry, ToolCall, ToolError,
+    ToolResult, dynamic_tool, tool,
 };
 
 fn engine(registry: Registry) -> EngineBuilder {
@@ -190,7 +192,7 @@ async fn two_detach_one_call() {
         fn log(&self, task: TaskId) -> Option<Arc<dyn TaskLog>> {
             self.0.log(task)
         }
-        fn ended<'a>(&'a self, task: TaskId) -> haft::BoxFuture<'a, ()> {
+        fn ended<'a>(&'a self, task: TaskId) -> haft::future::BoxFuture<'a, ()> {
             self.0.ended(task)
         }
     }

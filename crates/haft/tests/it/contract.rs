@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use haft::ports::Answer;
 use haft::testing::{Caller, EventLog, ManualClock, ScriptedAsker, let_tasks_run, scripted};
-use haft::view::Progress;
+use haft::tool::{GuardDenied, Retry};
+use haft::view::{Progress, Stage};
 use haft::{
-    Chars, Content, Context, Effects, ErrorKind, GuardDenied, IntoOutput, Json, NoInput, Output, Registry,
-    Retry, Stage, Tool, ToolError, ToolSpec, View, dynamic_tool, tool,
+    Chars, Content, Context, Effects, ErrorKind, IntoOutput, Json, NoInput, Output, Registry, Tool,
+    ToolError, ToolSpec, View, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
@@ -337,8 +338,8 @@ async fn progress_and_partial_output_are_told_while_the_call_runs() {
 #[tokio::test]
 async fn a_sink_that_panics_loses_the_event_and_nothing_else() {
     struct Bad;
-    impl haft::EventSink for Bad {
-        fn send(&self, _: haft::Event) {
+    impl haft::event::EventSink for Bad {
+        fn send(&self, _: haft::event::Event) {
             panic!("bad sink");
         }
     }
@@ -348,7 +349,7 @@ async fn a_sink_that_panics_loses_the_event_and_nothing_else() {
 
 #[test]
 fn tools_that_cannot_be_registered() {
-    fn check(registered: Result<Registry, haft::RegistryError>, expected: &str) {
+    fn check(registered: Result<Registry, haft::registry::RegistryError>, expected: &str) {
         match registered {
             Ok(_) => assert_eq!("", expected, "it was registered"),
             Err(error) => assert_eq!(error.to_string(), expected),

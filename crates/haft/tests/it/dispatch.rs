@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::decision::DecisionReason;
-use haft::ports::{Answer, Intent, RecordError, Recorder, Tasks};
+use haft::dispatch::{ConflictRule, TaskTable};
+use haft::future::BoxFuture;
+use haft::ports::{Answer, Intent, PermissionMode, RecordError, Recorder, Tasks};
 use haft::testing::{
     Caller, EventLog, RunningTurn, ScriptedAsker, ScriptedTool, StartedCall, ToolHandle, let_tasks_run,
     scripted,
 };
-use haft::{
-    AnyTool, BoxFuture, Cause, ConflictRule, Effects, EngineBuilder, ErrorKind, Interrupt, PermissionMode,
-    Permissions, SiblingPolicy, TaskTable, ToolCall, ToolError, ToolResult, limits,
-};
+use haft::tool::{AnyTool, Interrupt, SiblingPolicy};
+use haft::{Cause, Effects, EngineBuilder, ErrorKind, Permissions, ToolCall, ToolError, ToolResult, limits};
 use serde_json::{Value, json};
 
 use crate::{Dir, changer, plain, reader};

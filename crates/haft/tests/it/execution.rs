@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haft::event::What;
+use haft::ports::PermissionMode;
 use haft::testing::{Caller, EventLog, scripted};
-use haft::{Effects, ErrorKind, NoInput, PermissionMode, Permissions, Retry, ToolError, limits, tool};
+use haft::tool::Retry;
+use haft::{Effects, ErrorKind, NoInput, Permissions, ToolError, limits, tool};
 
 use crate::reader;
 

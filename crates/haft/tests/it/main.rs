@@ -28,7 +28,8 @@ use std::sync::{Arc, Mutex};
 use haft::decision::DecisionReason;
 use haft::ports::Authorizer;
 use haft::testing::Caller;
-use haft::{AnyTool, Context, DynamicTool, Effects, IntoTools, ToolError, Workspace, dynamic_tool};
+use haft::tool::{AnyTool, DynamicTool, IntoTools};
+use haft::{Context, Effects, ToolError, Workspace, dynamic_tool};
 use serde_json::{Value, json};
 
 /// A tool that says `done`.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
+use haft::dispatch::ConflictRule;
+use haft::tool::{AnyTool, Interrupt, SiblingPolicy};
 use haft::{
-    AnyTool, Cause, ConflictRule, Context, DecisionReason, Effects, Engine, ErrorKind, Interrupt,
-    Permissions, Registry, SiblingPolicy, ToolCall, ToolError, dynamic_tool,
+    Cause, Context, Effects, Engine, ErrorKind, Permissions, Registry, ToolCall, ToolError, dynamic_tool,
 };
 use serde_json::{Value, json};
 

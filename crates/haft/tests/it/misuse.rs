@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::ports::{Answer, Authorizer, Intent, RecordError, Recorder, Request};
+use haft::future::BoxFuture;
+use haft::hooks::Hooks;
+use haft::ports::{Answer, Authorizer, Intent, PermissionMode, RecordError, Recorder, Request};
 use haft::testing::{Caller, ScriptedAsker, TestHook, let_tasks_run, scripted};
+use haft::tool::{AnyTool, Interrupt};
 use haft::{
-    AnyTool, BoxFuture, Cause, Content, Effects, Engine, ErrorKind, Hooks, Interrupt, NoInput,
-    PermissionMode, Permissions, Registry, ToolCall, ToolError, ToolResult, Workspace, dynamic_tool, tool,
+    Cause, Content, Effects, Engine, ErrorKind, NoInput, Permissions, Registry, ToolCall, ToolError,
+    ToolResult, Workspace, dynamic_tool, tool,
 };
 use serde_json::json;
 
@@ -86,7 +89,7 @@ async fn a_cancelled_call_that_never_yields_is_answered() {
         }
     });
     let patient =
-        patient.effects(|_| Effects::none()).interrupt(Interrupt::Cancel).timeout(haft::Timeout::Never);
+        patient.effects(|_| Effects::none()).interrupt(Interrupt::Cancel).timeout(haft::tool::Timeout::Never);
     let engine = Engine::new(Registry::new().with(patient).unwrap());
     let turn = engine.turn();
     let handle = turn.handle();

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
+use haft::decision::DecisionReason;
 use haft::event::What;
-use haft::hooks::Before;
+use haft::hooks::{Before, Hooks};
 use haft::ports::Answer;
 use haft::testing::{Caller, EventLog, ScriptedAsker, TestHook, scripted};
+use haft::view::Stage;
 use haft::{
-    Cause, Context, DecisionReason, Effects, ErrorKind, Hooks, IntoOutput, Json, NoInput, Output, Stage,
-    Tool, ToolError, ToolSpec, View, tool,
+    Cause, Context, Effects, ErrorKind, IntoOutput, Json, NoInput, Output, Tool, ToolError, ToolSpec, View,
+    tool,
 };
 use serde_json::json;
 

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haft::decision::{DecisionSource, Verdict};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::effects::Command;
-use haft::ports::{Answer, Authorizer, Mode, Request};
+use haft::ports::{Answer, Authorizer, Mode, PermissionMode, Request};
 use haft::testing::{Caller, EventLog, MemoryRecorder, Note, ScriptedAsker, ScriptedProcesses, scripted};
-use haft::{
-    AnyTool, Context, DecisionReason, Effects, ErrorKind, PermissionMode, Permissions, Workspace,
-    dynamic_tool,
-};
+use haft::tool::AnyTool;
+use haft::{Context, Effects, ErrorKind, Permissions, Workspace, dynamic_tool};
 use serde_json::{Value, json};
 
 use crate::{Dir, any, caller_in, plain, reader};

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use haft::decision::{DecisionSource, Verdict};
-use haft::hooks::{After, Before};
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::hooks::{After, Before, Hooks};
 use haft::ports::{Answer, Authorizer, PermissionMode, Request};
 use haft::testing::{
     Caller, EventLog, MemoryRecorder, Saw, ScriptedAsker, TestHook, context, let_tasks_run, scripted,
 };
+use haft::tool::{AnyTool, GuardDenied};
 use haft::{
-    AnyTool, Cause, Content, Context, DecisionReason, Effects, EngineBuilder, ErrorKind, GuardDenied, Hooks,
-    NoInput, Output, Permissions, Tool, ToolError, ToolSpec, dynamic_tool, tool,
+    Cause, Content, Context, Effects, EngineBuilder, ErrorKind, NoInput, Output, Permissions, Tool,
+    ToolError, ToolSpec, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
@@ -82,7 +83,7 @@ impl Authorizer for LoudRules {
 struct LoudAsker(Log, ScriptedAsker);
 
 impl haft::ports::Asker for LoudAsker {
-    fn approve<'a>(&'a self, approval: &'a haft::ports::Approval) -> haft::BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a haft::ports::Approval) -> haft::future::BoxFuture<'a, Answer> {
         self.0.say(format!("5 user {}", approval.input["n"]));
         self.1.approve(approval)
     }
@@ -90,7 +91,7 @@ impl haft::ports::Asker for LoudAsker {
     fn question<'a>(
         &'a self,
         question: &'a haft::ports::UserQuestion,
-    ) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+    ) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
         self.1.question(question)
     }
 }
@@ -101,7 +102,7 @@ impl haft::ports::Recorder for LoudRecorder {
     fn before<'a>(
         &'a self,
         intent: &'a haft::ports::Intent<'a>,
-    ) -> haft::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
+    ) -> haft::future::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
         self.0.say(format!("6 recorder {}", intent.input["n"]));
         Box::pin(std::future::ready(Ok(())))
     }
@@ -110,7 +111,7 @@ impl haft::ports::Recorder for LoudRecorder {
         &'a self,
         _: &'a haft::ports::Intent<'a>,
         result: &'a haft::ToolResult,
-    ) -> haft::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
+    ) -> haft::future::BoxFuture<'a, Result<(), haft::ports::RecordError>> {
         self.0.say(format!("8 recorder {}", result.to_json().output));
         Box::pin(std::future::ready(Ok(())))
     }

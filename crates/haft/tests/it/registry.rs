@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use haft::ports::{Port, Ports};
+use haft::registry::{Assembly, Gates, NotFound, Origin, RegistryError, Snapshot, Withheld};
 use haft::testing::{Caller, ScriptedAsker, scripted};
-use haft::{
-    AnyTool, Assembly, Effects, ErrorKind, Exposure, Gates, NotFound, Origin, Permissions, Port, Ports,
-    Registry, RegistryError, Snapshot, Withheld,
-};
+use haft::tool::{AnyTool, Exposure};
+use haft::{Effects, ErrorKind, Permissions, Registry};
 use serde_json::json;
 
 use crate::{any, reader};
@@ -187,10 +187,10 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
             ports.resources = Some(Arc::new(haft::testing::MemoryResources::new()));
         }),
     );
-    check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::TaskTable::new()))));
+    check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
     check(Port::Crons, Some(|ports| ports.crons = Some(Arc::new(haft::testing::MemoryCrons::default()))));
     check(Port::Grants, Some(|ports| ports.grants = Some(Arc::new(haft::testing::MemoryGrants::default()))));
-    check(Port::History, Some(|ports| ports.history = Some(Arc::new(haft::CallLog::new()))));
+    check(Port::History, Some(|ports| ports.history = Some(Arc::new(haft::call_log::CallLog::new()))));
     check(
         Port::Settings,
         Some(|ports| ports.settings = Some(Arc::new(haft::testing::MemorySettings::default()))),
@@ -305,7 +305,7 @@ fn a_suffix_is_the_same_for_the_same_source_whoever_else_is_there() {
             registry = registry.with_external(*source, reader(tool)).unwrap();
         }
         let taken = snapshot(&registry);
-        let name = |offer: &haft::Offer| (offer.origin().to_string(), offer.name().to_owned());
+        let name = |offer: &haft::registry::Offer| (offer.origin().to_string(), offer.name().to_owned());
         taken.offers().iter().map(name).collect::<std::collections::BTreeMap<_, _>>()
     };
     let two = named(&["a", "b"], "send");
@@ -464,7 +464,7 @@ fn tools_are_deferred_above_a_share_of_the_window() {
         let mut gates = Gates::default();
         (gates.window_tokens, gates.defer_above_percent) = (window, percent);
         let taken = registry.snapshot(&Assembly::new(&gates, &Ports::default()));
-        let tokens: u64 = taken.offers().iter().map(haft::Offer::tokens_guess).sum();
+        let tokens: u64 = taken.offers().iter().map(haft::registry::Offer::tokens_guess).sum();
         assert!((11_000..12_000).contains(&tokens), "{tokens}");
         taken.deferred().count()
     };

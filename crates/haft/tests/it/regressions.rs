@@ -5,13 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::decision::DecisionReason;
+use haft::dispatch::{ConflictRule, TaskTable};
 use haft::event::What;
-use haft::hooks::{After, Before, HookCall, HookError, PostHook, PreHook};
-use haft::ports::{Answer, Tasks};
+use haft::future::BoxFuture;
+use haft::hooks::{After, Before, HookCall, HookError, Hooks, PostHook, PreHook};
+use haft::ports::{Answer, PermissionMode, Tasks};
 use haft::testing::{Caller, EventLog, MemoryRecorder, ScriptedAsker, TestHook, let_tasks_run, scripted};
+use haft::tool::Retry;
 use haft::{
-    BoxFuture, Cause, ConflictRule, Context, DecisionReason, Effects, ErrorKind, Hooks, PermissionMode,
-    Permissions, Registry, Retry, TaskTable, Tool, ToolError, ToolResult, ToolSpec, Workspace,
+    Cause, Context, Effects, ErrorKind, Permissions, Registry, Tool, ToolError, ToolResult, ToolSpec,
+    Workspace,
 };
 use serde_json::json;
 
@@ -484,7 +488,7 @@ async fn the_recorder_hears_the_results_of_what_it_took() {
 async fn waiting_for_a_lock_is_not_running() {
     let dir = Dir::new();
     let write = |name: &str| scripted(name).effects(|_| Effects::writes("a"));
-    let (slow, slow_handle) = write("slow").with(|tool| tool.timeout(haft::Timeout::Never)).build();
+    let (slow, slow_handle) = write("slow").with(|tool| tool.timeout(haft::tool::Timeout::Never)).build();
     let (quick, quick_handle) = write("quick").with(|tool| tool.timeout_ms(1_000)).build();
     let rules = Permissions::new().mode(PermissionMode::BypassPermissions);
     let workspace = dir.workspace();
@@ -532,8 +536,8 @@ async fn nothing_begins_after_a_bare_no() {
 
     /// Holds the end of call 1 up until call 3 has begun, or for a while.
     struct Holds(Mutex<Sender<()>>, Mutex<Receiver<()>>);
-    impl haft::EventSink for Holds {
-        fn send(&self, event: haft::Event) {
+    impl haft::event::EventSink for Holds {
+        fn send(&self, event: haft::event::Event) {
             let about = |id: &str| event.call.as_ref().is_some_and(|call| &*call.id == id);
             if about("1") && matches!(event.what, What::Finished(_)) {
                 let _ = self.0.lock().unwrap().send(());

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use haft::result::ResultJson;
+use haft::results::OffloadStore;
 use haft::testing::{Caller, scripted};
-use haft::{
-    Chars, Content, Effects, EngineBuilder, ErrorKind, OffloadStore, ResultJson, ToolError, Unlimited, limits,
-};
+use haft::{Chars, Content, Effects, EngineBuilder, ErrorKind, ToolError, Unlimited, limits};
 use serde_json::{Value, json};
 
 use crate::{Dir, any, reader};
@@ -16,7 +16,7 @@ fn lines(count: usize) -> String {
 }
 
 /// A tool that gives so many lines.
-fn giver(name: &str, limit: haft::ResultLimit) -> haft::AnyTool {
+fn giver(name: &str, limit: haft::results::ResultLimit) -> haft::tool::AnyTool {
     let give = haft::dynamic_tool(
         name,
         "Gives lines.",
@@ -227,7 +227,8 @@ async fn a_result_as_json_has_the_shape_that_is_written_down() {
         .then_fail(ToolError::new("wrong").retryable())
         .then(lines(20_000))
         .build();
-    let caller = Caller::new().tool(many).engine(|engine| engine.hooks(haft::Hooks::new().after(noting)));
+    let caller =
+        Caller::new().tool(many).engine(|engine| engine.hooks(haft::hooks::Hooks::new().after(noting)));
     let check = async |tool: &str, expected: Value| {
         let mut json = serde_json::to_value(caller.call(tool, "{}").await.to_json()).unwrap();
         let problems: Vec<_> = schema.iter_errors(&json).map(|error| error.to_string()).collect();

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use haft::registry::{Gates, Listing};
 use haft::search::{SearchIndex, Searchable, ToolFinder, ToolSearch};
-use haft::{Effects, Engine, Gates, Listing, Registry, ToolCall, dynamic_tool};
+use haft::{Effects, Engine, Registry, ToolCall, dynamic_tool};
 use serde_json::{Value, json};
 
 /// A tool of a real server, under the name that it would have.

@@ -20,7 +20,7 @@ impl haft::ports::Processes for Untidy {
     fn run<'a>(
         &'a self,
         _: haft::ports::ProcessRequest,
-    ) -> haft::BoxFuture<'a, Result<haft::ports::ProcessOutcome, haft::ports::ProcessError>> {
+    ) -> haft::future::BoxFuture<'a, Result<haft::ports::ProcessOutcome, haft::ports::ProcessError>> {
         unreachable!("no tool here starts anything")
     }
 

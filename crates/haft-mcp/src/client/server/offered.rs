@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use haft::AnyTool;
+use haft::tool::AnyTool;
 use serde_json::{Value, json};
 
 use super::super::definition::Definition;

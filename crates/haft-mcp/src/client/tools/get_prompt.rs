@@ -1,6 +1,7 @@
 //! `GetMcpPrompt`.
 
-use haft::{Class, Content, Context, Effects, Output, Tool, ToolError, ToolSpec};
+use haft::effects::table::Class;
+use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

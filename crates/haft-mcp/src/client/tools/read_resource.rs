@@ -1,6 +1,7 @@
 //! `ReadMcpResource`.
 
-use haft::{Class, Context, Effects, Output, Tool, ToolError, ToolSpec};
+use haft::effects::table::Class;
+use haft::{Context, Effects, Output, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

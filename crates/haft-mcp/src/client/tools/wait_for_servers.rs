@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use haft::{Chars, Class, Context, Effects, Exposure, Interrupt, Timeout, Tool, ToolError, ToolSpec};
+use haft::effects::table::Class;
+use haft::tool::{Exposure, Interrupt, Timeout};
+use haft::{Chars, Context, Effects, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -5,10 +5,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use haft::hooks::Before;
+use haft::decision::{DecisionReason, Verdict};
+use haft::hooks::{Before, Hooks};
 use haft::ports::PermissionMode;
 use haft::testing::{Caller, ScriptedProcesses, TestHook};
-use haft::{AnyTool, DecisionReason, Hooks, Registry, Verdict, Workspace};
+use haft::tool::AnyTool;
+use haft::{Registry, Workspace};
 use haft_policy::gate::{CheckedCall, CoverageGap, Policy, SandboxCoverage, Setup, analyzer};
 use haft_policy::source::List;
 use haft_tools::{Bash, BuiltIns};

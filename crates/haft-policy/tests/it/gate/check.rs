@@ -1,6 +1,6 @@
 //! The explanation: what a person is shown, and what a program reads.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft_policy::gate::{BadCall, CheckedCall, DecisionReport};
 use serde_json::json;
 

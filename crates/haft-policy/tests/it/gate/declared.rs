@@ -71,7 +71,7 @@ async fn settings_declare_for_tools_that_do_not() {
 async fn a_denied_name_is_not_shown_and_a_scoped_one_is() {
     let session = with(rules("-Bash; -mcp__fs; -Read(.env); -*ranger")).open();
     let snapshot = session.caller.as_engine().snapshot();
-    let names: Vec<&str> = snapshot.offers().iter().map(haft::Offer::name).collect();
+    let names: Vec<&str> = snapshot.offers().iter().map(haft::registry::Offer::name).collect();
     assert!(names.contains(&"Read") && names.contains(&"mcp__hub__get"), "{names:?}");
     for hidden in ["Bash", "mcp__fs__write_file", "mcp__fs__read_file", "stranger"] {
         assert!(!names.contains(&hidden), "{names:?}");
@@ -222,7 +222,7 @@ async fn resources_and_prompts_of_servers_ask() {
     let session = with(rules("+ReadMcpResourceTool(server:s)")).open();
     session.holds(r#"allow ReadMcpResource {"server": "s", "uri": "note://1"}"#).await;
     let verdict = session.explain("ReadMcpResourceTool", &json!({"server": "t", "uri": "note://1"})).verdict;
-    assert_eq!(verdict, haft::Verdict::Ask);
+    assert_eq!(verdict, haft::decision::Verdict::Ask);
     let to_allow = |uri: &str| {
         let input = json!({"server": "s", "uri": uri});
         with(json!({})).open().explain("ReadMcpResource", &input).to_allow.unwrap().to_string()

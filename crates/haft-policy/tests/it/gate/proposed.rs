@@ -1,6 +1,6 @@
 //! What is proposed lets through the call that it was proposed for, and none that is like it.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft_policy::gate::{CheckedCall, DecisionReport};
 use haft_policy::source::List;
 use proptest::prelude::*;

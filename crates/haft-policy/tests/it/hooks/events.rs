@@ -73,7 +73,7 @@ async fn a_cancelled_call_fires_nothing_after_it() {
     let (tool, handle) = haft::testing::scripted("Slow").effects(|_| haft::Effects::none()).build();
     let caller = haft::testing::Caller::new().tool(tool).engine(|engine| {
         let workspace = haft::Workspace::new(scene.dir()).expect("the folder");
-        engine.workspace(workspace).hooks(hooks.add_to(haft::Hooks::new()))
+        engine.workspace(workspace).hooks(hooks.add_to(haft::hooks::Hooks::new()))
     });
     let turn = caller.start([("1", "Slow", json!({}))]);
     let call = handle.started().await;
@@ -96,7 +96,7 @@ async fn a_call_that_took_too_long_fires_its_failure() {
     let slow = slow.effects(|_| haft::Effects::none()).timeout(std::time::Duration::from_millis(50));
     let caller = haft::testing::Caller::new().tool(slow).engine(|engine| {
         let workspace = haft::Workspace::new(scene.dir()).expect("the folder");
-        engine.workspace(workspace).hooks(hooks.add_to(haft::Hooks::new()))
+        engine.workspace(workspace).hooks(hooks.add_to(haft::hooks::Hooks::new()))
     });
     let lines = caller.turn([("1", "Slow", json!({}))]).await.lines();
     assert!(lines[0].starts_with("1 TimedOut"), "{lines:?}");

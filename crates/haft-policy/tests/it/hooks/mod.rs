@@ -78,7 +78,10 @@ impl Scene {
     pub(crate) fn caller(&self, hooks: &Hooks) -> Caller {
         Caller::of(registry()).engine(|engine| {
             let workspace = haft::Workspace::new(self.dir()).expect("the folder");
-            engine.workspace(workspace).hooks(hooks.add_to(haft::Hooks::new())).events(self.log.clone())
+            engine
+                .workspace(workspace)
+                .hooks(hooks.add_to(haft::hooks::Hooks::new()))
+                .events(self.log.clone())
         })
     }
 

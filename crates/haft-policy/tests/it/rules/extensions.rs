@@ -351,7 +351,7 @@ fn a_message_is_kept_for_the_model() {
     let rule = Rule::parse(written).unwrap();
     assert_eq!(rule.message(), Some("migrations are generated"));
     assert_eq!(
-        rule.reason(haft::Verdict::Deny).to_string(),
+        rule.reason(haft::decision::Verdict::Deny).to_string(),
         "rule `Edit(/migrations/**)` (/p/.haft/settings.json:3): migrations are generated"
     );
 }

@@ -1,6 +1,6 @@
 //! Hosts, however they are spelt.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft::effects::template::host;
 use haft_policy::rule::{Rule, RuleSet, Subject};
 use haft_policy::source::{List, Scope, Source, WrittenRule};

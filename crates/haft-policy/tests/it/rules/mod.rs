@@ -10,7 +10,7 @@ mod properties;
 mod proposals;
 mod security;
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft_policy::rule::{Anchors, BadRule, Command, Lint, Place, Rule, RuleMatches, RuleSet, Subject};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! What holds of all rules and all calls.
 
-use haft::Verdict;
+use haft::decision::Verdict;
 use haft_policy::rule::{Rule, RuleSet};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 use proptest::prelude::*;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft::{Effects, ErrorKind, PermissionMode, Permissions, Tool as _};
+use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
+use haft::{Effects, ErrorKind, Permissions, Tool as _};
 use serde_json::json;
 
 use super::super::{Browser, BrowserClick, BrowserNavigate, BrowserPress, BrowserTabs};
@@ -215,12 +215,12 @@ fn effects_say_what_is_reached_and_what_is_acted_on() {
 struct Yes(Arc<Mutex<Vec<Approval>>>);
 
 impl Asker for Yes {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> haft::BoxFuture<'a, Answer> {
+    fn approve<'a>(&'a self, approval: &'a Approval) -> haft::future::BoxFuture<'a, Answer> {
         self.0.lock().unwrap().push(approval.clone());
         Box::pin(async { Answer::Once })
     }
 
-    fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::BoxFuture<'a, Option<Vec<String>>> {
+    fn question<'a>(&'a self, _: &'a UserQuestion) -> haft::future::BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(async { None })
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use haft::{
-    Chars, Class, Content, Context, DecisionReason, Effects, NoInput, Output, Stage, Tool, ToolError,
-    ToolSpec, View,
-};
+use haft::decision::DecisionReason;
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
 use super::shown;
 use crate::browser::{Browser, RESOURCE, spec};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use haft::effects::table::Class;
 use haft::text::truncate_with_ellipsis;
-use haft::{
-    Chars, Class, Content, Context, Effects, ErrorKind, Output, Stage, Tool, ToolError, ToolSpec, View,
-};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, ErrorKind, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

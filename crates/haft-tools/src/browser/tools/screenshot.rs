@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use haft::{Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::effects::table::Class;
+use haft::view::Stage;
+use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

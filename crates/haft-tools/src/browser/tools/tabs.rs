@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use haft::{
-    Chars, Content, Context, DecisionReason, Effects, ListedClass, Output, Stage, Tool, ToolError, ToolSpec,
-    View,
-};
+use haft::decision::DecisionReason;
+use haft::tool::ListedClass;
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

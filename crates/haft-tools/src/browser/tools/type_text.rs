@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use haft::effects::table::Class;
 use haft::text::truncate_with_ellipsis;
-use haft::{Chars, Class, Content, Context, Effects, Output, Stage, Tool, ToolError, ToolSpec, View};
+use haft::view::Stage;
+use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -7,7 +7,8 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use haft::files::{FileError, Metadata, OpenFile};
-use haft::{BoxFuture, Context, IntoOutput as _, Output, ToolError};
+use haft::future::BoxFuture;
+use haft::{Context, IntoOutput as _, Output, ToolError};
 
 use super::text::{Reader, page};
 use super::{CHANGED, LINES, Read, ReadInput, all};

@@ -9,10 +9,9 @@ use haft::effects::table::Facts;
 use haft::files::{
     Access, Bytes, DirFiles, Entry, FileError, Files, Metadata, OpenDir, OpenFile, WriteMode, Written,
 };
-use haft::{
-    BoxFuture, Engine, EngineBuilder, ErrorKind, PermissionMode, Permissions, Registry, ToolCall, ToolResult,
-    Workspace,
-};
+use haft::future::BoxFuture;
+use haft::ports::PermissionMode;
+use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -500,7 +499,7 @@ fn a_person_sees_the_path_and_what_came_of_it() {
 
 #[test]
 fn it_is_listed_as_what_its_effects_say() {
-    let tool = haft::AnyTool::typed(Read::default()).unwrap();
+    let tool = haft::tool::AnyTool::typed(Read::default()).unwrap();
     let input = ReadInput { file_path: "f".into(), offset: None, limit: None, pages: None, images: None };
     let class = Read::default().effects(&input).judge(&Facts::unresolved()).class;
     assert_eq!(tool.listed_class(), class.into());

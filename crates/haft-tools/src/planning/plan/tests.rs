@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use haft::call_log::CallLog;
+use haft::hooks::Hooks;
 use haft::ports::{Answer, PermissionMode};
 use haft::testing::{Caller, LiveMode, ScriptedAsker};
-use haft::{CallLog, Effects, Hooks, Output, Registry, dynamic_tool};
+use haft::{Effects, Output, Registry, dynamic_tool};
 use serde_json::{Value, json};
 
 use super::steps::{Intent, Target, steps};

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::limits::SPILL_BYTES_MAX;
 use haft::ports::{LogSize, TaskLog};
 use haft::results::{Keeping, Kept, OffloadStore};

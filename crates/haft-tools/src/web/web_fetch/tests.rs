@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft::{AnyTool, BoxFuture, Engine, Permissions, Registry, ToolCall, ToolResult, Workspace};
+use haft::future::BoxFuture;
+use haft::tool::AnyTool;
+use haft::{Engine, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use serde_json::Value;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use haft::AnyTool;
+use haft::tool::AnyTool;
 use serde_json::{Value, json};
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft::BoxFuture;
+use haft::future::BoxFuture;
 use haft::ports::{
     Answer, Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
 };
@@ -394,7 +394,7 @@ impl Processes for Crowd {
 /// The first run only looked, beside others; what the second one may write is in nobody's way.
 #[tokio::test]
 async fn the_second_run_is_alone() {
-    for rule in [haft::ConflictRule::Classes, haft::ConflictRule::Effects] {
+    for rule in [haft::dispatch::ConflictRule::Classes, haft::dispatch::ConflictRule::Effects] {
         for cap in [2, 10] {
             let asker = ScriptedAsker::new().then_choose(Some(vec!["yes".to_owned()]));
             let crowd = Arc::new(Crowd {
