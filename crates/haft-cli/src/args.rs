@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use haft::dispatch::ConflictRule;
 use haft::ports::PermissionMode;
 use haft_provider::Wire;
+use haft_session::ConflictRule;
 use haft_session::trust::{BadDigest, Digest};
 
 use crate::kept::args::{LogArgs, SessionsArgs, StatsArgs};

@@ -9,9 +9,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haft::dispatch::TurnHandle;
 use haft::{Cancel, Cause};
 use haft_agent::RunHandle;
+use haft_session::TurnHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 

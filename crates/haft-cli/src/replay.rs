@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haft::dispatch::TurnHandle;
 use haft_journal::Store;
 use haft_session::Environment;
+use haft_session::TurnHandle;
 use haft_session::assembly::ProcessGuard;
 use haft_session::loaded_settings::SessionFolders;
 use haft_session::replay::{

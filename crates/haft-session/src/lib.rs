@@ -44,4 +44,5 @@ pub use session::{Agent, Session, SessionReport};
 pub use store::{SessionEntry, SessionStore};
 
 // Plain values that front ends name.
+pub use haft::dispatch::{ConflictRule, TurnHandle};
 pub use haft_policy::gate::DecisionReport;
