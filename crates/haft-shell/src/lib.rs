@@ -22,35 +22,23 @@
 //! assert!(!analyse("$TOOL --fast", &Place::new("/repo")).doubts.is_empty());
 //! ```
 
+mod address;
 mod analyzer;
-mod code;
 mod critical;
 mod environment;
-mod git;
-mod git_config;
-mod git_starts;
-mod git_writes;
-mod globals;
-mod hosts;
-mod options;
+mod examine;
+mod languages;
+mod model;
 mod parse;
 mod programs;
-mod reader_files;
-mod readers;
+mod questions;
 mod redirect;
-mod runners;
-mod script;
-mod scripted;
 mod show;
 mod streams;
-mod told;
-mod touch;
 mod tree;
 mod walk;
 mod word;
-mod wrap;
-mod wrappers;
-mod writes;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -296,7 +284,7 @@ impl Analysis {
     /// What the whole command touches: one entry of `runs` for each command, and the files of redirections. Unknown
     /// if anything was not understood.
     pub fn effects(&self) -> Effects {
-        touch::whole(self)
+        questions::whole_effects(self)
     }
 
     /// Whether git has to write the configuration of its repository for some part of it: `git remote add`, `git push -u`,
@@ -309,7 +297,7 @@ impl Analysis {
     /// assert!(configures("git fetch && git push -u origin main") && !configures("git push origin main"));
     /// ```
     pub fn configures_git(&self) -> bool {
-        self.commands.iter().any(|command| git_config::writes(command.argv()))
+        self.commands.iter().any(|command| questions::configures_repository(command.argv()))
     }
 
     /// The first removal that nobody may make unasked.
@@ -372,7 +360,7 @@ impl SubCommand {
             {
                 texts.push([&[name], rest].concat().join(" "));
             }
-            texts.extend(globals::without_options(&layer.argv));
+            texts.extend(programs::texts_without_options(&layer.argv));
         }
         texts.sort_unstable();
         texts.dedup();
@@ -400,7 +388,7 @@ impl SubCommand {
     /// assert!(why("curl $URL").is_some() && why("curl https://x.io/$path").is_none() && why("make").is_none());
     /// ```
     pub fn reaches_unknown(&self) -> Option<String> {
-        hosts::reached(self.argv()).unknown
+        questions::unknown_host(self.argv())
     }
 
     /// Whether some argument is known only when it runs.
@@ -432,6 +420,12 @@ impl Word {
             Word::Literal(text) => text,
             Word::Dynamic(open) => open.shape.split(|c| c <= marks::GLOB).next().unwrap_or(""),
         }
+    }
+
+    /// Whether it stands for names that another command finds, or a loop.
+    fn stands_for_names(&self) -> bool {
+        let names = |open: &Open| open.shape.contains(marks::GLOB) && !open.written.contains(['*', '?', '[']);
+        matches!(self, Word::Dynamic(open) if names(open))
     }
 
     /// A word of which nothing is known.
