@@ -500,6 +500,8 @@ impl Traits {
     pub(crate) const PATTERNS_ARE_FILES: Traits = Traits(2048);
     /// The first operand is a sub-command, and options may stand before it.
     pub(crate) const SUBCOMMANDS: Traits = Traits(8192);
+    /// Loads modules from the folder that it is started in.
+    pub(crate) const IMPORTS_MODULES: Traits = Traits(65536);
     /// Nothing is touched but what is listed, also where something is changed.
     pub(crate) const COMPLETE: Traits = Traits(16384);
     /// The commands that it is given run in a folder that isn't known.

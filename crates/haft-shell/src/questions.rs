@@ -87,11 +87,13 @@ pub(crate) struct CommandEffects {
 
 impl CommandPlace<'_> {
     /// What findings say about files and hosts, of a program by this name.
-    pub(crate) fn effects(&self, program: &str, findings: &[Finding]) -> CommandEffects {
+    pub(crate) fn effects(&self, program: &str, parts: [&[Finding]; 2]) -> CommandEffects {
+        let findings = || parts.into_iter().flatten();
+        let has = |wanted: &Finding| findings().any(|finding| finding == wanted);
         let mut effects = Effects::none();
         let mut exact_only = None;
-        effects.unknown = findings.contains(&Finding::Open);
-        for finding in findings {
+        effects.unknown = has(&Finding::Open);
+        for finding in findings() {
             match finding {
                 Finding::Read { word, extent } => self.read(&mut effects, word, *extent),
                 Finding::Write { word, extent, loose } => match self.paths(word) {
@@ -114,7 +116,7 @@ impl CommandPlace<'_> {
             }
         }
         effects.unknown |= exact_only.is_some();
-        if findings.contains(&Finding::Exclusive) {
+        if has(&Finding::Exclusive) {
             effects = effects.exclusive();
         }
         effects.reads.retain(|set| !streams::is_stream_path(&set.path));
@@ -124,9 +126,7 @@ impl CommandPlace<'_> {
             && effects.writes.is_empty()
             && effects.deletes.is_empty()
             && effects.reaches.is_empty()
-            && !findings
-                .iter()
-                .any(|finding| matches!(finding, Finding::UnknownHost(_) | Finding::Read { .. }));
+            && !findings().any(|finding| matches!(finding, Finding::UnknownHost(_) | Finding::Read { .. }));
         let effects = (!(nothing && effects.unknown)).then_some(effects);
         CommandEffects { effects, exact_only }
     }

@@ -434,11 +434,8 @@ impl Walker<'_> {
         };
         let known =
             starter.is_none() && !loud && !findings.iter().any(starts) && heaviest <= Weight::Ordinary;
-        let files: Vec<Finding> = match contained {
-            true => outer.clone(),
-            false => findings.iter().chain(&outer).cloned().collect(),
-        };
-        let touched = CommandPlace { here: &at, place: self.place }.effects(program, &files);
+        let files: [&[Finding]; 2] = if contained { [&outer, &[]] } else { [&findings, &outer] };
+        let touched = CommandPlace { here: &at, place: self.place }.effects(program, files);
         let mut effects = touched.effects.filter(|_| !(contained && outer.is_empty()));
         exact_only = exact_only.or(touched.exact_only);
         // What the program touches by its arguments it touches behind a wrapper as well, beside what that may add.
@@ -497,34 +494,35 @@ impl Walker<'_> {
         at: &mut WorkingFolders,
         incoming: Incoming<'_>,
     ) -> Unwrapped {
-        let mut written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+        let mut rewritten: Option<Vec<String>> = None;
         let mut unwrapped = Unwrapped::default();
         loop {
-            let argv = layers[layers.len() - 1].argv.clone();
+            let argv = &layers[layers.len() - 1].argv;
             if argv[0].literal().is_none_or(str::is_empty) {
                 self.doubt(Doubt::Command(argv[0].plain().to_owned()));
             }
-            let mut findings = examine(&argv, incoming);
+            let mut findings = examine(argv, incoming);
+            let is_start = |finding: &mut Finding| matches!(finding, Finding::Layer(_));
             let mut starts: Vec<LayerFinding> = Vec::new();
-            findings.retain(|finding| match finding {
-                Finding::Layer(layer) => {
-                    starts.push(layer.clone());
-                    false
+            for finding in findings.extract_if(.., is_start) {
+                if let Finding::Layer(layer) = finding {
+                    starts.push(layer);
                 }
-                _ => true,
-            });
+            }
             let likely = starts.iter().position(|layer| layer.likely).unwrap_or(0);
             if starts.is_empty() {
                 unwrapped.findings = findings;
                 return unwrapped;
             }
             let next = starts.remove(likely);
+            let shown = rewritten.take();
+            let shown = shown.unwrap_or_else(|| written.iter().map(|word| (*word).to_owned()).collect());
             if layers.len() + starts.len() >= DEPTH_MAX {
                 self.doubt(Doubt::TooDeep);
                 unwrapped.findings = findings;
                 return unwrapped;
             }
-            self.doubts_of(&findings, &argv, None);
+            self.doubts_of(&findings, argv, None);
             self.variables(&findings);
             if !next.quiet && unwrapped.starter.is_none() {
                 unwrapped.starter = Some(argv[0].plain().to_owned());
@@ -541,11 +539,12 @@ impl Walker<'_> {
             }
             unwrapped.outer.extend(findings.into_iter().filter(is_beside));
             for other in starts {
-                let text = as_written(&written, &other);
+                let text = as_written(&shown, &other);
                 layers.push(Layer { text: text.join(" "), argv: other.argv, started: other.started });
             }
-            written = as_written(&written, &next);
-            layers.push(Layer { text: written.join(" "), argv: next.argv, started: next.started });
+            let next_written = as_written(&shown, &next);
+            layers.push(Layer { text: next_written.join(" "), argv: next.argv, started: next.started });
+            rewritten = Some(next_written);
         }
     }
 

@@ -72,7 +72,9 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     compiler("rustc").version("--version -V -vV -Vv").options(&[&[
         value("o MF output out-dir outdir", &[WRITE]), value("C codegen", &[keys(&CODEGEN)]),
     ]]),
-    program("rustfmt ninja dotnet gem deno", EXACT).version("--version"),
+    program("rustfmt gem", EXACT).version("--version"),
+    program("ninja dotnet", EXACT).version("--version").traits(Traits::RUNS_WORKSPACE),
+    program("deno", EXACT).version("--version -v -V").traits(Traits::RUNS_WORKSPACE),
     program("cmake", ONE_DASH).version("--version").traits(Traits::RUNS_WORKSPACE).unknown(UnknownOption::Flag).options(&[&[
         with_arity("E", ValueArity::Rest, &[meaning(MeaningKind::Subcommand(CMAKE_TOOLS))]), value("P", &[script(Commands(&MAKE_VALUE))]),
     ]]),

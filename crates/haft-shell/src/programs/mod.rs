@@ -114,6 +114,11 @@ pub(crate) fn find(name: &str) -> Option<KnownProgram<'_>> {
     found.map(|entry| KnownProgram { entry, renamed: true, subcommand: None })
 }
 
+/// Whether a program has a trait.
+pub(crate) fn has_trait(name: &str, wanted: Traits) -> bool {
+    find(name).is_some_and(|known| known.entry.traits.has(wanted))
+}
+
 /// Whether a program is named as usual: by its name, or by a folder of the system.
 pub(crate) fn is_usual(program: &str, name: &str) -> bool {
     program == name || FOLDERS.iter().any(|folder| program.strip_prefix(folder) == Some(name))

@@ -56,7 +56,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runner("stack", EXEC), runner("dune", &[run("exec", &[&[flags("no-build")]], FIRST)]),
     run("austin", &[&[flags("-aCfgmPs"), values("-eioptw")]], FIRST),
     runner("aws-vault chamber incus lxc multipass", &[run_dashes("exec", NONE, CONTAINED_DASHES)]),
-    runner("berglas nx tox", EXEC_DASHES),
+    runner("berglas", EXEC_DASHES), runner("nx tox", EXEC_DASHES).traits(Traits::RUNS_WORKSPACE),
     runner("buildah", &[run_valued("run", &[&[flags("-t tty no-pivot"), values("-cuv")]], SECOND).syntax(STOPS_AFTER_ONE)]),
     run("bunx", &[&[flags("bun silent")]], PACKAGE).traits(Traits::RUNS_WORKSPACE),
     run("c8", NONE, FIRST), run("nyc", &[&[flags("all silent")]], FIRST),
