@@ -24,7 +24,8 @@ const TAR: &[OptionSpec] = &[
     flags("-aBhijJklmopsSvwzZ01234567 gzip bzip2 xz zstd verbose preserve-permissions same-owner totals dereference exclude-vcs numeric-owner \
            checkpoint wildcards auto-compress"),
     values("-bHKLNV exclude strip-components transform owner group mode mtime format label blocking-factor sort"),
-    value("-f file", &[WRITE.when(CREATES), READ.unless(CREATES)]),
+    // An archive on another machine is fetched by another program.
+    value("-f file", &[WRITE.when(CREATES), READ.unless(CREATES), meaning(MeaningKind::IfContains(':', &[CHANGES]))]),
     value("-C directory", &[meaning(MeaningKind::OperandFolder), WRITE_INTO.when(EXTRACTS).unless(TO_OUTPUT)]),
     value("-g listed-incremental", &[WRITE]),
     value("-TX files-from exclude-from", &[READ]),

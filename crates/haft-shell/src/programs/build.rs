@@ -8,7 +8,6 @@ use crate::model::TextLanguage::{Commands, Makefile};
 use crate::model::*;
 
 const STOPS: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..EXACT };
-const LISTS: Modes = mode_bit(0);
 
 const MAKE_VALUE: CommandEscapes = CommandEscapes {
     shell: &[], anywhere: None, unread: &[], signs: &["$(shell", "`", "!="], plain: "", exact: false, abbreviated: false, pipes: None,
@@ -115,8 +114,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ], NPM]).operands(&[URLS, at(Missing(0), &[UNDETERMINED.when(NO_ARGUMENT)])]),
     program("pip pip3", EXACT).guards_patterns().has_subcommands().version("--version -V").options(&[PIP]).operands(&[URLS]).subcommands(&[
         program("list freeze show check", EXACT).listed().unknown(UnknownOption::Either).options(&[&[
-            flags("-lvqoueh local outdated uptodate editable user not-required verbose quiet disable-pip-version-check exclude-editable files"),
-            mode("format-json", LISTS), values("format exclude path"),
+            flags("-lvqeh local editable user not-required verbose quiet disable-pip-version-check exclude-editable files"),
+            values("format exclude path"),
         ]]),
         program("install download uninstall wheel", EXACT).options(&[PIP]).operands(&[URLS]),
     ]),

@@ -22,7 +22,8 @@ const fn setter(names: &'static str, syntax: WordSyntax) -> ProgramEntry {
 }
 
 const SHELL_OPTIONS: &[OptionSpec] = &[
-    flags("-abefhiklmnprtuvxBCDEHPT login norc noprofile posix restricted verbose debugger dump-strings"),
+    act("-il login", &[CHANGES]),
+    flags("-abefhkmnprtuvxBCDEHPT norc noprofile posix restricted verbose debugger dump-strings"),
     mode("-c", TEXT_GIVEN),
     mode("-s", READS_INPUT),
     with_arity("-oO", ValueArity::Next, &[]),

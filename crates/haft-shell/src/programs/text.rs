@@ -138,11 +138,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         at(Missing(0), &[HERE.unless(RECURSIVE), HERE_TREE.when(RECURSIVE)]),
     ]),
     program("grep egrep fgrep", GNU).total().options(&[GREP]).operands(GREP_FILES),
-    program("nm objdump readelf size", GNU).listed().options(&[&[
-        flags("-aAbBcCDdefghHiIlLnoprRsStTuvVwWxzP0123456789 demangle dynamic defined-only undefined-only extern-only numeric-sort size-sort \
-               reverse-sort print-size print-file-name disassemble disassemble-all all-headers archive-headers file-headers section-headers \
-               sections segments program-headers symbols syms dyn-syms notes relocs headers full-contents source line-numbers wide"),
-        values("-jmM section format radix architecture start-address stop-address"),
+    // Without what loads a plug-in, or debug information from elsewhere.
+    program("nm size", GNU).listed().options(&[&[
+        flags("-aAbBCdDefghnoprsStTuvVx demangle dynamic defined-only undefined-only extern-only numeric-sort size-sort reverse-sort print-size"),
+    ]]).operands(FILES),
+    program("readelf", GNU).listed().options(&[&[flags("-aehlSsgtndVuAIcD all headers file-header program-headers sections symbols dyn-syms notes relocs dynamic")]]).operands(FILES),
+    program("objdump", GNU).listed().options(&[&[
+        flags("-adDfhHprRtTxsCz demangle disassemble disassemble-all all-headers archive-headers file-headers section-headers syms full-contents"), values("-jmM section architecture"),
     ]]).operands(FILES),
     program("hostname", GNU).listed().options(&[&[flags("-fsidIA fqdn short ip-address all-ip-addresses")]]).operands(&[at(From(0), &[CHANGES])]),
     program("date", GNU).listed().options(&[&[

@@ -13,6 +13,7 @@ const TEXT_GIVEN: Modes = mode_bit(3);
 const AS_WORDS: Modes = mode_bit(4);
 const AS_TEXT: Modes = mode_bit(5);
 const LISTS: Modes = mode_bit(6);
+const FROM_FILE: Modes = mode_bit(7);
 
 const fn wrapper(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
     program(names, WRAPPER).unknown(UnknownOption::Doubt).options(options).operands(COMMAND_FIRST)
@@ -44,13 +45,15 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("time", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt)
         .options(&[&[flags("-pvlqa portability verbose quiet append"), values("-f format"), value("-o output", &[WRITE])]]).operands(&[at(From(0), &[COMMAND_PAST])]),
     program("xargs", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt).options(&[&[
-        flags("-0rtpxo null no-run-if-empty verbose interactive exit open-tty"), values("-ELnPsd delimiter max-args max-procs max-chars max-lines"),
-        value("-a arg-file", &[READ]), value("-I", &[MARK, meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[]))]).sets(REPLACES), attached("-i replace", &[UNDETERMINED]),
-        attached("-e -l eof", &[]), value("process-slot-var", &[UNDETERMINED]),
+        flags("-0rtpxo null no-run-if-empty verbose interactive exit open-tty"), values("-ELnPsd delimiter max-args max-procs max-chars"),
+        value("-a arg-file", &[READ]).sets(FROM_FILE), value("-I", &[MARK, meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[]))]).sets(REPLACES), attached("-i replace", &[UNDETERMINED]),
+        attached("-el eof max-lines", &[]), value("process-slot-var", &[UNDETERMINED]),
     ]]).operands(&[at(From(0), &[
         filled(ArgvFill::Append, AllowScope::Past, true).unless(ANY_OPTION),
-        filled(ArgvFill::Append, AllowScope::Exact, true).when(ANY_OPTION).unless(REPLACES),
-        filled(ArgvFill::Mark(""), AllowScope::Exact, true).when(REPLACES),
+        filled(ArgvFill::Append, AllowScope::Exact, true).when(ANY_OPTION).unless(REPLACES | FROM_FILE),
+        filled(ArgvFill::Append, AllowScope::Exact, false).when(FROM_FILE).unless(REPLACES),
+        filled(ArgvFill::Mark(""), AllowScope::Exact, true).when(REPLACES).unless(FROM_FILE),
+        filled(ArgvFill::Mark(""), AllowScope::Exact, false).when(REPLACES | FROM_FILE),
     ])]),
     program("env", WRAPPER).family(NameFamily::Gnu).listed().unknown(UnknownOption::Doubt).traits(Traits::TAKES_VARIABLES).options(&[&[
         flags("-0 null"), act("-iv - ignore-environment debug", &[CHANGES]), value("-u unset", &[CHANGES]), value("-C chdir", &[MOVES, READ]), value("-S split-string", &[meaning(MeaningKind::Splice)]),
@@ -68,8 +71,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-CcdfFhiknNqrtTvVwxyYzZA follow-forks summary-only summary debug no-abbrev instruction-pointer seccomp-bpf decode-fds decode-pids quiet \
                stack-traces successful-only failed-only output-append-mode output-separately relative-timestamps absolute-timestamps syscall-times"),
         values("-aebEIOpPsSuUX trace signal status string-limit user env columns summary-sort-by interruptible trace-path attach abbrev verbose raw read \
-                write inject fault expr detach-on summary-columns const-print-style strings-in-hex"),
-        value("-o output", &[PIPE_OR_FILE]),
+                write inject fault expr detach-on summary-columns const-print-style"),
+        attached("strings-in-hex", &[]), value("-o output", &[PIPE_OR_FILE]),
     ]]),
     wrapper("ltrace", &[&[flags("-bcCfhiLrStTV demangle"), values("-aADeFlnpsuwx"), value("-o output", &[PIPE_OR_FILE])]]),
     any_long("valgrind", &[&[flags("-qvdh"), value("log-file xml-file", &[WRITE])]]),
