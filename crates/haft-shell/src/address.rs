@@ -1,11 +1,11 @@
 //! Hosts in the words of a command: addresses, `host:path`, remotes of repositories, container images.
 //!
-//! A host that isn't in the words (`curl $U`, `git fetch origin`) is said to be unknown, with the reason.
+//! A host that the words don't name (`curl $U`, `git fetch origin`) is reported as unknown, with the reason.
 
 use haft::effects::Access;
 
 use super::examine::{Finding, literal};
-use super::model::{AddressForm, Extent};
+use super::model::{AddressForm, PathExtent};
 use super::{Word, marks};
 
 /// Adds what a word of a form names.
@@ -56,7 +56,7 @@ impl AddressFindings<'_> {
     }
 
     fn file(&mut self, path: &str) {
-        self.findings.push(Finding::Read { word: literal(path), extent: Extent::File });
+        self.findings.push(Finding::Read { word: literal(path), extent: PathExtent::File });
     }
 
     /// An address, or a host alone.

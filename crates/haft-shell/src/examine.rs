@@ -16,18 +16,18 @@ use super::{Open, Started, Word, address, base_name, languages, marks, parse, pr
 pub(crate) enum Finding {
     Read {
         word: Word,
-        extent: Extent,
+        extent: PathExtent,
     },
     /// `loose`: a place that isn't known is left to the effects.
     Write {
         word: Word,
-        extent: Extent,
+        extent: PathExtent,
         loose: bool,
     },
     /// `recursive`: with everything below; `matches`: only what is found there.
     Delete {
         word: Word,
-        extent: Extent,
+        extent: PathExtent,
         recursive: bool,
         matches: bool,
     },
@@ -38,7 +38,7 @@ pub(crate) enum Finding {
     UnknownHost(String),
     Layer(LayerFinding),
     Held(HeldFinding),
-    /// Commands come in, and nobody knows which.
+    /// Standard input holds commands that aren't known.
     CommandsIn(&'static str),
     /// Starts something that isn't known.
     Undetermined,
@@ -104,7 +104,7 @@ pub(crate) enum HeldShell {
 
 /// What comes in to a command.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Incoming<'a> {
+pub(crate) struct CommandInput<'a> {
     /// The text of a here-document.
     pub(crate) text: Option<&'a str>,
     /// A pattern that all names fit which come in by a pipe.
@@ -117,11 +117,11 @@ const CODE_HIDDEN: &str = "has code that is known only when it runs";
 const SCRIPT_HIDDEN: &str = "has a script that is known only when it runs";
 
 /// Everything that the words of a command say.
-pub(crate) fn examine(argv: &[Word], incoming: Incoming<'_>) -> Vec<Finding> {
+pub(crate) fn examine(argv: &[Word], incoming: CommandInput<'_>) -> Vec<Finding> {
     examine_nested(argv, incoming, 0)
 }
 
-fn examine_nested(argv: &[Word], incoming: Incoming<'_>, depth: usize) -> Vec<Finding> {
+fn examine_nested(argv: &[Word], incoming: CommandInput<'_>, depth: usize) -> Vec<Finding> {
     let program = argv.first().and_then(Word::literal);
     let shown = program.unwrap_or("it");
     let unknown = || vec![Finding::Open, not_known(shown)];
@@ -157,7 +157,7 @@ fn examine_nested(argv: &[Word], incoming: Incoming<'_>, depth: usize) -> Vec<Fi
             return unknown();
         }
     }
-    let mut examiner = Examiner {
+    let mut examiner = CommandExaminer {
         argv,
         incoming,
         findings: Vec::new(),
@@ -184,9 +184,9 @@ pub(crate) fn literal(text: &str) -> Word {
     Word::Literal(text.to_owned())
 }
 
-struct Examiner<'a> {
+struct CommandExaminer<'a> {
     argv: &'a [Word],
-    incoming: Incoming<'a>,
+    incoming: CommandInput<'a>,
     findings: Vec<Finding>,
     likely: bool,
     renamed: bool,
@@ -201,7 +201,7 @@ struct ValuePlace<'r> {
     reading: &'r WordReading,
     /// The number of the first word in all words.
     start: usize,
-    /// The number of the value in all words, if the command goes on there.
+    /// The index of the value in the argument list, if it is a word of its own.
     from: Option<usize>,
     attached: bool,
     /// What relative names count from.
@@ -210,7 +210,7 @@ struct ValuePlace<'r> {
     mark: Option<&'r Word>,
 }
 
-impl Examiner<'_> {
+impl CommandExaminer<'_> {
     pub(crate) fn push(&mut self, finding: Finding) {
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
@@ -322,14 +322,14 @@ impl Examiner<'_> {
                 && let Some((name, _)) = text.strip_prefix("--").and_then(|long| long.split_once('='))
                 && (name.contains("file") || name.contains("from"))
             {
-                self.file(&without(&words[*at], name.len() + 3), Extent::File);
+                self.file(&without(&words[*at], name.len() + 3), PathExtent::File);
             }
-            if entry.traits.has(Traits::CHANGES_FILES)
+            if entry.traits.has(ProgramTraits::CHANGES_FILES)
                 && let Some((name, _)) = text.split_once('=')
             {
                 let word = without(&words[*at], name.len() + 1);
-                self.push(Finding::Read { word: word.clone(), extent: Extent::Tree });
-                self.push(Finding::Write { word, extent: Extent::Tree, loose: true });
+                self.push(Finding::Read { word: word.clone(), extent: PathExtent::Tree });
+                self.push(Finding::Write { word, extent: PathExtent::Tree, loose: true });
             }
         }
     }
@@ -341,7 +341,7 @@ impl Examiner<'_> {
 
     fn operands(&mut self, place: &ValuePlace<'_>, words: &[Word], sed: &mut Vec<Option<String>>) {
         let (entry, reading) = (place.entry, place.reading);
-        let strict = entry.traits.has(Traits::STRICT_WORDS);
+        let strict = entry.traits.has(ProgramTraits::STRICT_WORDS);
         for (number, at) in reading.operands.iter().enumerate().filter(|_| strict) {
             let splits = matches!(&words[*at], Word::Dynamic(open) if (open.splits && words[*at].prefix().is_empty()) || words[*at].prefix().starts_with('-'));
             if splits && number < reading.options_end {
@@ -362,7 +362,7 @@ impl Examiner<'_> {
                 self.undetermined(RUNS_GIVEN);
             }
         }
-        if entry.traits.has(Traits::CHANGES_FILES) && self.changes_roughly(place, words) {
+        if entry.traits.has(ProgramTraits::CHANGES_FILES) && self.changes_roughly(place, words) {
             return;
         }
         let count = reading.operands.len();
@@ -433,7 +433,7 @@ impl Examiner<'_> {
         let recursive = operands().any(brace) || self.deletes_below(place);
         let copies = kinds().any(|kind| matches!(kind, MeaningKind::Derived(_)));
         for word in operands().chain(place.head).cloned() {
-            let extent = Extent::Tree;
+            let extent = PathExtent::Tree;
             if deletes && !copies {
                 self.push(Finding::Delete { word, extent, recursive, matches: false });
                 continue;
@@ -454,7 +454,7 @@ impl Examiner<'_> {
         let applies =
             |meaning: &&ValueMeaning| modes & meaning.when == meaning.when && modes & meaning.unless == 0;
         let mut meanings = place.entry.operands.iter().flat_map(|spec| spec.meanings).filter(applies);
-        meanings.any(|meaning| matches!(meaning.kind, MeaningKind::Delete(Extent::Tree)))
+        meanings.any(|meaning| matches!(meaning.kind, MeaningKind::Delete(PathExtent::Tree)))
     }
 
     /// Whether more may be touched than is found, and whether something may be changed.
@@ -478,7 +478,7 @@ impl Examiner<'_> {
             }
             return;
         }
-        if entry.traits.has(Traits::OF_REPOSITORY) {
+        if entry.traits.has(ProgramTraits::OF_REPOSITORY) {
             self.push(Finding::OfRepository);
         }
         match entry.coverage {
@@ -490,7 +490,8 @@ impl Examiner<'_> {
             Coverage::Listed => {
                 let changes =
                     |found: &Finding| matches!(found, Finding::Write { .. } | Finding::Delete { .. });
-                let complete = entry.traits.has(Traits::COMPLETE) || entry.traits.has(Traits::CHANGES_FILES);
+                let complete = entry.traits.has(ProgramTraits::COMPLETE)
+                    || entry.traits.has(ProgramTraits::CHANGES_FILES);
                 if !complete && self.findings.iter().any(changes) {
                     self.push(Finding::Open);
                 }
@@ -536,7 +537,8 @@ impl Examiner<'_> {
                 && pattern_folder(word).is_some()
                 && !entry.operands.iter().any(counts);
             if entry.coverage == Coverage::Listed && !ended && !files {
-                let home = open.shape.starts_with(marks::HOME) && entry.traits.has(Traits::CHANGES_FILES);
+                let home =
+                    open.shape.starts_with(marks::HOME) && entry.traits.has(ProgramTraits::CHANGES_FILES);
                 if !home {
                     self.push(Finding::Open);
                 }
@@ -554,14 +556,14 @@ impl Examiner<'_> {
         });
         let told =
             self.findings.iter().any(|found| matches!(found, Finding::ExactOnly(_) | Finding::Held(_)));
-        let files = named.is_some_and(|one| one.traits.has(Traits::PATTERNS_ARE_FILES));
+        let files = named.is_some_and(|one| one.traits.has(ProgramTraits::PATTERNS_ARE_FILES));
         let positions = || 0..arguments.len();
-        if entry.traits.has(Traits::GUARDS_WORDS)
+        if entry.traits.has(ProgramTraits::GUARDS_WORDS)
             && !told
             && positions().any(|at| may_be_option(entry, arguments, at))
         {
             self.exact_only(TELLS);
-        } else if entry.traits.has(Traits::GUARDS_PATTERNS)
+        } else if entry.traits.has(ProgramTraits::GUARDS_PATTERNS)
             && !told
             && !files
             && positions().any(|at| pattern_may_be_option(entry, arguments, at))
@@ -570,7 +572,7 @@ impl Examiner<'_> {
         }
     }
 
-    fn file(&mut self, word: &Word, extent: Extent) {
+    fn file(&mut self, word: &Word, extent: PathExtent) {
         if is_stream(word) {
             return;
         }
@@ -640,7 +642,7 @@ impl Examiner<'_> {
             (MeaningKind::NoValue(_), _) => {}
             (MeaningKind::Opens, _) => self.push(Finding::Open),
             (MeaningKind::WritesAnywhere, _) => {
-                self.push(Finding::Write { word: Word::anything(), extent: Extent::Tree, loose: false });
+                self.push(Finding::Write { word: Word::anything(), extent: PathExtent::Tree, loose: false });
             }
             (MeaningKind::Exclusive, _) => self.push(Finding::Exclusive),
             (MeaningKind::PrintsPaths, _) => self.prints_paths(place),
@@ -659,11 +661,11 @@ impl Examiner<'_> {
             (MeaningKind::WriteInto, [word, ..]) => {
                 if !matches!(word.literal(), Some("." | "./" | "")) {
                     let word = below_base(place, word);
-                    self.push(Finding::Write { word, extent: Extent::Tree, loose: false });
+                    self.push(Finding::Write { word, extent: PathExtent::Tree, loose: false });
                 }
             }
             (MeaningKind::Delete(extent), [word, ..]) => {
-                let recursive = extent == Extent::Tree;
+                let recursive = extent == PathExtent::Tree;
                 self.push(Finding::Delete {
                     word: below_base(place, word),
                     extent,
@@ -672,7 +674,7 @@ impl Examiner<'_> {
                 });
             }
             (MeaningKind::DeleteMatches, [word, ..]) => {
-                let (extent, recursive) = (Extent::Tree, true);
+                let (extent, recursive) = (PathExtent::Tree, true);
                 self.push(Finding::Delete {
                     word: below_base(place, word),
                     extent,
@@ -682,7 +684,7 @@ impl Examiner<'_> {
             }
             (MeaningKind::Folder | MeaningKind::OperandFolder, [word, ..]) => {
                 if matches!(meaning.kind, MeaningKind::Folder) {
-                    self.file(word, Extent::File);
+                    self.file(word, PathExtent::File);
                 }
             }
             (MeaningKind::Derived(rule), values) => self.derived(rule, values, place),
@@ -715,7 +717,7 @@ impl Examiner<'_> {
                 }
             }
             (MeaningKind::Script(language), [word, ..]) => match script_source(word) {
-                ScriptSource::File => self.file(&below_base(place, word), Extent::File),
+                ScriptSource::File => self.file(&below_base(place, word), PathExtent::File),
                 ScriptSource::Unknown => self.undetermined(reason),
                 ScriptSource::Input => {
                     let input = ValueMeaning { kind: MeaningKind::Input(language, true), ..*meaning };
@@ -992,9 +994,9 @@ impl Examiner<'_> {
             return self.undetermined(reason);
         }
         let traits = place.entry.traits;
-        let given = traits.has(Traits::COMMANDS_ELSEWHERE) && reason == RUNS_GIVEN;
-        let elsewhere = traits.has(Traits::RUNS_ELSEWHERE) || given || shell == HeldShell::Later;
-        let quiet = traits.has(Traits::QUIET)
+        let given = traits.has(ProgramTraits::COMMANDS_ELSEWHERE) && reason == RUNS_GIVEN;
+        let elsewhere = traits.has(ProgramTraits::RUNS_ELSEWHERE) || given || shell == HeldShell::Later;
+        let quiet = traits.has(ProgramTraits::QUIET)
             && self.findings.iter().all(|found| !matches!(found, Finding::Undetermined));
         self.push(Finding::Held(HeldFinding { command, elsewhere, quiet, shell, reason }));
     }
@@ -1089,7 +1091,7 @@ impl Examiner<'_> {
             words.remove(0);
             from = from.map(|from| from + 1);
         }
-        if place.entry.traits.has(Traits::TAKES_VARIABLES) {
+        if place.entry.traits.has(ProgramTraits::TAKES_VARIABLES) {
             while let Some((name, _)) = words.first().and_then(|word| word.prefix().split_once('=')) {
                 if !is_certain(&words[0]) {
                     return self.undetermined("starts another command");
@@ -1166,7 +1168,7 @@ impl Examiner<'_> {
     }
 
     fn derived(&mut self, rule: DerivedPath, values: &[Word], place: &ValuePlace<'_>) {
-        let write = |word: Word, extent: Extent| Finding::Write { word, extent, loose: false };
+        let write = |word: Word, extent: PathExtent| Finding::Write { word, extent, loose: false };
         let first = values.first().and_then(Word::literal);
         match rule {
             DerivedPath::UrlFileName => {
@@ -1174,14 +1176,14 @@ impl Examiner<'_> {
                 let path = text.split_once("://").map_or(text, |(_, rest)| rest);
                 let path = path.split(['?', '#']).next().unwrap_or(path);
                 let name = path.split('/').skip(1).last().filter(|name| !name.is_empty());
-                self.push(write(literal(name.unwrap_or("index.html")), Extent::File));
+                self.push(write(literal(name.unwrap_or("index.html")), PathExtent::File));
             }
             DerivedPath::RepositoryName => {
                 let name = first.map(|text| text.trim_end_matches('/').trim_end_matches(".git"));
                 let name =
                     name.and_then(|text| text.rsplit(['/', ':']).next()).filter(|name| !name.is_empty());
                 if let Some(name) = name.filter(|name| *name != ".") {
-                    self.push(write(literal(name), Extent::Tree));
+                    self.push(write(literal(name), PathExtent::Tree));
                 }
             }
             DerivedPath::PiecePrefix(end) => {
@@ -1189,11 +1191,11 @@ impl Examiner<'_> {
                     Some(text) => literal(&format!("{text}{end}")),
                     None => values[0].clone(),
                 };
-                self.push(write(word, Extent::File));
+                self.push(write(word, PathExtent::File));
             }
             DerivedPath::BaseName => {
                 match first.and_then(|text| text.trim_end_matches('/').rsplit('/').next()) {
-                    Some(name) => self.push(write(literal(name), Extent::File)),
+                    Some(name) => self.push(write(literal(name), PathExtent::File)),
                     None => self.push(Finding::Open),
                 }
             }
@@ -1338,10 +1340,10 @@ impl Examiner<'_> {
         }
         let is_file = |file: &&&str| !file.is_empty() && !streams::is_stream(file);
         for file in script.reads.iter().filter(is_file) {
-            self.file(&literal(file), Extent::File);
+            self.file(&literal(file), PathExtent::File);
         }
         for file in script.writes.iter().filter(is_file) {
-            self.push(Finding::Write { word: literal(file), extent: Extent::File, loose: false });
+            self.push(Finding::Write { word: literal(file), extent: PathExtent::File, loose: false });
         }
         if script.unread {
             self.undetermined(TELLS);

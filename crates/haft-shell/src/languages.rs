@@ -1,4 +1,4 @@
-//! Text of other languages in words of a command: what it runs, as far as that can be read.
+//! Evaluators for text of other languages in arguments: which commands the text runs, as far as it can be read.
 //!
 //! Most languages aren't read. Text that names what starts programs is uncertain, text that doesn't is a command like any
 //! other: whoever hides the name gets past, and the sandbox is what holds then. A plain command in it is found, so that a

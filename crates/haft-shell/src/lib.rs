@@ -267,17 +267,17 @@ impl std::error::Error for Doubt {}
 
 /// Whether a program, by its name without a folder, runs what it finds in the folder that it is started in: `make`, `npm`.
 pub fn runs_workspace_code(name: &str) -> bool {
-    programs::has_trait(name, model::Traits::RUNS_WORKSPACE)
+    programs::has_trait(name, model::ProgramTraits::RUNS_WORKSPACE)
 }
 
 /// Whether a program, by its name without a folder, loads modules from the folder that it is started in: `python3 -c`.
 pub fn imports_modules(name: &str) -> bool {
-    programs::has_trait(name, model::Traits::IMPORTS_MODULES)
+    programs::has_trait(name, model::ProgramTraits::IMPORTS_MODULES)
 }
 
 /// Whether the first plain argument of a program, by its name without a folder, is a script or a folder with one: `bash`.
 pub fn runs_script(name: &str) -> bool {
-    programs::has_trait(name, model::Traits::RUNS_SCRIPT)
+    programs::has_trait(name, model::ProgramTraits::RUNS_SCRIPT)
 }
 
 /// Finds what a command would do.

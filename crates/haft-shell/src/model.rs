@@ -40,7 +40,7 @@ pub(crate) struct ProgramEntry {
     pub(crate) input: &'static [ValueMeaning],
     /// Arguments that only print the version, if one of them is the only argument.
     pub(crate) version: &'static str,
-    pub(crate) traits: Traits,
+    pub(crate) traits: ProgramTraits,
 }
 
 /// Which other names mean the same program.
@@ -193,20 +193,20 @@ pub(crate) struct ValueMeaning {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum PathExtent {
     File,
     Tree,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MeaningKind {
-    Read(Extent),
+    Read(PathExtent),
     /// A write; `Loose` ones of which the place isn't known are left to the effects, which are unknown then.
-    Write(Extent),
-    WriteLoose(Extent),
+    Write(PathExtent),
+    WriteLoose(PathExtent),
     /// A folder that is written into, unless it is where the command runs.
     WriteInto,
-    Delete(Extent),
+    Delete(PathExtent),
     /// What is found below is deleted.
     DeleteMatches,
     /// The same for a path that the entry names.
@@ -328,7 +328,7 @@ pub(crate) enum DerivedPath {
     /// A folder named like a repository.
     RepositoryName,
     /// Sources and a target, which is a file or a folder.
-    IntoTarget(Extent),
+    IntoTarget(PathExtent),
     /// The first of several files with this prefix, and this end.
     PiecePrefix(&'static str),
     /// The base name, where the command runs.
@@ -472,48 +472,48 @@ pub(crate) enum RunLocation {
 
 /// What else is to know of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Traits(u32);
+pub(crate) struct ProgramTraits(u32);
 
-impl Traits {
-    pub(crate) const NONE: Traits = Traits(0);
+impl ProgramTraits {
+    pub(crate) const NONE: ProgramTraits = ProgramTraits(0);
     /// A word that is known only when it runs may be an option that runs or writes something.
-    pub(crate) const GUARDS_WORDS: Traits = Traits(1);
+    pub(crate) const GUARDS_WORDS: ProgramTraits = ProgramTraits(1);
     /// A pattern may expand to such an option.
-    pub(crate) const GUARDS_PATTERNS: Traits = Traits(2);
+    pub(crate) const GUARDS_PATTERNS: ProgramTraits = ProgramTraits(2);
     /// What options name runs in a folder that isn't known.
-    pub(crate) const RUNS_ELSEWHERE: Traits = Traits(4);
+    pub(crate) const RUNS_ELSEWHERE: ProgramTraits = ProgramTraits(4);
     /// A function of this name would change what is found.
-    pub(crate) const SPECIAL: Traits = Traits(16);
+    pub(crate) const SPECIAL: ProgramTraits = ProgramTraits(16);
     /// Works on the repository of the folder that it runs in.
-    pub(crate) const OF_REPOSITORY: Traits = Traits(32);
+    pub(crate) const OF_REPOSITORY: ProgramTraits = ProgramTraits(32);
     /// What is expanded may be a part of the expression.
-    pub(crate) const STRICT_WORDS: Traits = Traits(64);
+    pub(crate) const STRICT_WORDS: ProgramTraits = ProgramTraits(64);
     /// Runs what it finds in the folder that it is started in.
-    pub(crate) const RUNS_WORKSPACE: Traits = Traits(128);
+    pub(crate) const RUNS_WORKSPACE: ProgramTraits = ProgramTraits(128);
     /// The first plain argument is a script.
-    pub(crate) const RUNS_SCRIPT: Traits = Traits(256);
+    pub(crate) const RUNS_SCRIPT: ProgramTraits = ProgramTraits(256);
     /// Nothing happens but what the commands do that it is given.
-    pub(crate) const QUIET: Traits = Traits(512);
+    pub(crate) const QUIET: ProgramTraits = ProgramTraits(512);
     /// `NAME=value` may stand before the command.
-    pub(crate) const TAKES_VARIABLES: Traits = Traits(1024);
+    pub(crate) const TAKES_VARIABLES: ProgramTraits = ProgramTraits(1024);
     /// What begins like a pattern is a file for it, whatever the pattern expands to.
-    pub(crate) const PATTERNS_ARE_FILES: Traits = Traits(2048);
+    pub(crate) const PATTERNS_ARE_FILES: ProgramTraits = ProgramTraits(2048);
     /// The first operand is a sub-command, and options may stand before it.
-    pub(crate) const SUBCOMMANDS: Traits = Traits(8192);
+    pub(crate) const SUBCOMMANDS: ProgramTraits = ProgramTraits(8192);
     /// Loads modules from the folder that it is started in.
-    pub(crate) const IMPORTS_MODULES: Traits = Traits(65536);
+    pub(crate) const IMPORTS_MODULES: ProgramTraits = ProgramTraits(65536);
     /// Nothing is touched but what is listed, also where something is changed.
-    pub(crate) const COMPLETE: Traits = Traits(16384);
+    pub(crate) const COMPLETE: ProgramTraits = ProgramTraits(16384);
     /// The commands that it is given run in a folder that isn't known.
-    pub(crate) const COMMANDS_ELSEWHERE: Traits = Traits(32768);
+    pub(crate) const COMMANDS_ELSEWHERE: ProgramTraits = ProgramTraits(32768);
     /// What of its words isn't known is still written or deleted, with all that is below.
-    pub(crate) const CHANGES_FILES: Traits = Traits(4096);
+    pub(crate) const CHANGES_FILES: ProgramTraits = ProgramTraits(4096);
 
-    pub(crate) const fn and(self, other: Traits) -> Traits {
-        Traits(self.0 | other.0)
+    pub(crate) const fn and(self, other: ProgramTraits) -> ProgramTraits {
+        ProgramTraits(self.0 | other.0)
     }
 
-    pub(crate) const fn has(self, other: Traits) -> bool {
+    pub(crate) const fn has(self, other: ProgramTraits) -> bool {
         self.0 & other.0 == other.0
     }
 }
@@ -556,7 +556,7 @@ pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramE
         subcommands: &[],
         input: &[],
         version: "",
-        traits: Traits::NONE,
+        traits: ProgramTraits::NONE,
     }
 }
 
@@ -611,24 +611,24 @@ impl ProgramEntry {
         self
     }
 
-    pub(crate) const fn traits(mut self, traits: Traits) -> Self {
+    pub(crate) const fn traits(mut self, traits: ProgramTraits) -> Self {
         self.traits = self.traits.and(traits);
         self
     }
 
     /// Options may stand before the sub-command.
     pub(crate) const fn has_subcommands(self) -> Self {
-        self.traits(Traits::SUBCOMMANDS)
+        self.traits(ProgramTraits::SUBCOMMANDS)
     }
 
     /// Words and patterns that may become options are guarded against.
     pub(crate) const fn guarded(self) -> Self {
-        self.traits(Traits::GUARDS_WORDS).traits(Traits::GUARDS_PATTERNS)
+        self.traits(ProgramTraits::GUARDS_WORDS).traits(ProgramTraits::GUARDS_PATTERNS)
     }
 
     /// Patterns that may become options are guarded against.
     pub(crate) const fn guards_patterns(self) -> Self {
-        self.traits(Traits::GUARDS_PATTERNS)
+        self.traits(ProgramTraits::GUARDS_PATTERNS)
     }
 
     /// Every name of the entry.
@@ -709,7 +709,7 @@ pub(crate) const fn key(keys: &'static str, meanings: &'static [ValueMeaning]) -
     KeySpec { keys, meanings }
 }
 
-/// What programs do that can be told to run others.
+/// Why only an exact rule allows a program whose options run other programs.
 pub(crate) const TELLS: &str = "can be told to run another command";
 /// What shells and the like do.
 pub(crate) const RUNS_GIVEN: &str = "runs what it is given";
@@ -735,14 +735,14 @@ impl ValueMeaning {
     }
 }
 
-pub(crate) const READ: ValueMeaning = meaning(MeaningKind::Read(Extent::File));
-pub(crate) const READ_TREE: ValueMeaning = meaning(MeaningKind::Read(Extent::Tree));
-pub(crate) const WRITE: ValueMeaning = meaning(MeaningKind::Write(Extent::File));
-pub(crate) const WRITE_TREE: ValueMeaning = meaning(MeaningKind::Write(Extent::Tree));
-pub(crate) const WRITE_LOOSE: ValueMeaning = meaning(MeaningKind::WriteLoose(Extent::File));
+pub(crate) const READ: ValueMeaning = meaning(MeaningKind::Read(PathExtent::File));
+pub(crate) const READ_TREE: ValueMeaning = meaning(MeaningKind::Read(PathExtent::Tree));
+pub(crate) const WRITE: ValueMeaning = meaning(MeaningKind::Write(PathExtent::File));
+pub(crate) const WRITE_TREE: ValueMeaning = meaning(MeaningKind::Write(PathExtent::Tree));
+pub(crate) const WRITE_LOOSE: ValueMeaning = meaning(MeaningKind::WriteLoose(PathExtent::File));
 pub(crate) const WRITE_INTO: ValueMeaning = meaning(MeaningKind::WriteInto);
-pub(crate) const DELETE: ValueMeaning = meaning(MeaningKind::Delete(Extent::File));
-pub(crate) const DELETE_TREE: ValueMeaning = meaning(MeaningKind::Delete(Extent::Tree));
+pub(crate) const DELETE: ValueMeaning = meaning(MeaningKind::Delete(PathExtent::File));
+pub(crate) const DELETE_TREE: ValueMeaning = meaning(MeaningKind::Delete(PathExtent::Tree));
 pub(crate) const FOLDER: ValueMeaning = meaning(MeaningKind::Folder);
 pub(crate) const HERE: ValueMeaning = meaning(MeaningKind::At(".", &[READ]));
 pub(crate) const HERE_TREE: ValueMeaning = meaning(MeaningKind::At(".", &[READ_TREE]));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use haft::Effects;
 use haft::effects::{Command, PathSet, Reach};
 
-use super::examine::{Finding, Incoming, examine, is_place, pattern_folder};
-use super::model::{Extent, RepositoryLevel};
+use super::examine::{CommandInput, Finding, examine, is_place, pattern_folder};
+use super::model::{PathExtent, RepositoryLevel};
 use super::walk::WorkingFolders;
 use super::{Analysis, FileAccess, Place, Word, critical, marks, streams};
 
@@ -48,7 +48,7 @@ pub(crate) fn exact_only(findings: &[Finding]) -> Option<&'static str> {
 
 /// Why hosts may be reached that aren't found.
 pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
-    examine(argv, Incoming::default()).into_iter().find_map(|finding| match finding {
+    examine(argv, CommandInput::default()).into_iter().find_map(|finding| match finding {
         Finding::UnknownHost(why) => Some(why),
         _ => None,
     })
@@ -56,11 +56,11 @@ pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
 
 /// Whether a command writes the configuration of the repository that it runs in.
 pub(crate) fn configures_repository(argv: &[Word]) -> bool {
-    let findings = examine(argv, Incoming::default());
+    let findings = examine(argv, CommandInput::default());
     findings.contains(&Finding::Repository(RepositoryLevel::Configuration))
 }
 
-/// What a command removes that nobody may remove unasked.
+/// The first critical path that a command removes.
 pub(crate) fn critical_removal(findings: &[Finding], here: &WorkingFolders, place: &Place) -> Option<String> {
     findings.iter().find_map(|finding| match finding {
         Finding::Delete { word, recursive, matches: false, .. } => {
@@ -97,13 +97,15 @@ impl CommandPlace<'_> {
             match finding {
                 Finding::Read { word, extent } => self.read(&mut effects, word, *extent),
                 Finding::Write { word, extent, loose } => match self.paths(word) {
-                    Some((paths, below)) => add(&mut effects.writes, paths, below || *extent == Extent::Tree),
+                    Some((paths, below)) => {
+                        add(&mut effects.writes, paths, below || *extent == PathExtent::Tree)
+                    }
                     None if *loose => effects.unknown = true,
                     None => exact_only = Some(WRITES_HIDDEN),
                 },
                 Finding::Delete { word, extent, matches, .. } => match self.paths(word) {
                     Some((paths, below)) => {
-                        add(&mut effects.deletes, paths, below || *extent == Extent::Tree)
+                        add(&mut effects.deletes, paths, below || *extent == PathExtent::Tree)
                     }
                     None if *matches && is_place(word) => exact_only = Some(WRITES_HIDDEN),
                     None => effects.unknown = true,
@@ -148,9 +150,9 @@ impl CommandPlace<'_> {
         None
     }
 
-    fn read(&self, effects: &mut Effects, word: &Word, extent: Extent) {
+    fn read(&self, effects: &mut Effects, word: &Word, extent: PathExtent) {
         match self.paths(word) {
-            Some((paths, below)) => add(&mut effects.reads, paths, below || extent == Extent::Tree),
+            Some((paths, below)) => add(&mut effects.reads, paths, below || extent == PathExtent::Tree),
             None => effects.unknown = true,
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::environment::{self, Weight};
 use super::examine::{
-    Finding, HeldCommand, HeldFinding, HeldShell, Incoming, LayerFinding, examine, names_below,
+    CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine, names_below,
     pattern_folder,
 };
 use super::model::RunLocation;
@@ -370,7 +370,7 @@ impl Walker<'_> {
         let input = simple.redirects.iter().rev().find_map(|redirect| given_text(redirect, tree));
         let names = if input.is_some() { None } else { names };
         let text = input.flatten();
-        let incoming = Incoming { text: text.as_deref(), names: names.as_ref() };
+        let incoming = CommandInput { text: text.as_deref(), names: names.as_ref() };
         let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
         self.command(started, here)
     }
@@ -409,7 +409,7 @@ impl Walker<'_> {
         let mut layers = vec![Layer { text: written.join(" "), argv, started: first }];
         let mut at = here.clone();
         let unwrapped = self.unwrap(&mut layers, written, &mut at, incoming);
-        let Unwrapped { mut findings, outer, mut exact_only, starter, contained } = unwrapped;
+        let UnwrappedCommand { mut findings, outer, mut exact_only, starter, contained } = unwrapped;
         let argv = &layers[layers.len() - 1].argv;
         let program = argv[0].literal().unwrap_or_default();
         if at.moved() && findings.contains(&Finding::OfRepository) {
@@ -492,10 +492,10 @@ impl Walker<'_> {
         layers: &mut Vec<Layer>,
         written: &[&str],
         at: &mut WorkingFolders,
-        incoming: Incoming<'_>,
-    ) -> Unwrapped {
+        incoming: CommandInput<'_>,
+    ) -> UnwrappedCommand {
         let mut rewritten: Option<Vec<String>> = None;
-        let mut unwrapped = Unwrapped::default();
+        let mut unwrapped = UnwrappedCommand::default();
         loop {
             let argv = &layers[layers.len() - 1].argv;
             if argv[0].literal().is_none_or(str::is_empty) {
@@ -653,7 +653,7 @@ impl Walker<'_> {
         let words = argv.iter().filter(|word| **word != Word::anything());
         let written: Vec<String> = words.map(|word| word.plain().to_owned()).collect();
         let written: Vec<&str> = written.iter().map(|text| &**text).collect();
-        let (assignments, heaviest, incoming) = (Vec::new(), Weight::Harmless, Incoming::default());
+        let (assignments, heaviest, incoming) = (Vec::new(), Weight::Harmless, CommandInput::default());
         self.depth += 1;
         self.command(StartedCommand { argv, written: &written, assignments, heaviest, incoming }, at);
         self.depth -= 1;
@@ -695,12 +695,12 @@ struct StartedCommand<'a> {
     written: &'a [&'a str],
     assignments: Vec<Assignment>,
     heaviest: Weight,
-    incoming: Incoming<'a>,
+    incoming: CommandInput<'a>,
 }
 
 /// What is left when all wrappers are taken off.
 #[derive(Default)]
-struct Unwrapped {
+struct UnwrappedCommand {
     /// Of the last layer.
     findings: Vec<Finding>,
     /// What wrappers do beside starting it.

@@ -38,7 +38,7 @@ pub(crate) struct WordReading {
 pub(crate) struct GivenOption {
     pub(crate) spec: &'static OptionSpec,
     pub(crate) values: Vec<Word>,
-    /// Where the value begins, in words.
+    /// The index of the word at which the value begins.
     pub(crate) at: usize,
     /// The value is a part of the word.
     pub(crate) attached: bool,

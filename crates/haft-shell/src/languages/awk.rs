@@ -1,4 +1,4 @@
-//! Programs of awk: what starts something is told from patterns, because awk is so common.
+//! Programs of awk. Because awk is so common, pipes and redirections are distinguished from patterns.
 
 use super::{TextFindings, quoted_commands};
 

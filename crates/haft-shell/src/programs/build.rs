@@ -47,7 +47,7 @@ const fn runs(names: &'static str, options: &'static [&'static [OptionSpec]], op
 
 /// A manager of packages with sub-commands.
 const fn manager(names: &'static str, options: &'static [&'static [OptionSpec]], subcommands: &'static [ProgramEntry]) -> ProgramEntry {
-    program(names, EXACT).has_subcommands().traits(Traits::RUNS_WORKSPACE).options(options).subcommands(subcommands).operands(&[URLS])
+    program(names, EXACT).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).options(options).subcommands(subcommands).operands(&[URLS])
 }
 
 const PIP: &[OptionSpec] = &[
@@ -61,7 +61,7 @@ const PIP: &[OptionSpec] = &[
 ];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    program("make gmake", GNU).guards_patterns().has_subcommands().traits(Traits::RUNS_ELSEWHERE).traits(Traits::RUNS_WORKSPACE).version("--version -v").options(&[&[
+    program("make gmake", GNU).guards_patterns().has_subcommands().traits(ProgramTraits::RUNS_ELSEWHERE).traits(ProgramTraits::RUNS_WORKSPACE).version("--version -v").options(&[&[
         flags("-BbdeikLnpqrRsStvw silent quiet keep-going dry-run always-make just-print question touch print-directory"), value("-C directory", &[READ]), value("-I include-dir", &[READ]),
         values("-loW what-if old-file assume-old"), with_arity("-jO jobs output-sync", ValueArity::Maybe, &[]),
         value("-f file makefile", &[script(Makefile)]), value("-E eval", &[text(Makefile), UNDETERMINED]),
@@ -72,24 +72,24 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         value("o MF output out-dir outdir", &[WRITE]), value("C codegen", &[keys(&CODEGEN)]),
     ]]),
     program("rustfmt gem", EXACT).version("--version"),
-    program("ninja dotnet", EXACT).version("--version").traits(Traits::RUNS_WORKSPACE),
-    program("deno", EXACT).version("--version -v -V").traits(Traits::RUNS_WORKSPACE),
-    program("cmake", ONE_DASH).version("--version").traits(Traits::RUNS_WORKSPACE).unknown(UnknownOption::Flag).options(&[&[
+    program("ninja dotnet", EXACT).version("--version").traits(ProgramTraits::RUNS_WORKSPACE),
+    program("deno", EXACT).version("--version -v -V").traits(ProgramTraits::RUNS_WORKSPACE),
+    program("cmake", ONE_DASH).version("--version").traits(ProgramTraits::RUNS_WORKSPACE).unknown(UnknownOption::Flag).options(&[&[
         with_arity("E", ValueArity::Rest, &[meaning(MeaningKind::Subcommand(CMAKE_TOOLS))]), value("P", &[script(Commands(&MAKE_VALUE))]),
     ]]),
-    program("go", ONE_DASH).guards_patterns().has_subcommands().traits(Traits::RUNS_WORKSPACE).version("version").options(&[&[
+    program("go", ONE_DASH).guards_patterns().has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).version("version").options(&[&[
         value("o cpuprofile memprofile coverprofile", &[WRITE]), value("C", &[READ]), value("exec toolexec vettool", &[PROGRAM]), flags("v x race a n short"),
         values("run count timeout tags ldflags gcflags p cover covermode bench benchtime parallel"),
     ]]),
-    program("tsc", ONE_DASH).guards_patterns().traits(Traits::RUNS_WORKSPACE).version("--version -v").options(&[&[value("outFile", &[WRITE]), value("outDir declarationDir", &[WRITE_INTO]), value("p project", &[READ])]]),
+    program("tsc", ONE_DASH).guards_patterns().traits(ProgramTraits::RUNS_WORKSPACE).version("--version -v").options(&[&[value("outFile", &[WRITE]), value("outDir declarationDir", &[WRITE_INTO]), value("p project", &[READ])]]),
     program("ghc", ONE_DASH).unknown(UnknownOption::Flag).options(&[&[value("F", &[UNDETERMINED])]]),
-    program("cargo", WordSyntax { plus: PlusWords::Value(&[]), ..EXACT }).guards_patterns().has_subcommands().traits(Traits::RUNS_WORKSPACE).version("--version -V -vV -Vv").options(&[CARGO]).subcommands(&[
+    program("cargo", WordSyntax { plus: PlusWords::Value(&[]), ..EXACT }).guards_patterns().has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).version("--version -V -vV -Vv").options(&[CARGO]).subcommands(&[
         program("watch", EXACT).unknown(UnknownOption::Flag).options(&[&[
             flags("-cq clear quiet postpone poll"), values("-diwE delay ignore watch"), value("-s shell", &[COMMANDS, UNDETERMINED]), value("-x exec", &[UNDETERMINED]),
         ]]).operands(&[at(AfterDashes, &[LAUNCH])]),
         program("build b check c test t run r clippy doc bench install fmt update metadata tree fetch", EXACT).options(&[CARGO]).unknown(UnknownOption::Either),
     ]),
-    program("bazel", EXACT).guards_patterns().traits(Traits::RUNS_WORKSPACE).options(&[&[value("run_under", &[PROGRAM])]]),
+    program("bazel", EXACT).guards_patterns().traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[value("run_under", &[PROGRAM])]]),
     program("ctest", EXACT).guards_patterns().options(&[&[value("test-command build-makeprogram", &[PROGRAM])]]),
     manager("npm", &[NPM_FOLDER, NPM], &[
         runs("exec x", &[&[flags("-ys"), values("-p package"), value("-c call", &[COMMANDS])], NPM_FOLDER, NPM], PACKAGE),
@@ -99,7 +99,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runs("npx", &[&[
         flags("-yq yes no quiet no-install ignore-existing offline"), values("-wp workspace package"), value("-c call", &[COMMANDS]),
         value("registry proxy https-proxy", &[connect(Address, Observe)]),
-    ]], PACKAGE).version("--version -v").traits(Traits::RUNS_WORKSPACE),
+    ]], PACKAGE).version("--version -v").traits(ProgramTraits::RUNS_WORKSPACE),
     manager("pnpm", &[PNPM_FOLDER, NPM], &[
         runs("dlx exec x", &[&[flags("-r recursive parallel silent"), act("-c shell-mode", &[UNDETERMINED])], NPM], PACKAGE),
         program("install i add test run publish", EXACT).options(&[PNPM_FOLDER, NPM]).operands(&[URLS]),
@@ -119,29 +119,29 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         ]]),
         program("install download uninstall wheel", EXACT).options(&[PIP]).operands(&[URLS]),
     ]),
-    program("uv", EXACT).has_subcommands().traits(Traits::RUNS_WORKSPACE).version("--version -V").options(&[UV]).operands(&[URLS]).subcommands(&[
+    program("uv", EXACT).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).version("--version -V").options(&[UV]).operands(&[URLS]).subcommands(&[
         program("run", STOPS).unknown(UnknownOption::Value).options(&[&[
             flags("-qvns quiet verbose no-project frozen locked isolated no-sync offline script all-extras active"), values("-pm with extra group"),
         ], UV]).operands(FIRST),
         program("tool", STOPS).subcommands(&[runs("run", &[&[flags("-qvn quiet verbose isolated offline"), values("-p from with python")]], PACKAGE)]),
         program("pip sync add lock venv", EXACT).options(&[UV, PIP]).operands(&[URLS]),
     ]),
-    runs("uvx", &[&[flags("-qvn quiet verbose isolated offline"), values("-p from with python")]], PACKAGE).traits(Traits::RUNS_WORKSPACE),
+    runs("uvx", &[&[flags("-qvn quiet verbose isolated offline"), values("-p from with python")]], PACKAGE).traits(ProgramTraits::RUNS_WORKSPACE),
     program("pipx", EXACT).options(&[PIP]).operands(&[URLS]).subcommands(&[runs("run", &[&[flags("-qv no-cache pypackages verbose quiet"), values("spec python")]], PACKAGE)]),
-    program("poetry", STOPS).has_subcommands().traits(Traits::RUNS_WORKSPACE).options(&[&[
+    program("poetry", STOPS).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[
         flags("-qnv quiet no-interaction verbose no-ansi no-plugins no-cache"), values("-CP directory project"),
     ]]).subcommands(&[runs("run", &[], FIRST)]),
-    program("bundle", STOPS).has_subcommands().traits(Traits::RUNS_WORKSPACE).options(&[&[flags("no-color verbose"), values("retry")]])
+    program("bundle", STOPS).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[flags("no-color verbose"), values("retry")]])
         .subcommands(&[runs("exec", &[&[flags("keep-file-descriptors")]], FIRST)]),
-    program("gradle", GNU).has_subcommands().traits(Traits::RUNS_WORKSPACE).options(&[&[
+    program("gradle", GNU).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[
         flags("-qiwdsSm quiet info offline no-daemon stacktrace continue"), values("-bpcgIDPx build-file project-dir init-script gradle-user-home"),
     ]]),
-    program("mvn", GNU).has_subcommands().traits(Traits::RUNS_WORKSPACE).options(&[&[
+    program("mvn", GNU).has_subcommands().traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[
         flags("-qXBUoeNV quiet batch-mode offline"), values("-fPplTDs file activate-profiles projects settings define"),
     ]]),
     // These run what they find in the folder that they are started in.
     program("ant composer eslint gradlew grunt gulp invoke jest lint-staged meson mvnw nox pre-commit prettier pytest rake task turbo vitest", EXACT)
-        .unknown(UnknownOption::Flag).traits(Traits::RUNS_WORKSPACE),
+        .unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_WORKSPACE),
     program("rpm rpmbuild", GNU).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-r"), value("pipe", &[PROGRAM]), value("-DE define eval", &[UNDETERMINED])]]),
     program("dpkg", EXACT).guards_patterns().options(&[&[values("-D"), value("pre-invoke post-invoke status-logger", &[PROGRAM])]]),
     program("apt apt-get", EXACT).has_subcommands().options(&[&[
@@ -158,7 +158,7 @@ const UV: &[OptionSpec] = &[
     value("index-url extra-index-url proxy default-index index", &[connect(Address, Observe)]), value("find-links", &[connect(UrlOrFolder, Observe)]),
 ];
 const CMAKE_TOOLS: &[ProgramEntry] = &[
-    program("env", STOPS).unknown(UnknownOption::Flag).traits(Traits::TAKES_VARIABLES).operands(FIRST),
+    program("env", STOPS).unknown(UnknownOption::Flag).traits(ProgramTraits::TAKES_VARIABLES).operands(FIRST),
     program("time", STOPS).operands(FIRST),
     program("chdir", WordSyntax { stop: StopRule::AfterOperands(1), ..EXACT }).operands(&[at(From(1), &[LAUNCH])]),
 ];

@@ -14,7 +14,7 @@ const FLAG_HELP: OptionSpec = flags("version help");
 
 /// A program that only changes what its operands name.
 const fn changes(names: &'static str) -> ProgramEntry {
-    program(names, GNU).listed().traits(Traits::CHANGES_FILES).traits(Traits::PATTERNS_ARE_FILES)
+    program(names, GNU).listed().traits(ProgramTraits::CHANGES_FILES).traits(ProgramTraits::PATTERNS_ARE_FILES)
 }
 
 /// A program that writes its operands and more.
@@ -23,7 +23,7 @@ const fn writes(names: &'static str) -> ProgramEntry {
 }
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    changes("rm").traits(Traits::SPECIAL).options(&[&[
+    changes("rm").traits(ProgramTraits::SPECIAL).options(&[&[
         mode("-rR recursive", RECURSIVE), flags("-fivdIp force verbose interactive dir one-file-system no-preserve-root preserve-root"), FLAG_HELP,
     ]]).operands(&[at(From(0), &[DELETE.unless(RECURSIVE), DELETE_TREE.when(RECURSIVE)]), at(Always, &[EXCLUSIVE.when(RECURSIVE), CHANGES_LISTED])]),
     changes("rmdir").options(&[&[flags("-pv verbose parents ignore-fail-on-non-empty")]]).operands(&[at(From(0), &[DELETE]), at(Always, &[CHANGES_LISTED])]),
@@ -35,28 +35,28 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         mode("-Rr recursive", RECURSIVE), mode("-a archive", RECURSIVE | LINKS), mode("-lsdP link symbolic-link", LINKS), mode("-T no-target-directory", ITSELF),
         flags("-finvupHLx force interactive no-clobber verbose update"), TARGET,
     ]]).operands(&[
-        at(From(0), &[derived(DerivedPath::IntoTarget(Extent::File)).unless(ITSELF | RECURSIVE), derived(DerivedPath::IntoTarget(Extent::Tree)).when(RECURSIVE).unless(ITSELF)]),
+        at(From(0), &[derived(DerivedPath::IntoTarget(PathExtent::File)).unless(ITSELF | RECURSIVE), derived(DerivedPath::IntoTarget(PathExtent::Tree)).when(RECURSIVE).unless(ITSELF)]),
         at(Last, &[WRITE.when(ITSELF).unless(RECURSIVE), WRITE_TREE.when(ITSELF | RECURSIVE)]),
         at(ButLast, &[READ.unless(RECURSIVE), READ_TREE.when(RECURSIVE)]),
         at(Last, &[READ.when(INTO).unless(RECURSIVE), READ_TREE.when(INTO | RECURSIVE)]),
         at(Always, &[EXCLUSIVE.when(RECURSIVE), EXCLUSIVE.when(LINKS), CHANGES_LISTED]),
     ]),
     changes("mv").options(&[&[flags("-finvu force interactive no-clobber verbose update"), mode("-T no-target-directory", ITSELF), TARGET]]).operands(&[
-        at(From(0), &[derived(DerivedPath::IntoTarget(Extent::Tree)).unless(ITSELF)]),
+        at(From(0), &[derived(DerivedPath::IntoTarget(PathExtent::Tree)).unless(ITSELF)]),
         at(Last, &[WRITE_TREE.when(ITSELF), READ_TREE.when(INTO), meaning(MeaningKind::DeleteMatches).when(INTO)]),
         at(ButLast, &[READ_TREE, meaning(MeaningKind::DeleteMatches)]),
         at(Always, &[EXCLUSIVE, CHANGES_LISTED]),
     ]),
     changes("ln").options(&[&[flags("-sfnvrih symbolic force no-dereference verbose relative"), mode("-T no-target-directory", ITSELF), TARGET]]).operands(&[
-        at(From(0), &[derived(DerivedPath::IntoTarget(Extent::File)).when(TWO_OPERANDS).unless(ITSELF), derived(DerivedPath::IntoTarget(Extent::File)).when(INTO).unless(TWO_OPERANDS)]),
+        at(From(0), &[derived(DerivedPath::IntoTarget(PathExtent::File)).when(TWO_OPERANDS).unless(ITSELF), derived(DerivedPath::IntoTarget(PathExtent::File)).when(INTO).unless(TWO_OPERANDS)]),
         at(Last, &[WRITE.when(ITSELF), READ_TREE.when(INTO)]),
         at(Nth(0), &[derived(DerivedPath::BaseName).unless(TWO_OPERANDS | INTO), READ_TREE.unless(TWO_OPERANDS)]),
         at(ButLast, &[READ_TREE]),
         at(Always, &[EXCLUSIVE, CHANGES_LISTED]),
     ]),
     writes("chmod chown chgrp").options(&[&[mode("-R recursive", RECURSIVE), flags("-cfvHLP"), value("reference", &[READ])]])
-        .operands(&[at(From(1), &[WRITE_LOOSE.unless(RECURSIVE), meaning(MeaningKind::WriteLoose(Extent::Tree)).when(RECURSIVE)])]),
-    writes("truncate").traits(Traits::PATTERNS_ARE_FILES).options(&[&[flags("-co"), values("-sr size reference")]]).operands(&[at(From(0), &[WRITE_LOOSE])]),
+        .operands(&[at(From(1), &[WRITE_LOOSE.unless(RECURSIVE), meaning(MeaningKind::WriteLoose(PathExtent::Tree)).when(RECURSIVE)])]),
+    writes("truncate").traits(ProgramTraits::PATTERNS_ARE_FILES).options(&[&[flags("-co"), values("-sr size reference")]]).operands(&[at(From(0), &[WRITE_LOOSE])]),
     writes("shred").options(&[&[flags("-fuvxz"), values("-ns iterations size random-source")]]).operands(&[at(From(0), &[WRITE_LOOSE])]),
     writes("dos2unix").operands(&[at(From(0), &[WRITE_LOOSE])]),
     writes("mkfifo").options(&[&[values("-mZ mode")]]).operands(&[at(From(0), &[WRITE_LOOSE])]),

@@ -65,12 +65,12 @@ const IN_REPOSITORY: &[OperandSpec] = &[at(From(0), &[meaning(MeaningKind::Leads
 
 /// A sub-command that only looks, with these options.
 const fn looks(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
-    program(names, GNU).listed().traits(Traits::OF_REPOSITORY).options(options).operands(IN_REPOSITORY)
+    program(names, GNU).listed().traits(ProgramTraits::OF_REPOSITORY).options(options).operands(IN_REPOSITORY)
 }
 
 /// A sub-command that only looks if it is asked for a list, or without operands.
 const fn lists(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
-    program(names, GNU).listed().traits(Traits::OF_REPOSITORY).options(options).operands(operands)
+    program(names, GNU).listed().traits(ProgramTraits::OF_REPOSITORY).options(options).operands(operands)
 }
 
 /// A sub-command that changes the repository or the files in it.
@@ -89,7 +89,7 @@ const FETCHES: &[OperandSpec] = &[at(Nth(0), SOURCE), at(Missing(0), &[KNOWN_REM
 const ADDS: &[ValueMeaning] = &[CONFIGURATION];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    program("git", WordSyntax { clusters: false, ..POSIX }).family(NameFamily::Dashed).guarded().has_subcommands().traits(Traits::RUNS_ELSEWHERE)
+    program("git", WordSyntax { clusters: false, ..POSIX }).family(NameFamily::Dashed).guarded().has_subcommands().traits(ProgramTraits::RUNS_ELSEWHERE)
         .version("--version version").options(&[&[
             flags("-pPhv no-pager paginate bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks \
                    no-lazy-fetch no-advice html-path version help"),
@@ -113,26 +113,26 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]),
     lists("stash", &[&[flags("-p patch stat oneline"), act("-qua keep-index include-untracked all quiet", &[CHANGES]), value("-m message", &[CHANGES])]], &[
         at(Nth(0), &[one_of("list show", &[], &[CHANGES])]), at(Missing(0), &[CHANGES]), at(Always, &[HERE_TREE]),
-    ]).traits(Traits::PATTERNS_ARE_FILES),
+    ]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("ls-files", &[&[flags("-cdmoiskutvz cached deleted modified others ignored stage unmerged exclude-standard full-name error-unmatch eol"), values("-x")]])
-        .traits(Traits::PATTERNS_ARE_FILES).operands(&[
+        .traits(ProgramTraits::PATTERNS_ARE_FILES).operands(&[
             at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE]),
         ]),
     looks("ls-tree", &[&[flags("-drtlz name-only name-status full-name full-tree long abbrev format")]]),
     looks("show-ref", &[&[flags("-qsd head heads tags verify hash abbrev quiet dereference")]]),
     looks("describe", &[&[flags("all tags always dirty long contains abbrev exact-match first-parent match exclude broken")]]),
-    looks("blame", &[&[flags("-wMCeflnps porcelain line-porcelain show-email show-name show-number date abbrev root"), values("-L")]]).traits(Traits::PATTERNS_ARE_FILES),
+    looks("blame", &[&[flags("-wMCeflnps porcelain line-porcelain show-email show-name show-number date abbrev root"), values("-L")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("cat-file", &[&[flags("-tspe")]]),
     looks("merge-base", &[&[flags("-a all octopus is-ancestor independent fork-point")]]),
     looks("name-rev", &[&[flags("tags name-only always no-undefined")]]),
     looks("for-each-ref", &[&[flags("format sort count contains merged no-merged points-at")]]),
-    looks("check-ignore", &[&[flags("-vqnz verbose quiet non-matching no-index")]]).traits(Traits::PATTERNS_ARE_FILES),
+    looks("check-ignore", &[&[flags("-vqnz verbose quiet non-matching no-index")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("count-objects", &[&[flags("-vH verbose human-readable")]]),
     looks("grep", &[&[
         flags("-inlcEFPwvhHLqIoWpaG ignore-case line-number files-with-matches count name-only word-regexp cached untracked show-function column heading break and or not all-match"),
         values("-eABCm max-depth threads"), value("-f", &[READ, CHANGES]), attached("-O open-files-in-pager", &[PROGRAM, meaning(MeaningKind::NoValue(&[UNDETERMINED]))]),
     ]]).operands(&[at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE])]),
-    // What can be told to run something.
+    // Sub-commands with options that run other programs.
     changes("rebase", &[&[flags("-iqvfnmkr interactive quiet force-rebase autosquash root keep-base continue abort skip autostash"), values("-sXC strategy strategy-option onto"), value("-x exec", &[SHELL])]]),
     changes("difftool", &[&[flags("-ygd no-prompt gui dir-diff prompt cached staged"), values("-t tool"), value("-x extcmd", &[PROGRAM])], LOG]),
     changes("bisect", &[]).subcommands(&[program("run", POSIX).operands(&[at(From(0), &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false)])])]),
@@ -208,12 +208,12 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
         changes("add", &[&[flags("-fdq force detach checkout no-checkout lock quiet track guess-remote orphan"), values("-bB reason")]]).operands(&[at(Nth(0), &[WRITE_INTO]), at(Always, ADDS)]),
         changes("move", &[&[flags("-f force")]]).operands(&[at(Nth(1), &[WRITE_INTO])]),
     ]),
-    changes("checkout", &[&[values("-bB"), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]).traits(Traits::PATTERNS_ARE_FILES)
+    changes("checkout", &[&[values("-bB"), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]).traits(ProgramTraits::PATTERNS_ARE_FILES)
         .operands(&[at(From(0), &[meaning(MeaningKind::BeforeDashes(&[CONFIGURATION]))])]).options(&[&[value("-bB orphan", &[CONFIGURATION]), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]),
     changes("switch", &[&[value("-cC create force-create orphan", &[CONFIGURATION]), flags("-fqtdm force quiet track no-track detach discard-changes")]]).operands(&[at(Nth(0), ADDS)]),
-    changes("add rm mv restore reset stage", &[&[values("-s source chmod pathspec-from-file"), flags("-AnfuvpiNqr all force update verbose patch cached staged worktree hard soft mixed dry-run")]]).traits(Traits::PATTERNS_ARE_FILES),
+    changes("add rm mv restore reset stage", &[&[values("-s source chmod pathspec-from-file"), flags("-AnfuvpiNqr all force update verbose patch cached staged worktree hard soft mixed dry-run")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     changes("commit", &[&[values("-mFCct message file author date reuse-message reedit-message template trailer fixup squash cleanup"), flags("-aqvnse all quiet verbose amend no-verify no-edit signoff allow-empty dry-run edit"), attached("-Su gpg-sign", &[])]])
-        .traits(Traits::PATTERNS_ARE_FILES),
+        .traits(ProgramTraits::PATTERNS_ARE_FILES),
     changes("merge cherry-pick revert", &[&[values("-smX strategy mainline strategy-option message"), flags("-nqvex no-commit no-ff ff-only squash continue abort skip no-edit edit quiet"), attached("-S gpg-sign", &[])]]),
 ];
 const GLOBAL_WRITE: ValueMeaning = meaning(MeaningKind::At("~/.gitconfig", &[WRITE]));

@@ -36,7 +36,7 @@ macro_rules! interpreter {
     ($names:expr, $signs:expr, $code:expr, $valued:expr) => {
         program($names, WordSyntax { digits: true, ..POSIX }).family(NameFamily::Versioned).unknown(UnknownOption::Flag)
             .options(&[&[value($code, &[text(Code($signs))]).sets(GIVEN), value($valued, &[DESCRIPTOR])]])
-            .operands(script_operands!($signs)).traits(Traits::RUNS_SCRIPT)
+            .operands(script_operands!($signs)).traits(ProgramTraits::RUNS_SCRIPT)
     };
 }
 
@@ -44,7 +44,7 @@ const DESCRIPTOR: ValueMeaning = meaning(MeaningKind::Descriptor);
 const PYTHON_CODE: ValueMeaning = text(Code(PYTHON));
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    program("python pypy", POSIX).family(NameFamily::Versioned).version("--version -V").unknown(UnknownOption::Flag).traits(Traits::RUNS_SCRIPT).traits(Traits::IMPORTS_MODULES).options(&[&[
+    program("python pypy", POSIX).family(NameFamily::Versioned).version("--version -V").unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT).traits(ProgramTraits::IMPORTS_MODULES).options(&[&[
         flags("-bBdEhiIOPqsSuvx?"), value("-WX check-hash-based-pycs", &[DESCRIPTOR]),
         with_arity("-c", ValueArity::Rest, &[PYTHON_CODE]).sets(GIVEN), with_arity("-m", ValueArity::Rest, &[MODULE]).sets(GIVEN),
     ]]).operands(script_operands!(PYTHON)),
@@ -54,13 +54,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("-m:pdb -m:code", POSIX).options(&[&[value("-c", &[PYTHON_CODE.reason(TELLS), EXACT_ONLY])]]).operands(&[at(Missing(0), &[needs_input(Code(PYTHON))])]),
     interpreter!("perl", PERL, "-eEMF", "-ImCx").guards_patterns().version("--version"),
     interpreter!("ruby", RUBY, "-e", "-rICEF").version("--version -v"),
-    program("node nodejs", WordSyntax { clusters: false, ..POSIX }).version("--version -v").unknown(UnknownOption::Flag).traits(Traits::RUNS_SCRIPT).options(&[&[
+    program("node nodejs", WordSyntax { clusters: false, ..POSIX }).version("--version -v").unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT).options(&[&[
         value("-e =pe eval", &[text(Code(NODE))]).sets(GIVEN), with_arity("-p print", ValueArity::Maybe, &[text(Code(NODE))]).sets(GIVEN), value("-C conditions", &[DESCRIPTOR]),
         value("-r require", &[DESCRIPTOR, prefixed("data:", &[UNDETERMINED], &[])]), value("import loader experimental-loader", &[prefixed("data:", &[UNDETERMINED], &[])]),
         flags("-cih check interactive"),
     ]]).operands(script_operands!(NODE)),
-    program("ts-node", EXACT).unknown(UnknownOption::Flag).traits(Traits::RUNS_SCRIPT),
-    program("php", POSIX).traits(Traits::RUNS_SCRIPT).family(NameFamily::Versioned).version("--version -v").unknown(UnknownOption::Flag).options(&[&[
+    program("ts-node", EXACT).unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT),
+    program("php", POSIX).traits(ProgramTraits::RUNS_SCRIPT).family(NameFamily::Versioned).version("--version -v").unknown(UnknownOption::Flag).options(&[&[
         value("-rBRE run process-code process-begin process-end", &[text(Code(PHP))]).sets(GIVEN), value("-cdzt", &[DESCRIPTOR]), value("-fF file process-file", &[script(Code(PHP)), DESCRIPTOR]).sets(GIVEN),
     ]]).operands(script_operands!(PHP)),
     interpreter!("lua luajit", LUA, "-e", "-l"),

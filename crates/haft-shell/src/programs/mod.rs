@@ -33,7 +33,7 @@ mod wrappers;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::model::{AllowScope, MeaningKind, NameFamily, ProgramEntry, Traits};
+use super::model::{AllowScope, MeaningKind, NameFamily, ProgramEntry, ProgramTraits};
 use super::words::read_words;
 use super::{Word, base_name};
 
@@ -115,7 +115,7 @@ pub(crate) fn find(name: &str) -> Option<KnownProgram<'_>> {
 }
 
 /// Whether a program has a trait.
-pub(crate) fn has_trait(name: &str, wanted: Traits) -> bool {
+pub(crate) fn has_trait(name: &str, wanted: ProgramTraits) -> bool {
     find(name).is_some_and(|known| known.entry.traits.has(wanted))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn is_special(name: &str) -> bool {
     };
     find(name).is_some_and(|known| {
         let mut meanings = known.entry.operands.iter().flat_map(|spec| spec.meanings);
-        known.entry.traits.has(Traits::SPECIAL) || meanings.any(|meaning| starts(&meaning.kind))
+        known.entry.traits.has(ProgramTraits::SPECIAL) || meanings.any(|meaning| starts(&meaning.kind))
     })
 }
 
@@ -150,7 +150,8 @@ pub(crate) fn texts_without_options(argv: &[Word]) -> Vec<String> {
     for reading in read_words(entry, &argv[1..]) {
         let named =
             |at: &&usize| argv[**at + 1].literal().is_some_and(|name| !name.contains(char::is_whitespace));
-        let script = reading.operands.first().filter(|_| entry.traits.has(Traits::RUNS_SCRIPT)).filter(named);
+        let script =
+            reading.operands.first().filter(|_| entry.traits.has(ProgramTraits::RUNS_SCRIPT)).filter(named);
         texts.extend(script.map(|at| join(&[], at + 1)));
         let module = reading.options.iter().find(|given| {
             given.spec.meanings.iter().any(|meaning| matches!(meaning.kind, MeaningKind::Module))
@@ -160,7 +161,7 @@ pub(crate) fn texts_without_options(argv: &[Word]) -> Vec<String> {
             texts.extend(texts_without_options(&given.values));
         }
     }
-    if !entry.traits.has(Traits::SUBCOMMANDS) {
+    if !entry.traits.has(ProgramTraits::SUBCOMMANDS) {
         return texts;
     }
     for first in operands_from(entry, argv, 1) {

@@ -107,12 +107,12 @@ const SOCKET_COMMANDS: &[ValueMeaning] = &[
 ];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    program("curl", GNU).listed().traits(Traits::COMPLETE).guards_patterns().version("--version -V").options(&[CURL]).operands(&[
+    program("curl", GNU).listed().traits(ProgramTraits::COMPLETE).guards_patterns().version("--version -V").options(&[CURL]).operands(&[
         at(From(0), &[CURL_HOST, CURL_CHANGE, derived(DerivedPath::UrlFileName).when(REMOTE_NAME).unless(INTO)]), at(Missing(0), &[meaning(MeaningKind::Opens)]), at(Always, &[CHANGES_LISTED]),
     ]),
     program("wget", GNU).guards_patterns().options(&[WGET]).operands(&[at(From(0), &[OBSERVE, derived(DerivedPath::UrlFileName).unless(INTO | SPIDER)])]),
-    program("ssh", SSH_SYNTAX).guards_patterns().version("-V").unknown(UnknownOption::Doubt).traits(Traits::COMMANDS_ELSEWHERE).options(&[SSH_COMMON, SSH]).operands(SSH_OPERANDS),
-    program("autossh", SSH_SYNTAX).unknown(UnknownOption::Doubt).traits(Traits::COMMANDS_ELSEWHERE).options(&[SSH_COMMON, &[values("-M")], SSH]).operands(SSH_OPERANDS),
+    program("ssh", SSH_SYNTAX).guards_patterns().version("-V").unknown(UnknownOption::Doubt).traits(ProgramTraits::COMMANDS_ELSEWHERE).options(&[SSH_COMMON, SSH]).operands(SSH_OPERANDS),
+    program("autossh", SSH_SYNTAX).unknown(UnknownOption::Doubt).traits(ProgramTraits::COMMANDS_ELSEWHERE).options(&[SSH_COMMON, &[values("-M")], SSH]).operands(SSH_OPERANDS),
     program("scp", POSIX).guarded().options(&[SSH_COMMON, &[value("-SD", &[PROGRAM]), flags("-346AaBCOpqrRTv"), values("-PXcl")]]).operands(COPIES),
     program("sftp", POSIX).guarded().options(&[SSH_COMMON, &[value("-SD", &[PROGRAM]), flags("-46AaCfNpqrv"), values("-BPRXbcls")]]).operands(FIRST)
         .input(&[input(TextLanguage::Commands(&BANGS))]),

@@ -56,9 +56,9 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runner("stack", EXEC), runner("dune", &[run("exec", &[&[flags("no-build")]], FIRST)]),
     run("austin", &[&[flags("-aCfgmPs"), values("-eioptw")]], FIRST),
     runner("aws-vault chamber incus lxc multipass", &[run_dashes("exec", NONE, CONTAINED_DASHES)]),
-    runner("berglas", EXEC_DASHES), runner("nx tox", EXEC_DASHES).traits(Traits::RUNS_WORKSPACE),
+    runner("berglas", EXEC_DASHES), runner("nx tox", EXEC_DASHES).traits(ProgramTraits::RUNS_WORKSPACE),
     runner("buildah", &[run_valued("run", &[&[flags("-t tty no-pivot"), values("-cuv")]], SECOND).syntax(STOPS_AFTER_ONE)]),
-    run("bunx", &[&[flags("bun silent")]], PACKAGE).traits(Traits::RUNS_WORKSPACE),
+    run("bunx", &[&[flags("bun silent")]], PACKAGE).traits(ProgramTraits::RUNS_WORKSPACE),
     run("c8", NONE, FIRST), run("nyc", &[&[flags("all silent")]], FIRST),
     run_valued("ch-run", &[&[flags("-wW write write-fake no-home"), values("-bcgmu")]], SECOND).syntax(STOPS_AFTER_ONE),
     run_dashes("chruby-exec dotenv flamegraph nsjail onchange reflex", NONE, DASHES_ONLY),
@@ -68,7 +68,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runner("crictl", &[run_valued("exec", &[&[flags("-ist interactive sync tty")]], SECOND).syntax(STOPS_AFTER_ONE)]),
     runner("devbox", &[run_valued("run", &[&[flags("-lq list quiet pure print-env"), values("-ce")]], FIRST)]),
     runner("devenv", &[run("shell", NONE, FIRST)]),
-    runner("direnv", &[run("exec", NONE, SECOND).syntax(STOPS_AFTER_ONE)]).traits(Traits::RUNS_WORKSPACE),
+    runner("direnv", &[run("exec", NONE, SECOND).syntax(STOPS_AFTER_ONE)]).traits(ProgramTraits::RUNS_WORKSPACE),
     runner("distrobox", &[run_dashes("enter", NONE, CONTAINED_DASHES)]),
     runner("doppler dotenvx infisical op", RUN_DASHES),
     runner("dvc", &[run_valued("run", &[&[flags("-fqv force no-exec no-run-cache quiet verbose"), values("-dmMnoOpw")]], JOINED_FIRST)]),
@@ -86,7 +86,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     run("kcov", NONE, SECOND).syntax(STOPS_AFTER_ONE),
     runner("lerna", &[run("exec", &[&[flags("parallel stream no-bail")]], FIRST)]),
     run("lima", NONE, FIRST), runner("limactl", &[run("shell", NONE, SECOND).syntax(STOPS_AFTER_ONE)]),
-    runner("mise rtx", &[run_dashes("exec x", &[&[TEXT]], DASHES_ONLY)]).traits(Traits::RUNS_WORKSPACE),
+    runner("mise rtx", &[run_dashes("exec x", &[&[TEXT]], DASHES_ONLY)]).traits(ProgramTraits::RUNS_WORKSPACE),
     runner("n", &[run("exec", NONE, SECOND).syntax(STOPS_AFTER_ONE)]), runner("nvm", &[run("exec", &[&[flags("silent")]], SECOND).syntax(STOPS_AFTER_ONE)]),
     runner("nix", &[program("develop shell run", EXACT).unknown(UnknownOption::Flag).options(&[&[with_arity("-c command", ValueArity::Rest, &[LAUNCH])]])
         .operands(DASHES_ONLY)]),
@@ -112,11 +112,11 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runner("xdotool", &[run("exec", &[&[flags("sync")]], FIRST)]),
     runner("zellij", RUN_DASHES),
     runner("heroku", &[run_valued("run", &[&[flags("exit-code no-tty"), values("-ars app remote size")]], JOINED_FIRST)]).has_subcommands()
-        .traits(Traits::COMMANDS_ELSEWHERE).options(&[&[values("-ar app remote")]]),
+        .traits(ProgramTraits::COMMANDS_ELSEWHERE).options(&[&[values("-ar app remote")]]),
     // A manager of packages, perhaps with a version.
     run("corepack", NONE, &[at(Nth(0), &[one_of("enable disable use up install pack hydrate prepare cache", &[], &[])]),
         at(From(0), &[meaning(MeaningKind::PackageOf("npm npx pnpm pnpx yarn yarnpkg"))])]).unknown(UnknownOption::Flag),
-    program("just", EXACT).unknown(UnknownOption::Flag).options(&[&[with_arity("-c command", ValueArity::Rest, &[LAUNCH])]]).traits(Traits::RUNS_WORKSPACE),
+    program("just", EXACT).unknown(UnknownOption::Flag).options(&[&[with_arity("-c command", ValueArity::Rest, &[LAUNCH])]]).traits(ProgramTraits::RUNS_WORKSPACE),
     runner("pueue", &[run("add", &[&[flags("-ieu")]], JOINED_FIRST).unknown(UnknownOption::Either)]),
     program("ip", EXACT).syntax(STOPS).subcommands(&[runner("netns vrf net", &[run("exec", NONE, &[at(From(1), &[COMMAND])]).syntax(STOPS_AFTER_ONE)])]),
     program("perf", EXACT).syntax(STOPS).subcommands(&[run("stat record trace mem c2c lock sched kmem kvm ftrace", &[PERF], EXECUTED)]),
@@ -140,10 +140,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("ansible", EXACT).guards_patterns().options(&[&[values("-BDefiIlmMPtTuv"), value("-a args", &[PROGRAM])]]),
     // Terminals start a command after `-e`, `--` or their options.
     program("alacritty foot gnome-terminal kgx kitty konsole lxterminal mate-terminal ptyxis rxvt st terminator tilix urxvt wezterm x-terminal-emulator \
-             xfce4-terminal xterm screen", WordSyntax { stop: StopRule::AtOperand, ..ONE_DASH }).traits(Traits::RUNS_ELSEWHERE).options(&[&[
+             xfce4-terminal xterm screen", WordSyntax { stop: StopRule::AtOperand, ..ONE_DASH }).traits(ProgramTraits::RUNS_ELSEWHERE).options(&[&[
         with_arity("e x", ValueArity::Rest, &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false).reason(TELLS)]), flags("ls list v"),
     ]]).operands(&[at(From(0), &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false).reason(TELLS)]), at(Argument, &[UNDETERMINED])]),
-    program("tmux", POSIX).traits(Traits::RUNS_ELSEWHERE).has_subcommands().options(&[&[flags("-2CDlNuvV"), values("-cfLST")]]).operands(&[
+    program("tmux", POSIX).traits(ProgramTraits::RUNS_ELSEWHERE).has_subcommands().options(&[&[flags("-2CDlNuvV"), values("-cfLST")]]).operands(&[
         at(Missing(0), &[EXACT_ONLY.when(NO_ARGUMENT), UNDETERMINED.when(ANY_OPTION)]),
         at(From(0), &[meaning(MeaningKind::Multiplexes("ls list- has show display kill- capture-pane info select- rename-"))]),
     ]),

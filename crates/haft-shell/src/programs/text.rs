@@ -105,7 +105,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     prints("numfmt").options(&[&[values("-d field format from to padding round suffix")]]),
     prints("lscpu").options(&[&[value("-s sysroot", &[READ_TREE])]]),
     prints("pgrep").options(&[&[values("-GOPUdgrstu"), value("-F pidfile", &[READ])]]),
-    // The records of who is there may be those of any file; `who am i` has none.
+    // The single operand is a file with login records; `who am i` has two operands.
     prints("who").operands(&[at(Nth(0), &[READ.unless(TWO_OPERANDS)])]),
     reads("b2sum cksum cmp comm expand fmt md5sum nl readlink realpath rev sha1sum sha224sum sha256sum sha384sum sha512sum stat tac unexpand \
            join cat", &[]),
@@ -180,7 +180,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("xxd", ONE_DASH).listed().guards_patterns().options(&[&[
         flags("a b e i p u E C bits postscript ps plain uppercase"), values("c g l s o cols groupsize len seek"), act("r revert", &[CHANGES]), values("R"),
     ]]).operands(&[at(Nth(0), &[READ]), at(Nth(1), &[WRITE])]),
-    program("sed", GNU).family(NameFamily::Gnu).listed().traits(Traits::COMPLETE).guards_patterns().options(&[SED_OPTIONS]).operands(&[
+    program("sed", GNU).family(NameFamily::Gnu).listed().traits(ProgramTraits::COMPLETE).guards_patterns().options(&[SED_OPTIONS]).operands(&[
         at(Nth(0), &[text(TextLanguage::Sed).unless(GIVEN)]),
         at(From(0), &[READ.when(GIVEN), WRITE_LOOSE.when(GIVEN | IN_PLACE)]),
         at(From(1), &[READ.unless(GIVEN), WRITE_LOOSE.when(IN_PLACE).unless(GIVEN)]),
@@ -191,7 +191,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         at(From(0), &[meaning(MeaningKind::NotContaining('=', &[READ])).when(GIVEN)]),
         at(From(1), &[meaning(MeaningKind::NotContaining('=', &[READ])).unless(GIVEN)]),
     ]),
-    program("find", EXPRESSION).family(NameFamily::Gnu).listed().guarded().traits(Traits::SPECIAL).traits(Traits::STRICT_WORDS).options(&[FIND]).operands(&[
+    program("find", EXPRESSION).family(NameFamily::Gnu).listed().guarded().traits(ProgramTraits::SPECIAL).traits(ProgramTraits::STRICT_WORDS).options(&[FIND]).operands(&[
         at(From(0), &[READ_TREE, meaning(MeaningKind::DeleteMatches).when(DELETES)]),
         at(Missing(0), &[HERE_TREE, meaning(MeaningKind::At(".", &[meaning(MeaningKind::DeleteMatches)])).when(DELETES)]),
         at(Always, &[meaning(MeaningKind::PrintsPaths).unless(FORMATS), EXACT_ONLY.reason("removes what it finds").when(DELETES)]),

@@ -55,7 +55,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         filled(ArgvFill::Mark(""), AllowScope::Exact, true).when(REPLACES).unless(FROM_FILE),
         filled(ArgvFill::Mark(""), AllowScope::Exact, false).when(REPLACES | FROM_FILE),
     ])]),
-    program("env", WRAPPER).family(NameFamily::Gnu).listed().unknown(UnknownOption::Doubt).traits(Traits::TAKES_VARIABLES).options(&[&[
+    program("env", WRAPPER).family(NameFamily::Gnu).listed().unknown(UnknownOption::Doubt).traits(ProgramTraits::TAKES_VARIABLES).options(&[&[
         flags("-0 null"), act("-iv - ignore-environment debug", &[CHANGES]), value("-u unset", &[CHANGES]), value("-C chdir", &[MOVES, READ]), value("-S split-string", &[meaning(MeaningKind::Splice)]),
         attached("block-signal default-signal ignore-signal list-signal-handling", &[CHANGES]),
     ]]).operands(COMMAND_FIRST),
@@ -63,10 +63,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-AbBEHklnNPSvKV askpass background bell preserve-env set-home non-interactive stdin list validate reset-timestamp preserve-groups"),
         mode("-is login shell", OPENS_SHELL), values("-ughpCrtTU user group host prompt close-from role type command-timeout other-user"),
         value("-DR chdir chroot", &[MOVES]),
-    ]]).traits(Traits::TAKES_VARIABLES).operands(&[at(From(0), &[COMMAND]), at(Missing(0), &[COMMANDS_IN.when(OPENS_SHELL)])]),
-    wrapper("doas", &[&[flags("-nL"), mode("-s", OPENS_SHELL), values("-auC")]]).traits(Traits::TAKES_VARIABLES)
+    ]]).traits(ProgramTraits::TAKES_VARIABLES).operands(&[at(From(0), &[COMMAND]), at(Missing(0), &[COMMANDS_IN.when(OPENS_SHELL)])]),
+    wrapper("doas", &[&[flags("-nL"), mode("-s", OPENS_SHELL), values("-auC")]]).traits(ProgramTraits::TAKES_VARIABLES)
         .operands(&[at(From(0), &[COMMAND]), at(Missing(0), &[COMMANDS_IN.when(OPENS_SHELL)])]),
-    wrapper("cross-env", NOTHING).traits(Traits::TAKES_VARIABLES),
+    wrapper("cross-env", NOTHING).traits(ProgramTraits::TAKES_VARIABLES),
     wrapper("strace", &[&[
         flags("-CcdfFhiknNqrtTvVwxyYzZA follow-forks summary-only summary debug no-abbrev instruction-pointer seccomp-bpf decode-fds decode-pids quiet \
                stack-traces successful-only failed-only output-append-mode output-separately relative-timestamps absolute-timestamps syscall-times"),
@@ -130,7 +130,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     wrapper("su runuser", &[&[
         flags("-lmpfP - login fast preserve-environment pty no-pty"), value("-cC command session-command", &[COMMANDS]).sets(TEXT_GIVEN),
         values("-sgGwT shell group supp-group whitelist-environment"), values("-u user").sets(AS_WORDS),
-    ]]).syntax(GNU).traits(Traits::COMMANDS_ELSEWHERE).operands(&[
+    ]]).syntax(GNU).traits(ProgramTraits::COMMANDS_ELSEWHERE).operands(&[
         at(From(0), &[COMMAND.when(AS_WORDS)]),
         at(From(1), &[UNDETERMINED.reason("starts another command").unless(TEXT_GIVEN | AS_WORDS)]),
         at(Missing(1), &[COMMANDS_IN.unless(TEXT_GIVEN | AS_WORDS)]),
@@ -152,8 +152,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         at(From(0), &[meaning(MeaningKind::Template)]), at(Missing(0), &[UNDETERMINED.when(ANY_OPTION), UNDETERMINED.when(NO_ARGUMENT)]),
     ]),
     program("sem", GNU).syntax(WRAPPER).unknown(UnknownOption::Doubt).options(&[PARALLEL]).operands(&[at(From(0), &[meaning(MeaningKind::Template)])]),
-    program("at batch", GNU).traits(Traits::COMMANDS_ELSEWHERE).operands(&[at(Always, &[COMMANDS_IN])]),
-    program("crontab", GNU).traits(Traits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-lr", LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
+    program("at batch", GNU).traits(ProgramTraits::COMMANDS_ELSEWHERE).operands(&[at(Always, &[COMMANDS_IN])]),
+    program("crontab", GNU).traits(ProgramTraits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-lr", LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
         at(Nth(0), &[one_of("-", &[COMMANDS_IN], &[SHELL_STATE])]), at(Missing(0), &[COMMANDS_IN.unless(LISTS)]),
     ]),
     // The loader starts whatever it is given.
