@@ -4,37 +4,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::walk::Here;
-use super::{Place, Word, marks, normal, programs};
+use super::walk::WorkingFolders;
+use super::{Place, Word, marks, normal};
 
-/// What `rm` or `rmdir` with these words would remove that is critical.
-pub(super) fn removal(argv: &[Word], here: &Here, place: &Place) -> Option<String> {
-    let recursive = argv[1..].iter().any(goes_below);
-    programs::operands(&argv[1..])
-        .find(|word| (recursive && is_open(word)) || is_critical(word, here, place))
-        .map(|word| word.plain().to_owned())
+/// Whether a removal of what a word names, with everything below it or not, is critical.
+pub(super) fn is_critical(word: &Word, recursive: bool, here: &WorkingFolders, place: &Place) -> bool {
+    (recursive && (is_open(word) || word.stands_for_names())) || names_critical(word, here, place)
 }
-
-/// Whether a word makes `rm` remove folders with what is in them, or may.
-fn goes_below(word: &Word) -> bool {
-    if let Word::Dynamic(open) = word
-        && open.shape.contains(marks::BRACE)
-    {
-        return open.shape.contains('-');
-    }
-    let text = word.prefix();
-    match text.strip_prefix("--") {
-        Some(long) => !long.is_empty() && "recursive".starts_with(long),
-        None => text.starts_with('-') && text.contains(['r', 'R']),
-    }
-}
-
 /// Whether a word may become anything. A pattern names what is there, and `~` the home.
 fn is_open(word: &Word) -> bool {
     matches!(word, Word::Dynamic(open) if open.shape.contains([marks::EXPANSION, marks::BRACE]))
 }
 
-fn is_critical(word: &Word, here: &Here, place: &Place) -> bool {
+fn names_critical(word: &Word, here: &WorkingFolders, place: &Place) -> bool {
     if matches!(
         word.plain().trim_matches('"').trim_end_matches('/'),
         "$PWD" | "${PWD}" | "$OLDPWD" | "${OLDPWD}"

@@ -1,11 +1,10 @@
-//! Variables: which are harmless to set, which change what programs do, and commands that set them.
+//! Variables: which are harmless to set, and which change what programs do.
 //!
 //! An allowed program is no longer what was allowed if `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` was set before, by an
 //! assignment or by `export`, `declare`, `read` and the like. A few names are known to be harmless, a few to be
 //! dangerous, and ordinary names of a script are its own affair; everything else only costs the read-only judgement.
 
-use super::Word;
-use super::parse::is_name;
+use super::programs::PLAIN_PAGER;
 
 /// What setting a variable means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +142,7 @@ const DANGEROUS_STARTS: &[&str] = &[
     "LD_",
     "DYLD_",
     "GIT_",
-    "BASH_FUNC_",
+    "BASH_",
     "PYTHON",
     "CARGO_",
     "npm_config_",
@@ -164,13 +163,23 @@ const DANGEROUS_STARTS: &[&str] = &[
     "QT_",
 ];
 
-/// What setting this variable means. The value counts for pagers only.
+/// What setting this variable means. The value counts for pagers and for modules of the project.
 pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
     if HARMLESS.contains(&name) || name.starts_with("LC_") {
         return Weight::Harmless;
     }
     if name.ends_with("PAGER") {
-        return if matches!(value, Some("cat" | "")) { Weight::Harmless } else { Weight::Dangerous };
+        return if value.is_some_and(|value| value.is_empty() || value == PLAIN_PAGER) {
+            Weight::Harmless
+        } else {
+            Weight::Dangerous
+        };
+    }
+    // Where modules of the project are: the interpreter finds them in its folder anyway.
+    let inside =
+        |part: &str| !part.starts_with('/') && !part.is_empty() && part.split('/').all(|name| name != "..");
+    if name == "PYTHONPATH" && value.is_some_and(|value| value.split(':').all(inside)) {
+        return Weight::Unclear;
     }
     if DANGEROUS.contains(&name) || DANGEROUS_STARTS.iter().any(|start| name.starts_with(start)) {
         return Weight::Dangerous;
@@ -185,107 +194,6 @@ pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
     }
 }
 
-/// What a built-in command sets.
-pub(super) enum Sets {
-    /// Nothing: it isn't such a command.
-    Nothing,
-    /// These names.
-    Names(Vec<(String, Option<String>)>),
-    /// It can't be told, or evaluates what it is given.
-    Unknown,
-}
-
-/// The variables that a built-in command sets by its arguments.
-pub(super) fn sets(argv: &[Word]) -> Sets {
-    let Some(name) = argv.first().and_then(Word::literal) else { return Sets::Nothing };
-    let arguments = &argv[1..];
-    match name {
-        "export" | "readonly" | "declare" | "typeset" | "local" => declared(arguments),
-        "read" => named(arguments, "ersz", "adinNptu", "a"),
-        "mapfile" | "readarray" => named(arguments, "t", "dnOsuCc", ""),
-        "unset" => named(arguments, "fvn", "", ""),
-        "getopts" => named(arguments.get(1..2).unwrap_or(&[]), "", "", ""),
-        "let" => Sets::Unknown,
-        "printf" | "wait" => {
-            let option = if name == "printf" { "-v" } else { "-p" };
-            match arguments.first() {
-                Some(Word::Literal(text)) if text == option => {
-                    named(&arguments[1..arguments.len().min(2)], "", "", "")
-                }
-                Some(Word::Literal(text)) if text.starts_with(option) => Sets::Unknown,
-                Some(Word::Dynamic(open)) if open.splits => Sets::Unknown,
-                _ => Sets::Nothing,
-            }
-        }
-        // `-v` evaluates a subscript.
-        "test" | "[" => {
-            let evaluates = arguments.iter().enumerate().any(|(at, word)| {
-                word.literal() == Some("-v")
-                    && arguments.get(at + 1).and_then(Word::literal).is_none_or(|name| !is_name(name))
-            });
-            if evaluates { Sets::Unknown } else { Sets::Nothing }
-        }
-        _ => Sets::Nothing,
-    }
-}
-
-fn declared(arguments: &[Word]) -> Sets {
-    let mut names = Vec::new();
-    for word in arguments {
-        let text = word.prefix();
-        if let Some(flags) = text.strip_prefix(['-', '+']) {
-            // References and integers evaluate what is assigned later.
-            if word.literal().is_none() || !flags.bytes().all(|b| b"-gxraAlupfF".contains(&b)) {
-                return Sets::Unknown;
-            }
-            continue;
-        }
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name.trim_end_matches('+'), Some(value)),
-            None => (text, None),
-        };
-        let known = word.literal().is_some() || value.is_some();
-        if !known || !is_name(name) {
-            return Sets::Unknown;
-        }
-        names.push((name.to_owned(), word.literal().and(value).map(str::to_owned)));
-    }
-    Sets::Names(names)
-}
-
-/// Names as arguments, after options of which some have a value, and some of those are names too.
-fn named(arguments: &[Word], flags: &str, valued: &str, naming: &str) -> Sets {
-    let mut names = Vec::new();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        let Some(text) = word.literal() else { return Sets::Unknown };
-        let Some(letters) = text.strip_prefix('-').filter(|_| names.is_empty()) else {
-            if !is_name(text) {
-                return Sets::Unknown;
-            }
-            names.push((text.to_owned(), None));
-            continue;
-        };
-        for (at, letter) in letters.char_indices() {
-            if valued.contains(letter) {
-                let rest = &letters[at + 1..];
-                let value = if rest.is_empty() { words.next().map(Word::literal) } else { Some(Some(rest)) };
-                if naming.contains(letter) {
-                    match value.flatten() {
-                        Some(name) if is_name(name) => names.push((name.to_owned(), None)),
-                        _ => return Sets::Unknown,
-                    }
-                }
-                break;
-            }
-            if !flags.contains(letter) && letter != '-' {
-                return Sets::Unknown;
-            }
-        }
-    }
-    Sets::Names(names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,6 +204,9 @@ mod tests {
         assert_eq!(weight("GIT_PAGER", Some("cat")), Weight::Harmless);
         assert_eq!(weight("GIT_PAGER", Some("sh -c x")), Weight::Dangerous);
         assert_eq!(weight("LD_PRELOAD", None), Weight::Dangerous);
+        assert_eq!(weight("PYTHONPATH", Some("src:.")), Weight::Unclear);
+        assert_eq!(weight("PYTHONPATH", Some("/x")), Weight::Dangerous);
+        assert_eq!(weight("BASH_CMDS", None), Weight::Dangerous);
         assert_eq!(weight("https_proxy", None), Weight::Dangerous);
         assert_eq!(weight("line", None), Weight::Ordinary);
         assert_eq!(weight("IFS", None), Weight::Ordinary);

@@ -22,35 +22,23 @@
 //! assert!(!analyse("$TOOL --fast", &Place::new("/repo")).doubts.is_empty());
 //! ```
 
+mod address;
 mod analyzer;
-mod code;
 mod critical;
 mod environment;
-mod git;
-mod git_config;
-mod git_starts;
-mod git_writes;
-mod globals;
-mod hosts;
-mod options;
+mod examine;
+mod languages;
+mod model;
 mod parse;
 mod programs;
-mod reader_files;
-mod readers;
+mod questions;
 mod redirect;
-mod runners;
-mod script;
-mod scripted;
 mod show;
 mod streams;
-mod told;
-mod touch;
 mod tree;
 mod walk;
 mod word;
-mod wrap;
-mod wrappers;
-mod writes;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -277,6 +265,21 @@ impl fmt::Display for Doubt {
 
 impl std::error::Error for Doubt {}
 
+/// Whether a program, by its name without a folder, runs what it finds in the folder that it is started in: `make`, `npm`.
+pub fn runs_workspace_code(name: &str) -> bool {
+    programs::has_trait(name, model::ProgramTraits::RUNS_WORKSPACE)
+}
+
+/// Whether a program, by its name without a folder, loads modules from the folder that it is started in: `python3 -c`.
+pub fn imports_modules(name: &str) -> bool {
+    programs::has_trait(name, model::ProgramTraits::IMPORTS_MODULES)
+}
+
+/// Whether the first plain argument of a program, by its name without a folder, is a script or a folder with one: `bash`.
+pub fn runs_script(name: &str) -> bool {
+    programs::has_trait(name, model::ProgramTraits::RUNS_SCRIPT)
+}
+
 /// Finds what a command would do.
 pub fn analyse(command: &str, place: &Place) -> Analysis {
     walk::analyse(command, place)
@@ -296,7 +299,7 @@ impl Analysis {
     /// What the whole command touches: one entry of `runs` for each command, and the files of redirections. Unknown
     /// if anything was not understood.
     pub fn effects(&self) -> Effects {
-        touch::whole(self)
+        questions::whole_effects(self)
     }
 
     /// Whether git has to write the configuration of its repository for some part of it: `git remote add`, `git push -u`,
@@ -309,7 +312,7 @@ impl Analysis {
     /// assert!(configures("git fetch && git push -u origin main") && !configures("git push origin main"));
     /// ```
     pub fn configures_git(&self) -> bool {
-        self.commands.iter().any(|command| git_config::writes(command.argv()))
+        self.commands.iter().any(|command| questions::configures_repository(command.argv()))
     }
 
     /// The first removal that nobody may make unasked.
@@ -372,7 +375,7 @@ impl SubCommand {
             {
                 texts.push([&[name], rest].concat().join(" "));
             }
-            texts.extend(globals::without_options(&layer.argv));
+            texts.extend(programs::texts_without_options(&layer.argv));
         }
         texts.sort_unstable();
         texts.dedup();
@@ -400,7 +403,7 @@ impl SubCommand {
     /// assert!(why("curl $URL").is_some() && why("curl https://x.io/$path").is_none() && why("make").is_none());
     /// ```
     pub fn reaches_unknown(&self) -> Option<String> {
-        hosts::reached(self.argv()).unknown
+        questions::unknown_host(self.argv())
     }
 
     /// Whether some argument is known only when it runs.
@@ -432,6 +435,12 @@ impl Word {
             Word::Literal(text) => text,
             Word::Dynamic(open) => open.shape.split(|c| c <= marks::GLOB).next().unwrap_or(""),
         }
+    }
+
+    /// Whether it stands for names that another command finds, or a loop.
+    fn stands_for_names(&self) -> bool {
+        let names = |open: &Open| open.shape.contains(marks::GLOB) && !open.written.contains(['*', '?', '[']);
+        matches!(self, Word::Dynamic(open) if names(open))
     }
 
     /// A word of which nothing is known.

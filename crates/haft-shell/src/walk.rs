@@ -6,30 +6,34 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::environment::{self, Sets, Weight};
+use super::environment::{self, Weight};
+use super::examine::{
+    CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine, names_below,
+    pattern_folder,
+};
+use super::model::RunLocation;
 use super::parse::{self, Tree};
-use super::told::{self, Held, Told};
+use super::questions::{self, CommandPlace};
 use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir, Script, Simple, Step};
-use super::wrap::{self, Inner};
 use super::{
     Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FOLDERS_MAX, FileAccess, Layer, Open, Place,
-    Redirect, Started, SubCommand, Word, base_name, critical, marks, normal, programs, streams, touch, tree,
+    Redirect, Started, SubCommand, Word, marks, normal, programs, streams, tree,
 };
 
 /// The folders that a relative path may count from; relative to where the command begins. Nothing: unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Here(Option<Vec<PathBuf>>);
+pub(super) struct WorkingFolders(Option<Vec<PathBuf>>);
 
-impl Here {
-    fn start() -> Here {
-        Here(Some(vec![PathBuf::new()]))
+impl WorkingFolders {
+    fn start() -> WorkingFolders {
+        WorkingFolders(Some(vec![PathBuf::new()]))
     }
 
-    fn unknown() -> Here {
-        Here(None)
+    fn unknown() -> WorkingFolders {
+        WorkingFolders(None)
     }
 
-    fn or(mut self, other: &Here) -> Here {
+    fn or(mut self, other: &WorkingFolders) -> WorkingFolders {
         match (&mut self.0, &other.0) {
             (Some(mine), Some(theirs)) => {
                 for path in theirs {
@@ -47,7 +51,7 @@ impl Here {
     }
 
     pub(super) fn moved(&self) -> bool {
-        *self != Here::start()
+        *self != WorkingFolders::start()
     }
 
     /// The folders, if they are known.
@@ -64,8 +68,8 @@ impl Here {
     }
 
     /// After `cd path`. Going up from a folder that may be a link is left unknown.
-    fn enter(&self, path: &Path) -> Here {
-        let Some(paths) = self.join(path) else { return Here::unknown() };
+    fn enter(&self, path: &Path) -> WorkingFolders {
+        let Some(paths) = self.join(path) else { return WorkingFolders::unknown() };
         let plain = |path: &PathBuf| {
             let mut named = false;
             path.components().all(|part| {
@@ -75,23 +79,14 @@ impl Here {
                 fine
             })
         };
-        if paths.iter().all(plain) { Here(Some(paths)) } else { Here::unknown() }
+        if paths.iter().all(plain) { WorkingFolders(Some(paths)) } else { WorkingFolders::unknown() }
     }
 }
 
 pub(super) fn analyse(command: &str, place: &Place) -> Analysis {
-    let mut walker = Walker {
-        place,
-        found: Analysis::default(),
-        depth: 0,
-        within: None,
-        lost: false,
-        notes: (false, false),
-    };
-    walker.text(command, Here::start());
-    if walker.notes == (true, true) {
-        walker.doubt(Doubt::Evaluates);
-    }
+    let walker = Walker::new(place, true).walk(command);
+    // A variable of a loop that something else sets as well isn't what the loop says.
+    let walker = if walker.rebinds { Walker::new(place, false).walk(command) } else { walker };
     walker.found
 }
 
@@ -104,10 +99,52 @@ struct Walker<'p> {
     lost: bool,
     /// Whether some text evaluates, and some hides what could be evaluated.
     notes: (bool, bool),
+    /// Variables of loops, with a word that all of their values fit.
+    bound: Vec<(String, Word)>,
+    binds: bool,
+    rebinds: bool,
+    /// The names of files that the last command prints.
+    prints: Option<Word>,
+    /// Assignments that no program sees unless a later one is started.
+    unseen: Vec<usize>,
+}
+
+impl<'p> Walker<'p> {
+    fn new(place: &'p Place, binds: bool) -> Walker<'p> {
+        Walker {
+            place,
+            found: Analysis::default(),
+            depth: 0,
+            within: None,
+            lost: false,
+            notes: (false, false),
+            bound: Vec::new(),
+            binds,
+            rebinds: false,
+            prints: None,
+            unseen: Vec::new(),
+        }
+    }
+
+    fn walk(mut self, command: &str) -> Walker<'p> {
+        self.text(command, WorkingFolders::start());
+        if self.notes == (true, true) {
+            self.doubt(Doubt::Evaluates);
+        }
+        let unseen = &self.unseen;
+        let looks = |(at, command): (usize, &SubCommand)| unseen.contains(&at) || command.read_only.is_ok();
+        if self.found.doubts.is_empty() && self.found.commands.iter().enumerate().all(looks) {
+            for at in &self.unseen {
+                let command = &mut self.found.commands[*at];
+                (command.read_only, command.effects) = (Ok(()), Some(haft::Effects::none()));
+            }
+        }
+        self
+    }
 }
 
 /// Where the shell is after a step that went well, and after one that didn't.
-type After = (Here, Here);
+type After = (WorkingFolders, WorkingFolders);
 
 impl Walker<'_> {
     fn doubt(&mut self, doubt: Doubt) {
@@ -117,7 +154,7 @@ impl Walker<'_> {
     }
 
     /// Parses a text and walks it; returns where it ends.
-    fn text(&mut self, text: &str, here: Here) -> Here {
+    fn text(&mut self, text: &str, here: WorkingFolders) -> WorkingFolders {
         match parse::parse(text, self.depth) {
             Ok(tree) => {
                 self.notes.0 |= tree.notes.evaluates;
@@ -129,12 +166,13 @@ impl Walker<'_> {
             }
             Err(doubt) => {
                 self.doubt(doubt);
-                Here::unknown()
+                WorkingFolders::unknown()
             }
         }
     }
 
     fn set(&mut self, name: &str, value: Option<&str>) -> Weight {
+        self.rebinds |= self.bound.iter().any(|(bound, _)| bound == name);
         let weight = environment::weight(name, value);
         if weight == Weight::Dangerous {
             self.doubt(Doubt::Environment(name.to_owned()));
@@ -142,11 +180,11 @@ impl Walker<'_> {
         weight
     }
 
-    fn script(&mut self, script: &Script, tree: &Tree, mut here: Here) -> Here {
+    fn script(&mut self, script: &Script, tree: &Tree, mut here: WorkingFolders) -> WorkingFolders {
         self.depth += 1;
         if self.depth > DEPTH_MAX * 2 {
             self.doubt(Doubt::TooDeep);
-            return Here::unknown();
+            return WorkingFolders::unknown();
         }
         for item in &script.items {
             here = self.item(item, tree, here);
@@ -155,7 +193,7 @@ impl Walker<'_> {
         here
     }
 
-    fn item(&mut self, item: &Item, tree: &Tree, here: Here) -> Here {
+    fn item(&mut self, item: &Item, tree: &Tree, here: WorkingFolders) -> WorkingFolders {
         let before = here.clone();
         let (mut well, mut badly) = (here.clone(), here);
         for step in &item.steps {
@@ -172,21 +210,24 @@ impl Walker<'_> {
             }
         }
         let after = if item.background { before } else { well.or(&badly) };
-        if self.lost { Here::unknown() } else { after }
+        if self.lost { WorkingFolders::unknown() } else { after }
     }
 
-    fn step(&mut self, step: &Step, tree: &Tree, here: &Here) -> After {
-        let here = if self.lost { Here::unknown() } else { here.clone() };
+    fn step(&mut self, step: &Step, tree: &Tree, here: &WorkingFolders) -> After {
+        let here = if self.lost { WorkingFolders::unknown() } else { here.clone() };
         let mut after = (here.clone(), here.clone());
         let alone = step.commands.len() == 1;
+        let mut names = None;
         for command in &step.commands {
+            self.prints = None;
             let ends = match command {
-                Command::Simple(simple) => self.simple(simple, tree, &here),
+                Command::Simple(simple) => self.simple(simple, tree, &here, names.take()),
                 Command::Compound(compound) => {
                     let end = self.compound(compound, tree, &here);
                     (end.clone(), end)
                 }
             };
+            names = self.prints.take();
             if alone {
                 after = ends;
             }
@@ -194,7 +235,7 @@ impl Walker<'_> {
         if step.negated { (after.0.clone().or(&after.1), after.1.or(&after.0)) } else { after }
     }
 
-    fn compound(&mut self, compound: &Compound, tree: &Tree, here: &Here) -> Here {
+    fn compound(&mut self, compound: &Compound, tree: &Tree, here: &WorkingFolders) -> WorkingFolders {
         for word in &compound.words {
             self.inside(word, tree, here);
         }
@@ -221,23 +262,29 @@ impl Walker<'_> {
                 }
             }
             Kind::Loop(variable) => {
+                let bound = self.bound.len();
                 if let Some(name) = variable {
                     self.set(name, None);
+                    let values = self.values_of(&compound.words).filter(|_| self.binds);
+                    self.bound.extend(values.map(|values| (name.clone(), values)));
                 }
                 if compound.moves {
-                    at = Here::unknown();
+                    at = WorkingFolders::unknown();
                 }
                 for body in &compound.bodies {
                     self.script(body, tree, at.clone());
                 }
+                // What a loop leaves behind is any of its values, and may be none.
+                self.bound.truncate(bound);
             }
             Kind::Function(name) => {
-                if wrap::is_special(name) {
+                if programs::is_special(name) {
                     self.doubt(Doubt::Elsewhere(format!("{name} ()")));
                 }
                 self.lost |= compound.moves;
                 // It is called from wherever the shell is then.
-                let body_at = if tree.script.moves() || self.lost { Here::unknown() } else { here.clone() };
+                let body_at =
+                    if tree.script.moves() || self.lost { WorkingFolders::unknown() } else { here.clone() };
                 for body in &compound.bodies {
                     self.script(body, tree, body_at.clone());
                 }
@@ -247,18 +294,18 @@ impl Walker<'_> {
     }
 
     /// Walks the substitutions of a word, each in a shell of its own.
-    fn inside(&mut self, word: &tree::Word, tree: &Tree, here: &Here) {
+    fn inside(&mut self, word: &tree::Word, tree: &Tree, here: &WorkingFolders) {
         for script in &word.scripts {
             self.script(script, tree, here.clone());
         }
     }
 
-    fn redirect(&mut self, redirect: &Redir, tree: &Tree, here: &Here) {
+    fn redirect(&mut self, redirect: &Redir, tree: &Tree, here: &WorkingFolders) {
         self.inside(&redirect.target, tree, here);
         if let Some(document) = redirect.document.and_then(|number| tree.documents.get(number)) {
             self.inside(document, tree, here);
         }
-        let target = word(&redirect.target);
+        let target = self.word(&redirect.target);
         let access = match redirect.op {
             Op::Write | Op::Append => FileAccess::Write,
             Op::Read => FileAccess::Read,
@@ -271,7 +318,7 @@ impl Walker<'_> {
         // What `~` is, the shell says: the likely file counts for rules that stop, and it asks all the same.
         let paths = match target.literal() {
             Some(text) => here.join(Path::new(text)),
-            None => touch::below_home(&target, self.place).map(|path| vec![path]),
+            None => questions::below_home(&target, self.place).map(|path| vec![path]),
         };
         if !target.literal().is_some_and(streams::is_stream) {
             if paths.is_none() || target.literal().is_none() {
@@ -281,7 +328,7 @@ impl Walker<'_> {
         }
     }
 
-    fn simple(&mut self, simple: &Simple, tree: &Tree, here: &Here) -> After {
+    fn simple(&mut self, simple: &Simple, tree: &Tree, here: &WorkingFolders, names: Option<Word>) -> After {
         let stay = (here.clone(), here.clone());
         for assignment in &simple.assignments {
             for word in assignment.value.iter().chain(&assignment.others) {
@@ -302,7 +349,7 @@ impl Walker<'_> {
                 let read_only =
                     if heaviest <= Weight::Ordinary { Ok(()) } else { Err(unclear(&assignments)) };
                 let effects = read_only.is_ok().then(haft::Effects::none);
-                self.push(SubCommand {
+                let number = self.push(SubCommand {
                     text,
                     assignments,
                     layers: Vec::new(),
@@ -312,13 +359,20 @@ impl Walker<'_> {
                     critical: None,
                     effects,
                 });
+                if heaviest == Weight::Unclear {
+                    self.unseen.push(number);
+                }
             }
             return stay;
         }
         let written: Vec<&str> = simple.words.iter().map(|word| &*word.raw).collect();
-        let argv: Vec<Word> = simple.words.iter().map(word).collect();
+        let argv: Vec<Word> = simple.words.iter().map(|word| self.word(word)).collect();
         let input = simple.redirects.iter().rev().find_map(|redirect| given_text(redirect, tree));
-        self.command(argv, &written, assignments, heaviest, input, here)
+        let names = if input.is_some() { None } else { names };
+        let text = input.flatten();
+        let incoming = CommandInput { text: text.as_deref(), names: names.as_ref() };
+        let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
+        self.command(started, here)
     }
 
     fn assignments(&mut self, assigns: &[Assign]) -> (Vec<Assignment>, Weight) {
@@ -347,68 +401,70 @@ impl Walker<'_> {
     }
 
     /// One command with its words: takes wrappers off, judges what is left, and walks what it holds.
-    fn command(
-        &mut self,
-        argv: Vec<Word>,
-        written: &[&str],
-        assignments: Vec<Assignment>,
-        heaviest: Weight,
-        input: Option<Input>,
-        here: &Here,
-    ) -> After {
+    fn command(&mut self, started: StartedCommand<'_>, here: &WorkingFolders) -> After {
+        let StartedCommand { argv, written, assignments, heaviest, incoming } = started;
         let front = assignments.iter().map(|assignment| &*assignment.text);
         let text = front.chain(written.iter().copied()).collect::<Vec<_>>().join(" ");
         let first = if self.within.is_some() { Started::Held } else { Started::Directly };
         let mut layers = vec![Layer { text: written.join(" "), argv, started: first }];
         let mut at = here.clone();
-        let mut exact_only = None;
-        let inner = self.unwrap(&mut layers, written, &mut at, &mut exact_only);
-        let last = &layers[layers.len() - 1].argv;
-        let name = last[0].literal().map(base_name).unwrap_or_default().to_owned();
-        let given = match &input {
-            Some(Input::Text(text)) => Some(text.clone()),
-            _ => None,
-        };
-        let inner = match (inner, input) {
-            (Inner::Input, Some(Input::Text(text))) => Inner::Text { text, here: false },
-            (inner, _) => inner,
-        };
-        let told = told::by(last, given.as_deref());
-        exact_only = exact_only.or(self.holds(&inner, &text, last)).or(told.exact);
-        if told.unknown {
-            self.doubt(Doubt::Starts(shown(last)));
+        let unwrapped = self.unwrap(&mut layers, written, &mut at, incoming);
+        let UnwrappedCommand { mut findings, outer, mut exact_only, starter, contained } = unwrapped;
+        let argv = &layers[layers.len() - 1].argv;
+        let program = argv[0].literal().unwrap_or_default();
+        if at.moved() && findings.contains(&Finding::OfRepository) {
+            findings.extend([
+                Finding::Open,
+                Finding::Changes("works on the repository of another folder".to_owned()),
+            ]);
         }
-        let heaviest = heaviest.max(self.variables(last));
-        let mut read_only = self.read_only(&layers, &inner, heaviest, &assignments, at.moved());
-        if read_only.is_ok() && (told.exact.is_some() || told.unknown) {
-            read_only = Err(format!("`{name}` can be told to run another command"));
-        }
-        let critical =
-            matches!(&*name, "rm" | "rmdir").then(|| critical::removal(last, &at, self.place)).flatten();
-        let plain =
-            layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
-        let logs = layers.iter().any(|layer| layer.argv[0].literal().map(base_name) == Some("nohup"));
-        let known = plain
-            && !logs
-            && matches!(inner, Inner::Nothing)
-            && told.held.is_empty()
-            && !told.unknown
-            && heaviest <= Weight::Ordinary;
-        let only_looks = matches!(inner, Inner::Nothing | Inner::Several(_))
-            && programs::only_looks(last, at.moved()).is_ok();
-        let touched = touch::layers(&layers, &inner, &at, self.place, only_looks);
-        exact_only = exact_only.or(touched.open);
-        let mut effects = touched.effects;
+        self.doubts_of(&findings, argv, Some(&text));
+        let heaviest = heaviest.max(self.variables(&findings));
+        exact_only = exact_only.or(questions::exact_only(&findings));
+        let mut read_only = match (&starter, heaviest > Weight::Ordinary) {
+            (_, true) => Err(unclear(&assignments)),
+            (Some(starter), _) => Err(format!("`{starter}` starts another command")),
+            (None, false) => questions::read_only(&findings),
+        };
+        let critical = questions::critical_removal(&findings, &at, self.place);
+        let held: Vec<HeldFinding> = outer.iter().chain(&findings).filter_map(held_of).cloned().collect();
+        let loud = held.iter().any(|held| !held.quiet);
+        let starts = |finding: &Finding| {
+            matches!(finding, Finding::CommandsIn(_) | Finding::Undetermined | Finding::ShellState)
+        };
+        let known =
+            starter.is_none() && !loud && !findings.iter().any(starts) && heaviest <= Weight::Ordinary;
+        let files: [&[Finding]; 2] = if contained { [&outer, &[]] } else { [&findings, &outer] };
+        let touched = CommandPlace { here: &at, place: self.place }.effects(program, files);
+        let mut effects = touched.effects.filter(|_| !(contained && outer.is_empty()));
+        exact_only = exact_only.or(touched.exact_only);
         // What the program touches by its arguments it touches behind a wrapper as well, beside what that may add.
         if let Some(effects) = effects.as_mut().filter(|_| !known) {
             effects.unknown = true;
+            if effects.reads.is_empty()
+                && effects.writes.is_empty()
+                && effects.deletes.is_empty()
+                && effects.reaches.is_empty()
+            {
+                *effects = haft::Effects::unknown();
+            }
         }
         // Who reads what isn't known may read what nobody may.
         if read_only.is_ok() && effects.as_ref().is_none_or(|effects| effects.unknown) {
             read_only = Err("which files it reads isn't known".to_owned());
         }
-        let after = self.moves(&name, last, plain, &at, here);
-        let last = last.clone();
+        // Names that another command or a loop gives are known well enough to look at, and not for rules about files.
+        if let Some(effects) = effects.as_mut().filter(|_| argv.iter().any(Word::stands_for_names)) {
+            effects.unknown = true;
+        }
+        let plain =
+            layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
+        let after = self.moves(&findings, plain, &at, here);
+        let prints = findings.iter().find_map(|finding| match finding {
+            Finding::PrintsPaths(word) if read_only.is_ok() => Some(word.clone()),
+            _ => None,
+        });
+        let looks = read_only.is_ok();
         let number = self.push(SubCommand {
             text,
             assignments,
@@ -419,253 +475,270 @@ impl Walker<'_> {
             critical,
             effects,
         });
-        self.walk_told(told, number, &name, &at);
-        self.walk_inner(inner, number, &name, &last, &at).unwrap_or(after)
+        let doubts = self.found.doubts.len();
+        let after = self.walk_held(held, number, &at).unwrap_or(after);
+        let mut inner = self.found.commands.iter().skip(number + 1);
+        if looks && (self.found.doubts.len() > doubts || inner.any(|inner| inner.read_only.is_err())) {
+            let outer = &mut self.found.commands[number];
+            outer.read_only = Err("what it starts may change something".to_owned());
+        }
+        self.prints = prints;
+        after
     }
 
-    /// Takes wrappers off until there is something that starts nothing, or starts it in another way.
+    /// Takes wrappers off until there is something that starts nothing with its last words.
     fn unwrap(
         &mut self,
         layers: &mut Vec<Layer>,
         written: &[&str],
-        at: &mut Here,
-        exact_only: &mut Option<&'static str>,
-    ) -> Inner {
-        let mut written: Vec<String> = written.iter().map(|word| (*word).to_owned()).collect();
+        at: &mut WorkingFolders,
+        incoming: CommandInput<'_>,
+    ) -> UnwrappedCommand {
+        let mut rewritten: Option<Vec<String>> = None;
+        let mut unwrapped = UnwrappedCommand::default();
         loop {
             let argv = &layers[layers.len() - 1].argv;
             if argv[0].literal().is_none_or(str::is_empty) {
-                let doubt = Doubt::Command(argv[0].plain().to_owned());
-                self.doubt(doubt);
-                return Inner::Nothing;
+                self.doubt(Doubt::Command(argv[0].plain().to_owned()));
             }
-            let (argv, from, started) = match wrap::inner(argv) {
-                Inner::Words { from, started, moved } => {
-                    self.given_environment(&layers[layers.len() - 1].argv[..from]);
-                    if moved {
-                        *at = Here::unknown();
-                    }
-                    (layers[layers.len() - 1].argv[from..].to_vec(), from, started)
+            let mut findings = examine(argv, incoming);
+            let is_start = |finding: &mut Finding| matches!(finding, Finding::Layer(_));
+            let mut starts: Vec<LayerFinding> = Vec::new();
+            for finding in findings.extract_if(.., is_start) {
+                if let Finding::Layer(layer) = finding {
+                    starts.push(layer);
                 }
-                Inner::Perhaps { from, started } => {
-                    self.doubt(Doubt::Starts(shown(argv)));
-                    *at = Here::unknown();
-                    let outer = argv.clone();
-                    let (likely, others) = from.split_last().expect("there is a place where it may begin");
-                    for from in others {
-                        let text = written.get(*from..).unwrap_or(&[]).join(" ");
-                        layers.push(Layer { text, argv: outer[*from..].to_vec(), started });
-                    }
-                    (outer[*likely..].to_vec(), *likely, started)
-                }
-                Inner::Given { argv: given, from, started } => {
-                    // What isn't as it was written is shown as it is started.
-                    if argv.get(from) != given.first() {
-                        let words = given.iter().filter(|word| **word != Word::anything());
-                        written = words.map(|word| word.plain().to_owned()).collect();
-                        (given, 0, started)
-                    } else {
-                        (given, from, started)
-                    }
-                }
-                other => return other,
-            };
-            if started == Started::Executed {
-                *exact_only = exact_only.or(Some("starts another command in its own way"));
             }
-            written.drain(..from.min(written.len()));
-            if layers.len() >= DEPTH_MAX {
+            let likely = starts.iter().position(|layer| layer.likely).unwrap_or(0);
+            if starts.is_empty() {
+                unwrapped.findings = findings;
+                return unwrapped;
+            }
+            let next = starts.remove(likely);
+            let shown = rewritten.take();
+            let shown = shown.unwrap_or_else(|| written.iter().map(|word| (*word).to_owned()).collect());
+            if layers.len() + starts.len() >= DEPTH_MAX {
                 self.doubt(Doubt::TooDeep);
-                return Inner::Nothing;
+                unwrapped.findings = findings;
+                return unwrapped;
             }
-            layers.push(Layer { text: written.join(" "), argv, started });
+            self.doubts_of(&findings, argv, None);
+            self.variables(&findings);
+            if !next.quiet && unwrapped.starter.is_none() {
+                unwrapped.starter = Some(argv[0].plain().to_owned());
+            }
+            let executed =
+                (next.started == Started::Executed).then_some("starts another command in its own way");
+            unwrapped.exact_only = unwrapped.exact_only.or(executed).or(questions::exact_only(&findings));
+            unwrapped.contained |= next.location == RunLocation::OtherMachine;
+            if next.location != RunLocation::Here
+                || findings.contains(&Finding::Undetermined)
+                || findings.contains(&Finding::LosesDirectory)
+            {
+                *at = WorkingFolders::unknown();
+            }
+            unwrapped.outer.extend(findings.into_iter().filter(is_beside));
+            for other in starts {
+                let text = as_written(&shown, &other);
+                layers.push(Layer { text: text.join(" "), argv: other.argv, started: other.started });
+            }
+            let next_written = as_written(&shown, &next);
+            layers.push(Layer { text: next_written.join(" "), argv: next.argv, started: next.started });
+            rewritten = Some(next_written);
         }
     }
 
-    /// Walks what a command is told to run by an option, a script or a setting.
-    fn walk_told(&mut self, told: Told, number: usize, name: &str, at: &Here) {
-        // Past the bound there is a doubt already, and nothing more to find.
-        if told.held.is_empty() || self.found.commands.len() >= COMMANDS_MAX {
-            return;
+    /// What isn't known of what a command starts.
+    fn doubts_of(&mut self, findings: &[Finding], argv: &[Word], text: Option<&str>) {
+        for finding in findings {
+            match finding {
+                Finding::Undetermined => self.doubt(Doubt::Starts(shown(argv))),
+                Finding::ShellState => {
+                    self.rebinds |= !self.bound.is_empty();
+                    self.doubt(Doubt::Elsewhere(shown(argv)));
+                }
+                Finding::CommandsIn(_) => {
+                    let shown = text.map_or_else(|| shown(argv), str::to_owned);
+                    self.doubt(Doubt::Starts(shown));
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// Variables that a command sets.
+    fn variables(&mut self, findings: &[Finding]) -> Weight {
+        let mut heaviest = Weight::Harmless;
+        for finding in findings {
+            if let Finding::Variable { name, value } = finding {
+                heaviest = heaviest.max(self.set(name, value.as_deref()));
+            }
+            if *finding == Finding::ShellState {
+                heaviest = Weight::Dangerous;
+            }
+        }
+        heaviest
+    }
+
+    /// Where the shell is after this command.
+    fn moves(
+        &mut self,
+        findings: &[Finding],
+        plain: bool,
+        at: &WorkingFolders,
+        here: &WorkingFolders,
+    ) -> After {
+        let stay = here.clone();
+        if findings.contains(&Finding::LosesDirectory) {
+            self.lost |=
+                findings.iter().any(|found| matches!(found, Finding::ShellState | Finding::Undetermined));
+            return (WorkingFolders::unknown(), stay);
+        }
+        let target = findings.iter().find_map(|finding| match finding {
+            Finding::ChangeDirectory(target) => Some(target),
+            _ => None,
+        });
+        let target = match target {
+            None => return (stay.clone(), stay),
+            Some(_) if !plain => None,
+            Some(None) => self.place.home.clone(),
+            Some(Some(word)) => match word.literal() {
+                Some(text) => Some(PathBuf::from(text)),
+                None => questions::below_home(word, self.place),
+            },
+        };
+        match target.filter(|target| !target.as_os_str().is_empty()) {
+            // Back to where the session is.
+            Some(target) if normal(&target) == self.place.cwd => (WorkingFolders::start(), stay),
+            Some(target) => (at.enter(&target), stay),
+            None => (WorkingFolders::unknown(), stay),
+        }
+    }
+
+    /// Walks the commands in the arguments of another. Returns where the shell is then, if it is the same shell.
+    fn walk_held(&mut self, held: Vec<HeldFinding>, number: usize, at: &WorkingFolders) -> Option<After> {
         let outer = self.within.replace(number);
-        // These run it elsewhere: at the top of a repository, on another machine.
-        let at =
-            if matches!(name, "git" | "make" | "tmux" | "screen") { Here::unknown() } else { at.clone() };
+        let mut after = None;
         self.depth += 1;
-        for held in told.held {
-            match held {
-                Held::Words(argv) => self.given(argv, &at),
-                Held::Text(text) => {
-                    self.text(&text, at.clone());
+        for HeldFinding { command, elsewhere, shell, .. } in held {
+            // Past the bound there is a doubt already, and nothing more to find.
+            if self.found.commands.len() >= COMMANDS_MAX {
+                break;
+            }
+            let start = if elsewhere { WorkingFolders::unknown() } else { at.clone() };
+            match command {
+                HeldCommand::Words(argv) => self.given(argv, &start),
+                HeldCommand::Text(text) => {
+                    if shell == HeldShell::Later {
+                        self.lost |= parse::parse(&text, self.depth).is_ok_and(|tree| tree.script.moves());
+                    }
+                    let end = self.text(&text, start);
+                    if shell == HeldShell::This {
+                        let end = end.or(at);
+                        after = Some((end.clone(), end));
+                    }
                 }
             }
         }
         self.depth -= 1;
         self.within = outer;
+        after
     }
 
     /// A command whose words are given by another.
-    fn given(&mut self, argv: Vec<Word>, at: &Here) {
+    fn given(&mut self, argv: Vec<Word>, at: &WorkingFolders) {
         if self.depth > DEPTH_MAX * 2 {
             return self.doubt(Doubt::TooDeep);
         }
         let words = argv.iter().filter(|word| **word != Word::anything());
         let written: Vec<String> = words.map(|word| word.plain().to_owned()).collect();
         let written: Vec<&str> = written.iter().map(|text| &**text).collect();
+        let (assignments, heaviest, incoming) = (Vec::new(), Weight::Harmless, CommandInput::default());
         self.depth += 1;
-        self.command(argv, &written, Vec::new(), Weight::Harmless, None, at);
+        self.command(StartedCommand { argv, written: &written, assignments, heaviest, incoming }, at);
         self.depth -= 1;
     }
 
-    /// Why only an exact rule allows a command because of what it holds, with a doubt where that isn't known.
-    fn holds(&mut self, inner: &Inner, text: &str, argv: &[Word]) -> Option<&'static str> {
-        match inner {
-            Inner::Unknown => {
-                self.doubt(Doubt::Starts(shown(argv)));
-                Some("starts another command")
+    /// A word that all values of a loop fit, if they are names of files here.
+    fn values_of(&self, words: &[tree::Word]) -> Option<Word> {
+        let words: Vec<Word> = words.iter().map(|word| self.word(word)).collect();
+        let plain = |word: &Word| match word {
+            Word::Literal(text) => {
+                !text.starts_with(['/', '-']) && text.split('/').all(|part| !matches!(part, ".." | ""))
             }
-            Inner::Elsewhere => {
-                self.doubt(Doubt::Elsewhere(shown(argv)));
-                Some("takes commands from elsewhere")
-            }
-            Inner::Input => {
-                self.doubt(Doubt::Starts(text.to_owned()));
-                Some("runs what it is given")
-            }
-            Inner::Text { .. } | Inner::Several(_) => Some("runs what it is given"),
-            Inner::Nothing | Inner::Words { .. } | Inner::Perhaps { .. } | Inner::Given { .. } => None,
+            Word::Dynamic(_) => pattern_folder(word).is_some(),
+        };
+        match &words[..] {
+            [] => None,
+            [only @ Word::Dynamic(_)] if plain(only) => Some(only.clone()),
+            words => words.iter().all(plain).then(|| names_below(".")),
         }
     }
 
-    fn read_only(
-        &self,
-        layers: &[Layer],
-        inner: &Inner,
-        heaviest: Weight,
-        assignments: &[Assignment],
-        moved: bool,
-    ) -> Result<(), String> {
-        if heaviest > Weight::Ordinary {
-            return Err(unclear(assignments));
-        }
-        let wrapper = |name: &str| Err(format!("`{name}` starts another command"));
-        for pair in layers.windows(2) {
-            let name = pair[0].argv[0].plain();
-            // `nohup` writes what the command prints to a file.
-            let quiet = pair[1].started == Started::Wrapped || base_name(name) == "xargs";
-            if !quiet || base_name(name) == "nohup" {
-                return wrapper(name);
+    /// A word for those who judge it.
+    fn word(&self, from: &tree::Word) -> Word {
+        let bound = |(name, _): &&(String, Word)| {
+            from.raw == format!("\"${name}\"") || from.raw == format!("\"${{{name}}}\"")
+        };
+        match (self.bound.iter().rev().find(bound), convert_word(from)) {
+            (Some((_, Word::Dynamic(values))), Word::Dynamic(open)) => {
+                Word::Dynamic(Open { shape: values.shape.clone(), splits: false, ..open })
             }
-        }
-        let last = &layers[layers.len() - 1].argv;
-        match inner {
-            Inner::Nothing => programs::only_looks(last, moved),
-            _ => wrapper(last[0].plain()),
+            (_, word) => word,
         }
     }
+}
 
-    /// Variables that `env` and `sudo` set.
-    fn given_environment(&mut self, words: &[Word]) {
-        for word in words.iter().skip(1) {
-            if let Some((name, value)) = word.prefix().split_once('=')
-                && parse::is_name(name)
-            {
-                let value = word.literal().is_some().then_some(value);
-                self.set(name, value);
-            }
-        }
+/// A command that is about to be started.
+struct StartedCommand<'a> {
+    argv: Vec<Word>,
+    written: &'a [&'a str],
+    assignments: Vec<Assignment>,
+    heaviest: Weight,
+    incoming: CommandInput<'a>,
+}
+
+/// What is left when all wrappers are taken off.
+#[derive(Default)]
+struct UnwrappedCommand {
+    /// Of the last layer.
+    findings: Vec<Finding>,
+    /// What wrappers do beside starting it.
+    outer: Vec<Finding>,
+    exact_only: Option<&'static str>,
+    /// The first program that does more than start it.
+    starter: Option<String>,
+    /// It has other files.
+    contained: bool,
+}
+
+/// What a wrapper does beside starting a command.
+fn is_beside(finding: &Finding) -> bool {
+    matches!(
+        finding,
+        Finding::Read { .. }
+            | Finding::Write { .. }
+            | Finding::Delete { .. }
+            | Finding::Connect { .. }
+            | Finding::Held(_)
+    )
+}
+
+fn held_of(finding: &Finding) -> Option<&HeldFinding> {
+    match finding {
+        Finding::Held(held) => Some(held),
+        _ => None,
     }
+}
 
-    /// Variables that a built-in command sets.
-    fn variables(&mut self, argv: &[Word]) -> Weight {
-        match environment::sets(argv) {
-            Sets::Nothing => Weight::Harmless,
-            Sets::Names(names) => {
-                let weights = names.iter().map(|(name, value)| self.set(name, value.as_deref()));
-                weights.max().unwrap_or(Weight::Harmless)
-            }
-            Sets::Unknown => {
-                self.doubt(Doubt::Elsewhere(shown(argv)));
-                Weight::Dangerous
-            }
+/// The words of a layer as written; what isn't as it was written is shown as it is started.
+fn as_written(written: &[String], layer: &LayerFinding) -> Vec<String> {
+    match layer.from {
+        Some(from) => written.get(from..).unwrap_or(&[]).to_vec(),
+        None => {
+            let words = layer.argv.iter().filter(|word| **word != Word::anything());
+            words.map(|word| word.plain().to_owned()).collect()
         }
-    }
-
-    /// Where the shell is after this command.
-    fn moves(&self, name: &str, argv: &[Word], plain: bool, at: &Here, here: &Here) -> After {
-        let stay = here.clone();
-        match name {
-            "cd" if plain => {
-                let mut operands = programs::operands(&argv[1..]);
-                let target = match (operands.next(), operands.next()) {
-                    (None, _) => self.place.home.clone(),
-                    (Some(word), None) => match word.literal() {
-                        Some("-") => None,
-                        Some(text) => Some(PathBuf::from(text)),
-                        None => touch::below_home(word, self.place),
-                    },
-                    _ => None,
-                };
-                // `cd -P` and the like resolve links, `CDPATH` is refused elsewhere.
-                let options = argv[1..].iter().any(|word| word.prefix().starts_with('-'));
-                match target.filter(|target| !options && !target.as_os_str().is_empty()) {
-                    // Back to where the session is.
-                    Some(target) if normal(&target) == self.place.cwd => (Here::start(), stay),
-                    Some(target) => (at.enter(&target), stay),
-                    None => (Here::unknown(), stay),
-                }
-            }
-            "pushd" | "popd" | "cd" => (Here::unknown(), stay),
-            _ => (stay.clone(), stay),
-        }
-    }
-
-    /// Walks the commands in the arguments of another. Returns where the shell is then, if it is the same shell.
-    fn walk_inner(
-        &mut self,
-        inner: Inner,
-        number: usize,
-        name: &str,
-        argv: &[Word],
-        at: &Here,
-    ) -> Option<After> {
-        let outer = self.within.replace(number);
-        let mut after = None;
-        match inner {
-            Inner::Text { text, here } => {
-                self.depth += 1;
-                let remote =
-                    matches!(name, "ssh" | "autossh" | "trap" | "su" | "runuser" | "at" | "batch" | "heroku");
-                let start = if remote { Here::unknown() } else { at.clone() };
-                let end = self.text(&text, start);
-                self.depth -= 1;
-                if here && name == "trap" {
-                    self.lost |= text.contains("cd") || text.contains("pushd") || text.contains("popd");
-                } else if here {
-                    let end = end.or(at);
-                    after = Some((end.clone(), end));
-                }
-            }
-            Inner::Several(commands) => {
-                let moved = argv.iter().any(|word| matches!(word.literal(), Some("-execdir" | "-okdir")));
-                let at = if moved { Here::unknown() } else { at.clone() };
-                for argv in commands {
-                    self.given(argv, &at);
-                }
-            }
-            Inner::Elsewhere => {
-                self.lost |= matches!(name, "source" | ".");
-            }
-            Inner::Unknown => self.lost |= name == "eval",
-            Inner::Nothing
-            | Inner::Words { .. }
-            | Inner::Perhaps { .. }
-            | Inner::Given { .. }
-            | Inner::Input => {}
-        }
-        self.within = outer;
-        after
     }
 }
 
@@ -679,23 +752,14 @@ fn unclear(assignments: &[Assignment]) -> String {
     if names.is_empty() { "sets variables".to_owned() } else { format!("sets {}", names.join(", ")) }
 }
 
-/// What comes in to a command by its redirections.
-enum Input {
-    /// This text.
-    Text(String),
-    /// Something that isn't known.
-    Unknown,
-}
-
-/// What a here-document or here-string gives, if the redirection is one of the input.
-fn given_text(redirect: &Redir, tree: &Tree) -> Option<Input> {
-    let text = match (redirect.op, redirect.document) {
-        (Op::Here, Some(number)) => tree.documents.get(number).and_then(tree::Word::literal),
-        (Op::Here, None) => redirect.target.literal(),
-        (Op::Read | Op::DupIn, _) => None,
-        _ => return None,
-    };
-    Some(text.map_or(Input::Unknown, Input::Text))
+/// What a here-document or here-string gives, if the redirection is one of the input; nothing inside if that isn't known.
+fn given_text(redirect: &Redir, tree: &Tree) -> Option<Option<String>> {
+    match (redirect.op, redirect.document) {
+        (Op::Here, Some(number)) => Some(tree.documents.get(number).and_then(tree::Word::literal)),
+        (Op::Here, None) => Some(redirect.target.literal()),
+        (Op::Read | Op::DupIn, _) => Some(None),
+        _ => None,
+    }
 }
 
 /// Whether the target of `>&` is a descriptor.
@@ -704,8 +768,7 @@ fn is_descriptor(text: &str) -> bool {
     text == "-" || (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A word for those who judge it.
-fn word(from: &tree::Word) -> Word {
+fn convert_word(from: &tree::Word) -> Word {
     if let Some(text) = from.literal() {
         return Word::Literal(text);
     }

@@ -220,7 +220,8 @@ fn asks(mode: PermissionMode, case: &Case<'_>, effect: Effect) -> Option<String>
 /// Why a command doesn't run by itself; empty words where there is nothing to add.
 fn runs(mode: PermissionMode, case: &Case<'_>, at: usize) -> Option<String> {
     let (command, found) = (&case.subject.commands[at], case.commands.get(at));
-    if let Some(why) = found.and_then(|found| found.exact_only) {
+    // Whatever a command starts, if nothing of it changes anything no rule is needed.
+    if let Some(why) = found.and_then(|found| found.exact_only).filter(|_| !command.read_only) {
         return Some(format!(", which {why}; only an exact rule allows it"));
     }
     let alone = command.read_only || is_editor(mode, case, at);

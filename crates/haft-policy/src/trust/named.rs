@@ -45,61 +45,6 @@ fn substitute(text: &str, places: &Places) -> String {
     text
 }
 
-/// Programs that run what they find in the folder that they are started in, without being told its name.
-const FINDS_ITS_OWN: [&str; 46] = [
-    "ant",
-    "bazel",
-    "bun",
-    "bundle",
-    "bunx",
-    "cargo",
-    "cmake",
-    "composer",
-    "deno",
-    "direnv",
-    "dotnet",
-    "eslint",
-    "gmake",
-    "go",
-    "gradle",
-    "gradlew",
-    "grunt",
-    "gulp",
-    "invoke",
-    "jest",
-    "just",
-    "lint-staged",
-    "make",
-    "meson",
-    "mise",
-    "mvn",
-    "mvnw",
-    "ninja",
-    "nox",
-    "npm",
-    "npx",
-    "nx",
-    "pnpm",
-    "poetry",
-    "pre-commit",
-    "prettier",
-    "pytest",
-    "rake",
-    "task",
-    "tox",
-    "tsc",
-    "turbo",
-    "uv",
-    "uvx",
-    "vitest",
-    "yarn",
-];
-/// Programs whose first plain argument is a script or a folder with one.
-const INTERPRETERS: [&str; 15] = [
-    ".", "bash", "dash", "fish", "ksh", "lua", "node", "perl", "php", "pwsh", "ruby", "sh", "source",
-    "ts-node", "zsh",
-];
-
 /// Whether a line for the shell, started in a workspace, may run something that lies in it or in one of these folders:
 /// whatever is there now, since a command may put it there. When in doubt, it does.
 pub(crate) fn line_runs_inside(line: &str, places: &Places, dirs: &[PathBuf]) -> bool {
@@ -140,15 +85,16 @@ fn runs_inside(words: &[String], base: &Path, places: &Places, dirs: &[PathBuf])
     let mut interprets = false;
     for (index, word) in words.iter().enumerate().filter(|(_, word)| usable(word)) {
         let name = word.rsplit('/').next().unwrap_or(word);
-        if begins_inside && FINDS_ITS_OWN.contains(&name) {
+        if begins_inside && haft_shell::runs_workspace_code(name) {
             return true;
         }
-        let python = name.starts_with("python") || name.starts_with("pypy");
-        if python || INTERPRETERS.contains(&word.as_str()) || INTERPRETERS.contains(&name) && name != "." {
+        // `.` is a command only as a word of its own.
+        let script = haft_shell::runs_script(name) && (name != "." || word == ".");
+        if script {
             // `-c` and `-m` find modules in the folder they are started in.
             let next = words.get(index + 1).map(String::as_str);
             if begins_inside
-                && python
+                && haft_shell::imports_modules(name)
                 && next.is_some_and(|next| next.starts_with('-') && next.contains(['c', 'm']))
             {
                 return true;

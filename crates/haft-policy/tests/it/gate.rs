@@ -6,6 +6,7 @@ mod answers;
 mod check;
 mod classifier;
 mod declared;
+mod everyday;
 mod fetches;
 mod meaning;
 mod modes;

@@ -48,3 +48,42 @@ fn what_seems_to_be_the_same_may_change_something() {
         may_change(command);
     }
 }
+
+/// Names that come from elsewhere than what they seem to come from, and what an archive on another machine starts.
+#[test]
+fn names_from_elsewhere_are_not_known() {
+    for command in [
+        "find . | xargs -a list cat",
+        "find . -printf '/etc/shadow\\n' | xargs cat",
+        "find .. -name x | xargs cat",
+        "echo /etc/shadow | xargs cat",
+        "find . -name x | xargs cat < list",
+        "for f in *.md; do f=/etc/shadow; cat \"$f\"; done",
+        "for f in *.md; do read f; cat \"$f\"; done",
+        "for f in *.md; do cat $f; done",
+        "for f in /etc/*; do cat \"$f\"; done",
+        "find . -exec touch {} +",
+        "bash -c 'ls; touch x'",
+        "bash -lc pwd",
+        "X=1; make",
+        "tar tf host:a.tar",
+        "nm --plugin x.so a.o",
+        "pip list --outdated",
+        "unzip -p a.zip",
+    ] {
+        may_change(command);
+    }
+    for command in [
+        "find src -name x | xargs cat",
+        "find . -print0 | xargs -0 grep -n x",
+        "for f in src/*.md; do cat \"${f}\"; done",
+        "bash -c 'cat a | wc -l'",
+        "X=1; echo $X",
+        "tar tzf a.tar.gz",
+        "unzip -l a.zip",
+        "nm -C a.o",
+        "git reflog show main",
+    ] {
+        reads_only(command);
+    }
+}

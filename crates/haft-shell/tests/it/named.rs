@@ -191,7 +191,7 @@ fn after_a_move_everything_counts_from_there() {
     assert_eq!(effects("cd /out; ./run"), "may touch anything · reads /out/./run, ./run, /out");
     assert_eq!(effects("git -C /out push"), "may touch anything · reads /out");
     assert_eq!(effects("make -C /out all"), "may touch anything · reads /out");
-    assert_eq!(effects("git --git-dir=/out/.git log"), "may touch anything · reads /out/.git");
+    assert_eq!(effects("git --git-dir=/out/.git log"), "may touch anything · reads /out/.git, .");
     // Where it begins nothing is added.
     for command in ["make", "./run x", "(cd /out); make", "cd /repo/app && make", "cd /out | make"] {
         assert_eq!(effects(command), "?", "{command}");

@@ -4,25 +4,22 @@
 //! as printing only if each of its commands is one of a few, and a script that can't be read to its last character isn't
 //! understood.
 
-use super::told::Told;
-use super::{Word, marks, scripted};
-
 /// What a script does.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Script<'t> {
+pub(crate) struct SedScript<'t> {
     /// Something wasn't understood.
-    pub(super) unread: bool,
+    pub(crate) unread: bool,
     /// Nothing but printing, deleting from the output, and stopping.
-    pub(super) prints: bool,
-    pub(super) writes: Vec<&'t str>,
-    pub(super) reads: Vec<&'t str>,
+    pub(crate) prints: bool,
+    pub(crate) writes: Vec<&'t str>,
+    pub(crate) reads: Vec<&'t str>,
     /// Commands; an empty one stands for the text that is edited.
-    pub(super) runs: Vec<&'t str>,
+    pub(crate) runs: Vec<&'t str>,
 }
 
 /// Reads a script.
-pub(super) fn read(script: &str) -> Script<'_> {
-    let mut found = Script { prints: true, ..Script::default() };
+pub(crate) fn read_sed(script: &str) -> SedScript<'_> {
+    let mut found = SedScript { prints: true, ..SedScript::default() };
     let mut rest = script;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';', '}']);
@@ -44,14 +41,8 @@ pub(super) fn read(script: &str) -> Script<'_> {
     }
 }
 
-/// Whether every command of the script is known to print, delete from the output or stop.
-pub(super) fn only_prints(script: &str) -> bool {
-    let found = read(script);
-    found.prints && !found.unread
-}
-
 /// The text after one command, if that is a known one. After `{` the brace is left in front.
-fn command<'t>(text: &'t str, found: &mut Script<'t>) -> Option<&'t str> {
+fn command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
     let mut rest = address(text)?;
     if let Some(after) = rest.trim_start_matches([' ', '\t']).strip_prefix(',') {
         let after = after.trim_start_matches([' ', '\t']);
@@ -194,166 +185,14 @@ fn until(text: &str, mark: char, replacement: bool) -> Option<&str> {
     None
 }
 
-/// The arguments of `sed`.
-#[derive(Debug, Default)]
-pub(super) struct Arguments<'w> {
-    /// The script, its parts joined as `sed` does.
-    pub(super) script: String,
-    /// Part of it is known only when it runs, or in a file.
-    pub(super) open: bool,
-    pub(super) files: Vec<&'w Word>,
-    pub(super) in_place: bool,
-    /// Files with scripts.
-    pub(super) scripts: Vec<Word>,
-    /// An option isn't known.
-    pub(super) unknown: bool,
-}
-
-/// Reads the arguments of `sed`.
-pub(super) fn arguments(words: &[Word]) -> Arguments<'_> {
-    let mut found = Arguments::default();
-    let mut parts: Vec<Option<&str>> = Vec::new();
-    let mut given = false;
-    let mut ended = false;
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        let text = word.prefix();
-        if ended || text.len() < 2 || !text.starts_with('-') {
-            // What is expanded first may be an option.
-            found.unknown |=
-                matches!(word, Word::Dynamic(open) if !ended && open.shape.starts_with(marks::EXPANSION));
-            found.files.push(word);
-            continue;
-        }
-        if text == "--" {
-            ended = true;
-            continue;
-        }
-        if word.literal().is_none() {
-            found.unknown = true;
-        }
-        if let Some(long) = text.strip_prefix("--") {
-            let (name, value) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (long, None),
-            };
-            let is = |full: &str| full.starts_with(name);
-            if is("expression") {
-                given = true;
-                parts.push(
-                    value
-                        .or_else(|| rest.next().and_then(Word::literal))
-                        .filter(|_| word.literal().is_some()),
-                );
-            } else if name.len() > 1 && is("file") {
-                given = true;
-                found.open = true;
-                let value = value.map(|value| if_known(word, value));
-                found.scripts.extend(value.or_else(|| rest.next().cloned()));
-            } else if is("in-place") {
-                found.in_place = true;
-            } else if is("line-length") {
-                if value.is_none() {
-                    rest.next();
-                }
-            } else if ![
-                "quiet",
-                "silent",
-                "regexp-extended",
-                "separate",
-                "unbuffered",
-                "null-data",
-                "zero-terminated",
-                "posix",
-                "debug",
-                "sandbox",
-                "follow-symlinks",
-                "binary",
-            ]
-            .iter()
-            .any(|full| full.starts_with(name))
-            {
-                found.unknown = true;
-            }
-            continue;
-        }
-        for (at, letter) in text.char_indices().skip(1) {
-            let attached = &text[at + letter.len_utf8()..];
-            match letter {
-                'n' | 'E' | 'r' | 's' | 'u' | 'z' | 'b' => continue,
-                'i' => found.in_place = true,
-                'e' => {
-                    given = true;
-                    let value = if attached.is_empty() {
-                        rest.next().and_then(Word::literal)
-                    } else {
-                        word.literal().map(|_| attached)
-                    };
-                    parts.push(value);
-                }
-                'f' => {
-                    given = true;
-                    found.open = true;
-                    let value = (!attached.is_empty()).then(|| if_known(word, attached));
-                    found.scripts.extend(value.or_else(|| rest.next().cloned()));
-                }
-                'l' => {
-                    if attached.is_empty() {
-                        rest.next();
-                    }
-                }
-                _ => found.unknown = true,
-            }
-            break;
-        }
-    }
-    if !given && !found.files.is_empty() {
-        parts.push(found.files.remove(0).literal());
-    }
-    found.open |= parts.iter().any(Option::is_none);
-    found.script = parts.into_iter().flatten().collect::<Vec<_>>().join("\n");
-    found
-}
-
-/// A part of a word, if all of that is known.
-fn if_known(word: &Word, part: &str) -> Word {
-    match word {
-        Word::Literal(_) => Word::Literal(part.to_owned()),
-        Word::Dynamic(_) => Word::anything(),
-    }
-}
-
-/// What `sed` with these arguments runs, and with what comes in.
-pub(super) fn told(words: &[Word], input: Option<&str>, told: &mut Told) {
-    let mut arguments = arguments(words);
-    for file in &arguments.scripts {
-        match scripted::text(file, input) {
-            None => {}
-            Some(None) => told.unknown(),
-            Some(Some(text)) => {
-                arguments.script.push('\n');
-                arguments.script.push_str(text);
-            }
-        }
-    }
-    let script = read(&arguments.script);
-    for command in &script.runs {
-        if command.is_empty() {
-            told.unknown();
-        } else {
-            told.text(command);
-        }
-    }
-    if script.unread {
-        told.unknown();
-    } else if arguments.open && arguments.scripts.is_empty() {
-        told.exact = told.exact.or(Some("has a script that is known only when it runs"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn only_prints(script: &str) -> bool {
+        let found = read_sed(script);
+        found.prints && !found.unread
+    }
 
     #[test]
     fn printing_scripts() {
@@ -412,7 +251,7 @@ mod tests {
     #[test]
     fn what_scripts_write_read_and_run() {
         let all = |script: &'static str| {
-            let found = read(script);
+            let found = read_sed(script);
             (found.writes, found.reads, found.runs, found.unread)
         };
         assert_eq!(all("s/a/b/w out"), (vec!["out"], vec![], vec![], false));

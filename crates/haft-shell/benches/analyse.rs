@@ -1,0 +1,31 @@
+//! What analysing an everyday command costs; the median over rounds.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use haft_shell::{Place, analyse};
+
+const ROUNDS: usize = 101;
+const COMMANDS: &str = include_str!("../testdata/everyday.txt");
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let commands: Vec<String> = COMMANDS.lines().map(|line| line.replace("\\n", "\n")).collect();
+    let place = Place::new("/repo").with_home("/home/me");
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            for command in &commands {
+                black_box(analyse(command, &place));
+            }
+            start.elapsed().as_secs_f64() * 1e6 / commands.len() as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    println!("| what | µs a command |");
+    println!("|---|---|");
+    println!("| `analyse` over {} everyday commands | {:.2} |", commands.len(), rounds[ROUNDS / 2]);
+}

@@ -1,0 +1,122 @@
+//! Evaluators for text of other languages in arguments: which commands the text runs, as far as it can be read.
+//!
+//! Most languages aren't read. Text that names what starts programs is uncertain, text that doesn't is a command like any
+//! other: whoever hides the name gets past, and the sandbox is what holds then. A plain command in it is found, so that a
+//! rule which denies it does. None of the functions here knows which program the text is for.
+
+mod awk;
+mod sed;
+
+pub(crate) use awk::read_awk;
+pub(crate) use sed::read_sed;
+
+use super::model::CommandEscapes;
+
+/// What a text runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TextFindings {
+    /// Texts for a shell.
+    pub(crate) commands: Vec<String>,
+    /// Something else is run, or may be.
+    pub(crate) unknown: bool,
+    /// Only an exact rule allows it.
+    pub(crate) exact: bool,
+}
+
+/// Code of an interpreter: words that start programs, load code or evaluate text make it uncertain.
+pub(crate) fn read_code(signs: &[&str], text: &str) -> TextFindings {
+    if !signs.iter().any(|sign| text.contains(sign)) {
+        return TextFindings::default();
+    }
+    TextFindings { commands: quoted_commands(text), unknown: true, exact: false }
+}
+
+/// How many strings of a code are looked at, and how long one may be.
+const STRINGS_MAX: usize = 8;
+const STRING_CHARS_MAX: usize = 400;
+
+/// The plain strings of a code that may be commands: what stands in quotes right after `(` or beside a pipe, or between
+/// backticks.
+fn quoted_commands(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, quote) in text.char_indices().filter(|(_, c)| matches!(c, '"' | '\'' | '`')) {
+        let before = text[..at].trim_end();
+        let Some(end) = text[at + 1..].find(quote) else { continue };
+        let inside = &text[at + 1..at + 1 + end];
+        let opens = before.ends_with(['(', '`', '{', '|', '&'])
+            || before.ends_with("system")
+            || before.ends_with("exec")
+            || quote == '`'
+            || text[at + end + 2..].trim_start().starts_with('|');
+        let plain = !inside.is_empty()
+            && inside.len() < STRING_CHARS_MAX
+            && inside.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '.'))
+            && !inside.contains(['\\', '\n', '$', '(', ')', '{', '`', '\'', '"']);
+        if opens && plain && found.len() < STRINGS_MAX {
+            found.push(inside.to_owned());
+        }
+    }
+    found
+}
+
+/// Lines of commands of which some run a shell.
+pub(crate) fn read_commands(escapes: &CommandEscapes, text: &str) -> TextFindings {
+    let mut found = TextFindings::default();
+    for line in text.lines() {
+        let line = line.trim().trim_start_matches([':', ' ']);
+        let shell = escapes.shell.iter().find_map(|start| after_command(escapes, line, start));
+        let anywhere =
+            escapes.anywhere.and_then(|sign| Some(line.split_once(sign)?.1.trim_start_matches(sign)));
+        if let Some(command) = shell.or(anywhere) {
+            found.commands.push(command.trim().to_owned());
+            continue;
+        }
+        let unread = escapes.unread.iter().any(|start| after_command(escapes, line, start).is_some());
+        let signs = escapes.signs.iter().any(|sign| line.contains(sign));
+        let pipes = escapes.pipes.is_some_and(|start| line.starts_with(start) && line.contains('|'));
+        let other = !escapes.plain.is_empty() && !is_plain_line(escapes.plain, line);
+        found.unknown |= unread || signs || pipes || other;
+        found.exact |= escapes.exact;
+    }
+    found
+}
+
+/// What follows a command at the start of a line; its name may be shortened for some.
+fn after_command<'t>(escapes: &CommandEscapes, line: &'t str, start: &str) -> Option<&'t str> {
+    if !escapes.abbreviated {
+        return line.strip_prefix(start);
+    }
+    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+    (name.len() > 2 && start.starts_with(name)).then_some(rest)
+}
+
+/// Whether a line is one of a list: `#` stands for a number, and `…` for anything that runs nothing.
+fn is_plain_line(plain: &str, line: &str) -> bool {
+    line.is_empty()
+        || plain.split(',').any(|pattern| match pattern.strip_suffix('…') {
+            Some(start) => line.starts_with(start) && !line.contains(['|', '!', '&']),
+            None if pattern == "#" => line.bytes().all(|b| b.is_ascii_digit()),
+            None => line == pattern,
+        })
+}
+
+/// A makefile: lines that begin with a tab, and what follows `;` in a rule.
+pub(crate) fn read_makefile(text: &str) -> TextFindings {
+    let recipe =
+        |line: &'_ str| line.strip_prefix('\t').or_else(|| Some(line.split_once(';')?.1)).map(str::to_owned);
+    let commands = text.lines().filter_map(recipe);
+    let plain = commands.map(|recipe| recipe.trim_start().trim_start_matches(['@', '-', '+']).to_owned());
+    TextFindings { commands: plain.collect(), unknown: true, exact: false }
+}
+
+/// `syscmd(x)` and `esyscmd(x)` of a macro processor.
+pub(crate) fn read_macros(text: &str) -> TextFindings {
+    let mut found = TextFindings::default();
+    for after in text.split("syscmd").skip(1) {
+        if let Some(command) = after.strip_prefix('(').and_then(|inside| inside.split(')').next()) {
+            found.commands.push(command.trim_matches(['`', '\'', ' ']).to_owned());
+        }
+        found.unknown = true;
+    }
+    found
+}

@@ -1,0 +1,220 @@
+//! git: options of its sub-commands, settings that start programs, and what writes the configuration of a repository.
+
+use haft::effects::Access::{Change, Observe};
+
+use crate::model::AddressForm::Remote;
+use crate::model::OperandPosition::*;
+use crate::model::*;
+
+const UPSTREAM: Modes = mode_bit(0);
+const LISTING: Modes = mode_bit(1);
+const WIDE: Modes = mode_bit(2);
+const LOOKS: Modes = mode_bit(3);
+const EDITS: Modes = mode_bit(4);
+const ELSEWHERE: Modes = mode_bit(5);
+
+const RUNS: &[ValueMeaning] = &[one_of("'' true false cat", &[], &[PROGRAM])];
+/// A program after `!`, or by an absolute path; else one of git's own by its name.
+const HELPER: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[meaning(MeaningKind::Starts("/", &[PROGRAM], &[meaning(MeaningKind::SeveralWords(&[UNDETERMINED]))]))])];
+const KEYS: KeyTable = KeyTable {
+    separators: &['='], fold_case: true, alone: "true",
+    keys: &[
+        key("core.pager core.editor core.sshcommand core.askpass core.gitproxy core.alternaterefscommand pager.* sequence.editor diff.external diff.*.command \
+             diff.*.textconv difftool.*.cmd difftool.*.path mergetool.*.cmd mergetool.*.path merge.*.driver filter.*.clean filter.*.smudge \
+             filter.*.process gpg.program gpg.*.program interactive.difffilter uploadpack.packobjectshook browser.*.cmd browser.*.path man.*.cmd man.*.path \
+             guitool.*.cmd trailer.*.command trailer.*.cmd sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.*.tocmd \
+             sendemail.*.cccmd sendemail.*.headercmd sendemail.*.sendmailcmd remote.*.uploadpack remote.*.receivepack tar.*.command hook.*.command \
+             gpg.*.defaultkeycommand gpg.defaultkeycommand", RUNS),
+        key("alias.*", &[prefixed("!", &[PROGRAM], &[meaning(MeaningKind::Prepend("git"))])]),
+        key("credential.helper credential.*.helper submodule.*.update", HELPER),
+        key("core.fsmonitor", &[one_of("'' true false 0 1", &[], &[PROGRAM])]),
+        key("advice.* apply.* author.* blame.* branch.* color.* column.* commit.cleanup commit.gpgsign commit.verbose committer.* core.abbrev core.autocrlf \
+             core.bare core.bigfilethreshold core.checkstat core.commentchar core.compression core.eol core.filemode core.ignorecase \
+             core.logallrefupdates core.longpaths core.precomposeunicode core.preloadindex core.quotepath core.safecrlf core.symlinks core.trustctime \
+             core.untrackedcache core.whitespace diff.algorithm diff.colormoved diff.context diff.mnemonicprefix diff.noprefix diff.renamelimit \
+             diff.renames diff.statgraphwidth diff.submodule diff.wserrorhighlight feature.* fetch.* format.pretty gc.auto grep.* http.extraheader \
+             http.lowspeedlimit http.lowspeedtime http.postbuffer http.sslverify http.version i18n.* index.* init.defaultbranch log.* \
+             merge.conflictstyle merge.ff merge.log merge.renamelimit merge.renames pack.* protocol.version pull.* push.* rebase.* rerere.* \
+             safe.directory stash.* status.* submodule.recurse tag.gpgsign tag.sort user.* versionsort.*", &[]),
+    ],
+    other: &[UNDETERMINED],
+};
+const SETTING: &[ValueMeaning] = &[keys(&KEYS), EXACT_ONLY];
+
+/// A remote that is read, and one that is written to. Some addresses are commands.
+const HELPERS: ValueMeaning = meaning(MeaningKind::Transport);
+const SOURCE: &[ValueMeaning] = &[connect(Remote(true), Observe), HELPERS];
+const TARGET: &[ValueMeaning] = &[connect(Remote(true), Change), HELPERS];
+const ADDED: &[ValueMeaning] = &[connect(Remote(false), Observe), HELPERS];
+const KNOWN_REMOTE: ValueMeaning = unknown_host("git knows the host of the remote");
+const KNOWN_REMOTES: ValueMeaning = unknown_host("git knows the hosts of its remotes");
+const TEMPLATE: OptionSpec = value("template", &[one_of("''", &[], &[UNDETERMINED])]);
+
+const LOG: &[OptionSpec] = &[
+    flags("-psuzwbMCDRqitaEF0123456789c oneline stat numstat shortstat name-only name-status patch no-patch graph all decorate no-decorate abbrev-commit \
+           no-abbrev-commit follow merges no-merges first-parent reverse color no-color cached staged word-diff summary raw full-index minimal patience \
+           histogram ignore-all-space ignore-space-change ignore-blank-lines branches tags remotes topo-order date-order no-ext-diff no-textconv \
+           no-renames find-renames check exit-code quiet text merge-base abbrev pretty dirstat cc left-right cherry-pick boundary \
+           pickaxe-all pickaxe-regex regexp-ignore-case extended-regexp fixed-strings function-context no-prefix unified"),
+    values("-nSGLU max-count skip since after until before author committer grep format date diff-filter stat-width diff-algorithm inter-hunk-context"),
+    value("output", &[WRITE]),
+];
+
+/// What a repository's files and those that are named elsewhere are read for.
+const IN_REPOSITORY: &[OperandSpec] = &[at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE])];
+
+/// A sub-command that only looks, with these options.
+const fn looks(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
+    program(names, GNU).listed().traits(ProgramTraits::OF_REPOSITORY).options(options).operands(IN_REPOSITORY)
+}
+
+/// A sub-command that only looks if it is asked for a list, or without operands.
+const fn lists(names: &'static str, options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec]) -> ProgramEntry {
+    program(names, GNU).listed().traits(ProgramTraits::OF_REPOSITORY).options(options).operands(operands)
+}
+
+/// A sub-command that changes the repository or the files in it.
+const fn changes(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
+    program(names, GNU).options(options)
+}
+
+const REFS: OptionSpec = mode("list contains no-contains merged no-merged points-at", LISTING);
+const OUTPUT: OptionSpec = value("output", &[WRITE]);
+const FETCH: &[OptionSpec] = &[
+    flags("-aqvpPtfkn46 all multiple prune tags force append dry-run no-tags progress quiet verbose rebase no-rebase ff-only no-ff squash autostash heads refs get-url exit-code symref"),
+    mode("-u set-upstream", UPSTREAM), values("-josXS depth deepen jobs refmap strategy shallow-since shallow-exclude server-option filter negotiation-tip sort"),
+    value("upload-pack exec", &[PROGRAM]),
+];
+const FETCHES: &[OperandSpec] = &[at(Nth(0), SOURCE), at(Missing(0), &[KNOWN_REMOTE]), at(Always, &[CONFIGURATION.when(UPSTREAM)])];
+const ADDS: &[ValueMeaning] = &[CONFIGURATION];
+
+pub(super) const ENTRIES: &[ProgramEntry] = &[
+    program("git", WordSyntax { clusters: false, ..POSIX }).family(NameFamily::Dashed).guarded().has_subcommands().traits(ProgramTraits::RUNS_ELSEWHERE)
+        .version("--version version").options(&[&[
+            flags("-pPhv no-pager paginate bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks \
+                   no-lazy-fetch no-advice html-path version help"),
+            value("-C", &[FOLDER]), value("git-dir work-tree", &[READ]), value("-c", SETTING), value("config-env", &[meaning(MeaningKind::HiddenKey(&KEYS)), EXACT_ONLY]),
+            attached("exec-path", &[meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[UNDETERMINED]))]), values("namespace super-prefix attr-source list-cmds"),
+        ]]).subcommands(SUBCOMMANDS),
+];
+
+const SUBCOMMANDS: &[ProgramEntry] = &[
+    looks("log diff show whatchanged shortlog diff-tree rev-list", &[LOG]),
+    looks("reflog", &[LOG]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[meaning(MeaningKind::OneOf("expire delete drop write", &[CHANGES], &[]))])]), at(Always, &[HERE_TREE])]),
+    looks("status", &[&[flags("-sbvznuo short branch porcelain long verbose untracked-files ignored show-stash ahead-behind no-renames")]]),
+    looks("rev-parse", &[&[flags("-q show-toplevel abbrev-ref short verify quiet git-dir is-inside-work-tree show-prefix show-cdup is-bare-repository absolute-git-dir \
+                                  git-common-dir symbolic-full-name all branches tags")]]),
+    lists("branch", &[&[REFS, mode("-arl all remotes", LISTING), flags("-vi verbose show-current sort format color no-color ignore-case column no-column"),
+        act("-dDmMcCf delete move copy force track no-track", &[CHANGES]), mode("-u set-upstream-to unset-upstream edit-description", EDITS)]], &[
+        at(From(0), &[CHANGES.unless(LISTING)]), at(Always, &[HERE_TREE, CONFIGURATION.when(EDITS), CHANGES.when(EDITS)]), at(Nth(0), &[CONFIGURATION]),
+    ]),
+    lists("tag", &[&[REFS, mode("-l", LISTING), flags("-i sort format ignore-case column"), values("-n"), act("-adfs delete annotate force sign", &[CHANGES]), value("-mFu message file", &[CHANGES])]], &[
+        at(From(0), &[CHANGES.unless(LISTING)]), at(Always, &[HERE_TREE]),
+    ]),
+    lists("stash", &[&[flags("-p patch stat oneline"), act("-qua keep-index include-untracked all quiet", &[CHANGES]), value("-m message", &[CHANGES])]], &[
+        at(Nth(0), &[one_of("list show", &[], &[CHANGES])]), at(Missing(0), &[CHANGES]), at(Always, &[HERE_TREE]),
+    ]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+    looks("ls-files", &[&[flags("-cdmoiskutvz cached deleted modified others ignored stage unmerged exclude-standard full-name error-unmatch eol"), values("-x")]])
+        .traits(ProgramTraits::PATTERNS_ARE_FILES).operands(&[
+            at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE]),
+        ]),
+    looks("ls-tree", &[&[flags("-drtlz name-only name-status full-name full-tree long abbrev format")]]),
+    looks("show-ref", &[&[flags("-qsd head heads tags verify hash abbrev quiet dereference")]]),
+    looks("describe", &[&[flags("all tags always dirty long contains abbrev exact-match first-parent match exclude broken")]]),
+    looks("blame", &[&[flags("-wMCeflnps porcelain line-porcelain show-email show-name show-number date abbrev root"), values("-L")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+    looks("cat-file", &[&[flags("-tspe")]]),
+    looks("merge-base", &[&[flags("-a all octopus is-ancestor independent fork-point")]]),
+    looks("name-rev", &[&[flags("tags name-only always no-undefined")]]),
+    looks("for-each-ref", &[&[flags("format sort count contains merged no-merged points-at")]]),
+    looks("check-ignore", &[&[flags("-vqnz verbose quiet non-matching no-index")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+    looks("count-objects", &[&[flags("-vH verbose human-readable")]]),
+    looks("grep", &[&[
+        flags("-inlcEFPwvhHLqIoWpaG ignore-case line-number files-with-matches count name-only word-regexp cached untracked show-function column heading break and or not all-match"),
+        values("-eABCm max-depth threads"), value("-f", &[READ, CHANGES]), attached("-O open-files-in-pager", &[PROGRAM, meaning(MeaningKind::NoValue(&[UNDETERMINED]))]),
+    ]]).operands(&[at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE])]),
+    // Sub-commands with options that run other programs.
+    changes("rebase", &[&[flags("-iqvfnmkr interactive quiet force-rebase autosquash root keep-base continue abort skip autostash"), values("-sXC strategy strategy-option onto"), value("-x exec", &[SHELL])]]),
+    changes("difftool", &[&[flags("-ygd no-prompt gui dir-diff prompt cached staged"), values("-t tool"), value("-x extcmd", &[PROGRAM])], LOG]),
+    changes("bisect", &[]).subcommands(&[program("run", POSIX).operands(&[at(From(0), &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false)])])]),
+    changes("submodule submodule--helper", &[&[flags("-q quiet")]]).subcommands(&[
+        program("foreach", POSIX).options(&[&[flags("-q recursive quiet")]]).operands(&[at(From(0), &[meaning(MeaningKind::Joined(TextLanguage::Shell))])]),
+        changes("add", &[&[flags("-fq force quiet"), values("-b branch name reference depth")]]).operands(&[
+            at(Nth(0), SOURCE), at(Nth(0), &[derived(DerivedPath::RepositoryName).unless(TWO_OPERANDS)]), at(Nth(1), &[WRITE_INTO]), at(Always, ADDS),
+        ]),
+        changes("update", &[]).operands(&[at(Always, &[CONFIGURATION, unknown_host("git knows the hosts of its submodules")])]),
+        changes("init sync deinit set-url set-branch", &[]).operands(&[at(Always, ADDS)]),
+    ]),
+    changes("filter-branch", &[&[
+        value("tree-filter index-filter env-filter msg-filter parent-filter commit-filter tag-name-filter subdirectory-filter setup", &[SHELL]), flags("-f prune-empty force"), values("-d original"),
+    ]]).operands(&[at(Always, &[EXACT_ONLY.reason(RUNS_GIVEN)])]),
+    changes("clone", &[&[
+        flags("-qvnls46 quiet verbose bare mirror no-checkout recursive recurse-submodules single-branch shared local sparse progress no-tags dissociate also-filter-submodules no-single-branch no-local no-hardlinks shallow-submodules no-shallow-submodules remote-submodules"),
+        values("-boj branch origin depth jobs reference reference-if-able shallow-since shallow-exclude filter server-option bundle-uri revision ref-format"),
+        value("-u upload-pack", &[PROGRAM]), value("-c config", SETTING), TEMPLATE, value("separate-git-dir", &[WRITE_INTO]),
+    ]]).operands(&[
+        at(Nth(0), &[connect(Remote(false), Observe), HELPERS, derived(DerivedPath::RepositoryName).unless(TWO_OPERANDS)]), at(Nth(1), &[WRITE_INTO]),
+    ]),
+    changes("init", &[&[flags("-q bare quiet shared"), values("-b initial-branch object-format"), TEMPLATE, value("separate-git-dir", &[WRITE_INTO])]]).operands(&[at(Nth(0), &[WRITE_INTO])]),
+    changes("fetch pull", &[&[mode("all multiple", LISTING)], FETCH]).operands(&[
+        at(Nth(0), SOURCE), at(Missing(0), &[KNOWN_REMOTE]), at(Always, &[CONFIGURATION.when(UPSTREAM), KNOWN_REMOTES.when(LISTING)]),
+    ]),
+    changes("ls-remote fetch-pack", &[FETCH]).operands(FETCHES),
+    changes("push send-pack", &[&[
+        flags("-qvfdn46 force tags quiet verbose delete dry-run force-with-lease no-verify all mirror follow-tags atomic prune progress"), mode("-u set-upstream", UPSTREAM), values("-o push-option"),
+        value("receive-pack exec", &[PROGRAM]), value("repo", &[connect(Remote(true), Change)]),
+    ]]).operands(&[at(Nth(0), TARGET), at(Missing(0), &[KNOWN_REMOTE]), at(Always, &[CONFIGURATION.when(UPSTREAM)])]),
+    changes("archive", &[&[flags("-v0123456789l list worktree-attributes"), values("format prefix add-file mtime"), value("-o output", &[WRITE]), value("remote", &[connect(AddressForm::Address, Observe)]), value("exec", &[PROGRAM])]]),
+    changes("daemon", &[&[value("access-hook", &[PROGRAM])]]),
+    changes("svn", &[&[value("authors-prog", &[PROGRAM])]]).operands(&[at(Always, &[KNOWN_REMOTES])]),
+    changes("lfs p4", &[]).operands(&[at(Always, &[KNOWN_REMOTES])]),
+    lists("remote", &[&[flags("-v verbose")]], &[at(Nth(0), &[CHANGES]), at(Always, &[HERE_TREE])]).subcommands(&[
+        looks("get-url", &[&[flags("push all")]]),
+        changes("add", &[&[flags("-f tags no-tags"), values("-tm mirror")]]).operands(&[at(Nth(1), ADDED), at(Always, ADDS)]),
+        changes("set-url", &[&[flags("push add delete")]]).operands(&[at(Nth(1), ADDED), at(Always, ADDS)]),
+        changes("rename remove rm set-branches set-head", &[]).operands(&[at(Always, ADDS)]),
+        changes("update show prune", &[]).operands(&[at(Always, &[KNOWN_REMOTES])]),
+    ]),
+    lists("config", &[&[
+        mode("get get-all get-regexp list", LOOKS | LISTING), mode("-l", LOOKS | LISTING), flags("-z show-origin show-scope name-only null includes no-includes"),
+        mode("get-urlmatch unset unset-all remove-section", LOOKS | EDITS), act("-e edit", &[EXACT_ONLY.reason("starts another command")]).sets(EDITS), mode("add replace-all rename-section", EDITS),
+        act("bool int path local worktree bool-or-int", &[CHANGES]), value("type default comment blob", &[CHANGES]), value("-f file", &[WRITE, CHANGES]).sets(ELSEWHERE),
+        mode("global", WIDE), mode("system", WIDE | ELSEWHERE),
+    ]], &[
+        at(From(0), &[meaning(MeaningKind::KeyPair(&KEYS)).unless(LOOKS)]),
+        at(Always, &[
+            CONFIGURATION.unless(WIDE | NO_ARGUMENT), HERE_TREE, CHANGES.unless(LISTING), CHANGES.when(EDITS),
+            GLOBAL_WRITE.when(WIDE | TWO_OPERANDS).unless(LISTING | ELSEWHERE), GLOBAL_WRITE.when(WIDE | EDITS).unless(ELSEWHERE), GLOBAL_READ.when(WIDE),
+            meaning(MeaningKind::At("/etc/gitconfig", &[WRITE])).when(WIDE | ELSEWHERE | TWO_OPERANDS).unless(LISTING),
+        ]),
+    ]).subcommands(&[
+        changes("set", &[&[flags("append all"), values("type comment value"), value("-f file", &[WRITE]), mode("global system", WIDE)]]).operands(&[
+            at(From(0), &[meaning(MeaningKind::KeyPair(&KEYS))]), at(Always, &[CONFIGURATION.unless(WIDE), GLOBAL_WRITE.when(WIDE)]),
+        ]),
+        changes("get list unset remove-section rename-section edit", &[&[value("-f file", &[READ]), mode("global system", WIDE)]]).operands(&[at(Always, &[CONFIGURATION.unless(WIDE)])]),
+    ]),
+    changes("send-email", &[&[value("to-cmd cc-cmd sendmail-cmd header-cmd smtp-server", &[PROGRAM])]]),
+    changes("hook", &[]).subcommands(&[changes("run", &[]).operands(&[at(Always, &[UNDETERMINED])])]),
+    changes("for-each-repo", &[&[values("config"), flags("keep-going")]]).operands(&[at(From(0), &[meaning(MeaningKind::Prepend("git"))])]).syntax(POSIX),
+    changes("instaweb", &[&[values("-mp modulepath port"), value("-db httpd browser", &[PROGRAM])]]),
+    changes("web--browse", &[&[value("-bt browser tool", &[PROGRAM])]]),
+    changes("credential mergetool", &[]).operands(&[at(Always, &[EXACT_ONLY.reason("starts another command")])]),
+    changes("remote-ext", &[]).operands(&[at(Always, &[UNDETERMINED])]),
+    // What writes files that are named, or the configuration.
+    changes("format-patch mailsplit", &[&[flags("-nNsk123456789 stdout"), value("-o output-directory", &[WRITE_INTO]), OUTPUT]]),
+    changes("checkout-index", &[&[flags("-aufnq"), value("prefix", &[WRITE_INTO])]]),
+    changes("bundle", &[]).subcommands(&[changes("create", &[]).operands(&[at(Nth(0), &[WRITE])])]),
+    lists("worktree", &[&[flags("-vz porcelain verbose")]], &[at(Nth(0), &[CHANGES]), at(Missing(0), &[CHANGES])]).subcommands(&[
+        looks("list", &[&[flags("-vz porcelain verbose")]]),
+        changes("add", &[&[flags("-fdq force detach checkout no-checkout lock quiet track guess-remote orphan"), values("-bB reason")]]).operands(&[at(Nth(0), &[WRITE_INTO]), at(Always, ADDS)]),
+        changes("move", &[&[flags("-f force")]]).operands(&[at(Nth(1), &[WRITE_INTO])]),
+    ]),
+    changes("checkout", &[&[values("-bB"), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]).traits(ProgramTraits::PATTERNS_ARE_FILES)
+        .operands(&[at(From(0), &[meaning(MeaningKind::BeforeDashes(&[CONFIGURATION]))])]).options(&[&[value("-bB orphan", &[CONFIGURATION]), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]),
+    changes("switch", &[&[value("-cC create force-create orphan", &[CONFIGURATION]), flags("-fqtdm force quiet track no-track detach discard-changes")]]).operands(&[at(Nth(0), ADDS)]),
+    changes("add rm mv restore reset stage", &[&[values("-s source chmod pathspec-from-file"), flags("-AnfuvpiNqr all force update verbose patch cached staged worktree hard soft mixed dry-run")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+    changes("commit", &[&[values("-mFCct message file author date reuse-message reedit-message template trailer fixup squash cleanup"), flags("-aqvnse all quiet verbose amend no-verify no-edit signoff allow-empty dry-run edit"), attached("-Su gpg-sign", &[])]])
+        .traits(ProgramTraits::PATTERNS_ARE_FILES),
+    changes("merge cherry-pick revert", &[&[values("-smX strategy mainline strategy-option message"), flags("-nqvex no-commit no-ff ff-only squash continue abort skip no-edit edit quiet"), attached("-S gpg-sign", &[])]]),
+];
+const GLOBAL_WRITE: ValueMeaning = meaning(MeaningKind::At("~/.gitconfig", &[WRITE]));
+const GLOBAL_READ: ValueMeaning = meaning(MeaningKind::At("~/.gitconfig", &[READ]));

@@ -1,0 +1,76 @@
+//! Interpreters of programming languages, and their modules.
+
+use crate::model::OperandPosition::*;
+use crate::model::TextLanguage::Code;
+use crate::model::*;
+
+const GIVEN: Modes = mode_bit(0);
+
+const PYTHON: &[&str] = &[
+    "system", "popen", "spawn", "exec", "subprocess", "fork", "pty", "eval", "__import__", "importlib", "ctypes", "getattr", "compile", "runpy",
+];
+const PERL: &[&str] = &[
+    "system", "exec", "qx", "`", "fork", "eval", "popen", "open3", "open2", "\"|", "'|", "|\"", "|'", "require", "syscall",
+];
+const RUBY: &[&str] = &[
+    "system", "exec", "%x", "`", "fork", "spawn", "popen", "open3", "eval", "\"|", "'|", "send", "Fiddle", "load",
+];
+const NODE: &[&str] = &["child_process", "exec", "spawn", "fork", "eval", "Function(", "binding", "dlopen", "import(", "Worker"];
+const PHP: &[&str] = &["system", "exec", "passthru", "popen", "proc_open", "`", "eval", "pcntl", "assert", "dl("];
+const LUA: &[&str] = &["execute", "popen", "load", "dofile", "require"];
+const TCL: &[&str] = &["exec", "open", "eval", "source", "load", "subst"];
+const OTHER: &[&str] = &["system", "shell", "exec", "run", "spawn", "popen", "eval", "process", "Command", "`"];
+
+/// A script in a file, or code that comes in.
+macro_rules! script_operands {
+    ($signs:expr) => {
+        &[
+            at(Nth(0), &[script(Code($signs)).unless(GIVEN)]),
+            at(Missing(0), &[needs_input(Code($signs)).when(NO_ARGUMENT), input(Code($signs)).unless(NO_ARGUMENT | GIVEN)]),
+        ]
+    };
+}
+
+/// An interpreter with code after some letters.
+macro_rules! interpreter {
+    ($names:expr, $signs:expr, $code:expr, $valued:expr) => {
+        program($names, WordSyntax { digits: true, ..POSIX }).family(NameFamily::Versioned).unknown(UnknownOption::Flag)
+            .options(&[&[value($code, &[text(Code($signs))]).sets(GIVEN), value($valued, &[DESCRIPTOR])]])
+            .operands(script_operands!($signs)).traits(ProgramTraits::RUNS_SCRIPT)
+    };
+}
+
+const DESCRIPTOR: ValueMeaning = meaning(MeaningKind::Descriptor);
+const PYTHON_CODE: ValueMeaning = text(Code(PYTHON));
+
+pub(super) const ENTRIES: &[ProgramEntry] = &[
+    program("python pypy", POSIX).family(NameFamily::Versioned).version("--version -V").unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT).traits(ProgramTraits::IMPORTS_MODULES).options(&[&[
+        flags("-bBdEhiIOPqsSuvx?"), value("-WX check-hash-based-pycs", &[DESCRIPTOR]),
+        with_arity("-c", ValueArity::Rest, &[PYTHON_CODE]).sets(GIVEN), with_arity("-m", ValueArity::Rest, &[MODULE]).sets(GIVEN),
+    ]]).operands(script_operands!(PYTHON)),
+    // Modules that run code which they are given.
+    program("-m:timeit", GNU).options(&[&[flags("-vpc"), values("-nru number repeat unit"), value("-s setup", &[PYTHON_CODE])]]).operands(&[at(From(0), &[PYTHON_CODE])]),
+    program("-m:cProfile -m:profile -m:trace -m:runpy", POSIX).options(&[&[value("-o", &[WRITE]), values("-s"), with_arity("-m", ValueArity::Rest, &[MODULE])]]),
+    program("-m:pdb -m:code", POSIX).options(&[&[value("-c", &[PYTHON_CODE.reason(TELLS), EXACT_ONLY])]]).operands(&[at(Missing(0), &[needs_input(Code(PYTHON))])]),
+    interpreter!("perl", PERL, "-eEMF", "-ImCx").guards_patterns().version("--version"),
+    interpreter!("ruby", RUBY, "-e", "-rICEF").version("--version -v"),
+    program("node nodejs", WordSyntax { clusters: false, ..POSIX }).version("--version -v").unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT).options(&[&[
+        value("-e =pe eval", &[text(Code(NODE))]).sets(GIVEN), with_arity("-p print", ValueArity::Maybe, &[text(Code(NODE))]).sets(GIVEN), value("-C conditions", &[DESCRIPTOR]),
+        value("-r require", &[DESCRIPTOR, prefixed("data:", &[UNDETERMINED], &[])]), value("import loader experimental-loader", &[prefixed("data:", &[UNDETERMINED], &[])]),
+        flags("-cih check interactive"),
+    ]]).operands(script_operands!(NODE)),
+    program("ts-node", EXACT).unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT),
+    program("php", POSIX).traits(ProgramTraits::RUNS_SCRIPT).family(NameFamily::Versioned).version("--version -v").unknown(UnknownOption::Flag).options(&[&[
+        value("-rBRE run process-code process-begin process-end", &[text(Code(PHP))]).sets(GIVEN), value("-cdzt", &[DESCRIPTOR]), value("-fF file process-file", &[script(Code(PHP)), DESCRIPTOR]).sets(GIVEN),
+    ]]).operands(script_operands!(PHP)),
+    interpreter!("lua luajit", LUA, "-e", "-l"),
+    interpreter!("osascript", OTHER, "-e", "-l"),
+    interpreter!("Rscript", OTHER, "-e", "-"),
+    interpreter!("julia", OTHER, "-eE eval print", "-LJptH"),
+    interpreter!("groovy", OTHER, "-e", "-c"),
+    interpreter!("elixir", OTHER, "-e eval", "-rS"),
+    interpreter!("tclsh", TCL, "-", "-"),
+    interpreter!("guile", OTHER, "-c", "-Ll"),
+    program("java", ONE_DASH).guards_patterns().version("--version -version").unknown(UnknownOption::Flag).options(&[&[value("XX:OnError XX:OnOutOfMemoryError", &[PROGRAM])]]),
+    program("javac", ONE_DASH).guards_patterns().version("--version -version").options(&[&[value("d s h", &[WRITE_INTO]), values("cp classpath source target release")]]),
+];

@@ -1,0 +1,71 @@
+//! Containers, clusters, clouds and services.
+
+use haft::effects::Access::{Change, Observe};
+
+use crate::model::AddressForm::{Address, Image};
+use crate::model::OperandPosition::*;
+use crate::model::*;
+
+const STOPS: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..EXACT };
+
+const GLOBAL: &[OptionSpec] = &[
+    flags("-Dv tls tlsverify debug remote noout verbose no-ansi compatibility dry-run"),
+    values("-lcfp config context log-level tlscacert tlscert tlskey file project-name profile project-directory env-file ansi progress parallel url \
+            connection root runroot storage-driver identity"),
+    value("-H host", &[connect(Address, Change)]),
+];
+const CONTAINER: &[OptionSpec] = &[
+    flags("-ditPqT rm detach interactive tty init privileged publish-all read-only no-healthcheck oom-kill-disable sig-proxy quiet disable-content-trust \
+           no-deps service-ports no-TTY build use-aliases remove-orphans quiet-pull"),
+    values("-aceEhlmpuvw name network env workdir user publish volume mount memory cpus platform label add-host hostname restart gpus ulimit shm-size \
+            ipc pid device cap-add cap-drop security-opt env-file pull"),
+    value("entrypoint", &[meaning(MeaningKind::Head)]),
+];
+const RUN: ProgramEntry = program("exec run create", WordSyntax { stop: StopRule::AfterOperands(1), ..EXACT }).unknown(UnknownOption::Value)
+    .options(&[CONTAINER]).operands(&[at(From(1), &[LAUNCH_CONTAINED]), at(Missing(1), &[LAUNCH_CONTAINED])]);
+const IMAGES: &[ProgramEntry] = &[
+    RUN,
+    program("compose container", STOPS).options(&[GLOBAL]).subcommands(&[RUN]),
+    program("pull", EXACT).operands(&[at(Last, &[connect(Image, Observe)]), at(Missing(0), &[connect(Image, Observe)])]),
+    program("push", EXACT).operands(&[at(Last, &[connect(Image, Change)])]),
+    program("login", EXACT).options(&[&[values("-up username password"), flags("password-stdin")]])
+        .operands(&[at(Last, &[connect(Image, Change)]), at(Missing(0), &[meaning(MeaningKind::At("docker.io", &[connect(Address, Change)]))])]),
+];
+const KUBE: &[OptionSpec] = &[
+    flags("insecure-skip-tls-verify match-server-version warnings-as-errors"),
+    values("-nsv namespace context cluster user kubeconfig server token as as-group as-uid request-timeout certificate-authority client-key \
+            client-certificate cache-dir tls-server-name username password v vmodule profile profile-output"),
+];
+
+/// A program of which only the options before its sub-command are known.
+const fn client(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
+    program(names, EXACT).has_subcommands().options(options)
+}
+
+pub(super) const ENTRIES: &[ProgramEntry] = &[
+    client("docker podman nerdctl", &[GLOBAL]).version("--version -v").subcommands(IMAGES),
+    client("docker-compose udocker", &[GLOBAL]).subcommands(&[RUN]),
+    client("kubectl oc", &[KUBE]).subcommands(&[
+        program("exec debug run", EXACT).unknown(UnknownOption::Flag).operands(&[at(AfterDashes, &[LAUNCH_CONTAINED])]),
+    ]),
+    client("helm", &[&[flags("debug"), values("-n namespace kube-context kubeconfig kube-apiserver kube-token registry-config repository-config")]]),
+    client("aws", &[&[
+        flags("debug no-verify-ssl no-paginate no-sign-request no-cli-pager"),
+        values("profile region endpoint-url output query ca-bundle color cli-read-timeout cli-connect-timeout"),
+    ]]),
+    client("az", &[&[flags("debug verbose only-show-errors"), values("-o output query subscription")]]),
+    client("gcloud", &[&[flags("-q quiet"), values("project account configuration format verbosity impersonate-service-account")]]),
+    client("gh", &[&[values("-R repo hostname")]]).subcommands(&[
+        program("pr", EXACT).options(&[&[values("-R repo hostname")]]).subcommands(&[program("checkout co", EXACT).operands(&[at(Always, &[CONFIGURATION])])]),
+    ]),
+    client("glab", &[&[values("-R repo hostname")]]),
+    client("hg", &[&[flags("-yvq noninteractive verbose quiet debug"), values("-R repository cwd config encoding")]]),
+    client("svn", &[&[flags("-qv quiet verbose non-interactive no-auth-cache trust-server-cert"), values("username password config-dir config-option")]]),
+    client("systemctl", &[&[
+        flags("-alqfri user system global no-pager quiet now force runtime no-block no-legend all full wait no-ask-password"),
+        values("-HMtpPonsS host machine type state property output lines root image job-mode signal kill-whom"),
+    ]]),
+    client("terraform", &[]).syntax(ONE_DASH).unknown(UnknownOption::Flag),
+    program("rclone", EXACT).guards_patterns().options(&[&[value("password-command", &[PROGRAM])]]),
+    program("restic", EXACT).guards_patterns().options(&[&[values("-prof"), value("password-command", &[PROGRAM])]]),
+];

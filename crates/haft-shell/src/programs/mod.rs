@@ -1,0 +1,194 @@
+//! The entries of all programs that are known, and how one is found by its name.
+//!
+//! Each program has one entry, which says everything that is known of it; whoever adds one edits one place. The page
+//! `docs/programs.md` is made from these entries.
+
+#[rustfmt::skip]
+mod archives;
+#[rustfmt::skip]
+mod build;
+#[rustfmt::skip]
+mod databases;
+#[rustfmt::skip]
+mod editors;
+#[rustfmt::skip]
+mod files;
+#[rustfmt::skip]
+mod git;
+#[rustfmt::skip]
+mod interpreters;
+#[rustfmt::skip]
+mod machines;
+#[rustfmt::skip]
+mod network;
+#[rustfmt::skip]
+mod runners;
+#[rustfmt::skip]
+mod shell;
+#[rustfmt::skip]
+mod text;
+#[rustfmt::skip]
+mod wrappers;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::model::{AllowScope, MeaningKind, NameFamily, ProgramEntry, ProgramTraits};
+use super::words::read_words;
+use super::{Word, base_name};
+
+/// Every entry.
+pub(crate) const TABLE: &[&[ProgramEntry]] = &[
+    shell::ENTRIES,
+    text::ENTRIES,
+    files::ENTRIES,
+    archives::ENTRIES,
+    wrappers::ENTRIES,
+    runners::ENTRIES,
+    interpreters::ENTRIES,
+    editors::ENTRIES,
+    databases::ENTRIES,
+    build::ENTRIES,
+    machines::ENTRIES,
+    network::ENTRIES,
+    git::ENTRIES,
+];
+
+/// A pager that shows everything at once and starts nothing.
+pub(crate) const PLAIN_PAGER: &str = "cat";
+
+/// The folders in which a program of a known name is taken for the known one.
+const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/"];
+
+/// A program that was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownProgram<'n> {
+    pub(crate) entry: &'static ProgramEntry,
+    /// By another name than its own.
+    pub(crate) renamed: bool,
+    /// The name holds a sub-command: `git-push`.
+    pub(crate) subcommand: Option<&'n str>,
+}
+
+/// Every entry, in order.
+pub(crate) fn all() -> impl Iterator<Item = &'static ProgramEntry> {
+    TABLE.iter().flat_map(|group| group.iter())
+}
+
+/// The entry of a program by its name without a folder.
+pub(crate) fn find(name: &str) -> Option<KnownProgram<'_>> {
+    static INDEX: OnceLock<HashMap<&'static str, &'static ProgramEntry>> = OnceLock::new();
+    static PREFIXES: OnceLock<Vec<&'static ProgramEntry>> = OnceLock::new();
+    let index = INDEX
+        .get_or_init(|| all().flat_map(|entry| entry.all_names().map(move |name| (name, entry))).collect());
+    let known =
+        |entry: &&'static ProgramEntry, renamed: bool| KnownProgram { entry, renamed, subcommand: None };
+    let of_family = |name: &str, families: &[NameFamily]| {
+        index.get(name).filter(|entry| families.contains(&entry.family))
+    };
+    if let Some(entry) = index.get(name) {
+        return Some(known(entry, false));
+    }
+    if let Some(entry) = name.strip_prefix('g').and_then(|name| of_family(name, &[NameFamily::Gnu])) {
+        return Some(known(entry, true));
+    }
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
+    if let Some(entry) = of_family(plain, &[NameFamily::Versioned, NameFamily::Cross]) {
+        return Some(known(entry, true));
+    }
+    if plain.contains("-linux-")
+        && let Some(entry) = plain.rsplit('-').next().and_then(|name| of_family(name, &[NameFamily::Cross]))
+    {
+        return Some(known(entry, true));
+    }
+    if let Some((program, subcommand)) = name.split_once('-')
+        && let Some(entry) = of_family(program, &[NameFamily::Dashed])
+        && !subcommand.is_empty()
+        && subcommand.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    {
+        return Some(KnownProgram { entry, renamed: true, subcommand: Some(subcommand) });
+    }
+    let prefixes =
+        PREFIXES.get_or_init(|| all().filter(|entry| entry.family == NameFamily::Prefix).collect());
+    let found = prefixes.iter().find(|entry| entry.all_names().any(|prefix| name.starts_with(prefix)));
+    found.map(|entry| KnownProgram { entry, renamed: true, subcommand: None })
+}
+
+/// Whether a program has a trait.
+pub(crate) fn has_trait(name: &str, wanted: ProgramTraits) -> bool {
+    find(name).is_some_and(|known| known.entry.traits.has(wanted))
+}
+
+/// Whether a program is named as usual: by its name, or by a folder of the system.
+pub(crate) fn is_usual(program: &str, name: &str) -> bool {
+    program == name || FOLDERS.iter().any(|folder| program.strip_prefix(folder) == Some(name))
+}
+
+/// Whether a function or alias of this name would change what is found.
+pub(crate) fn is_special(name: &str) -> bool {
+    let starts = |kind: &MeaningKind| match kind {
+        MeaningKind::Command(form) => matches!(form.scope, AllowScope::Past | AllowScope::Exact),
+        _ => false,
+    };
+    find(name).is_some_and(|known| {
+        let mut meanings = known.entry.operands.iter().flat_map(|spec| spec.meanings);
+        known.entry.traits.has(ProgramTraits::SPECIAL) || meanings.any(|meaning| starts(&meaning.kind))
+    })
+}
+
+/// The text of a command without the options in front of its sub-command, and of the sub-command of that: one for each
+/// way in which it may be read. Nothing where that changes nothing.
+pub(crate) fn texts_without_options(argv: &[Word]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let Some(name) = argv.first().and_then(Word::literal).map(base_name) else { return texts };
+    let Some(entry) = find(name).map(|known| known.entry) else { return texts };
+    let join = |names: &[&str], from: usize| {
+        let rest = argv[from.min(argv.len())..].iter().map(Word::plain);
+        names.iter().copied().chain(rest).collect::<Vec<_>>().join(" ")
+    };
+    // A script is looked for like a program, and a module is one of its own: `python -m pip …` is `pip …`.
+    for reading in read_words(entry, &argv[1..]) {
+        let named =
+            |at: &&usize| argv[**at + 1].literal().is_some_and(|name| !name.contains(char::is_whitespace));
+        let script =
+            reading.operands.first().filter(|_| entry.traits.has(ProgramTraits::RUNS_SCRIPT)).filter(named);
+        texts.extend(script.map(|at| join(&[], at + 1)));
+        let module = reading.options.iter().find(|given| {
+            given.spec.meanings.iter().any(|meaning| matches!(meaning.kind, MeaningKind::Module))
+        });
+        if let Some(given) = module.filter(|given| !given.values.is_empty()) {
+            texts.push(given.values.iter().map(Word::plain).collect::<Vec<_>>().join(" "));
+            texts.extend(texts_without_options(&given.values));
+        }
+    }
+    if !entry.traits.has(ProgramTraits::SUBCOMMANDS) {
+        return texts;
+    }
+    for first in operands_from(entry, argv, 1) {
+        if first > 1 {
+            texts.push(join(&[name], first));
+        }
+        for second in operands_from(entry, argv, first + 1) {
+            if second > first + 1 {
+                texts.push(join(&[name, argv[first].plain()], second));
+            }
+        }
+    }
+    texts
+}
+
+/// Where the first operand may be, from a word on.
+fn operands_from(entry: &'static ProgramEntry, argv: &[Word], from: usize) -> Vec<usize> {
+    let words = &argv[from.min(argv.len())..];
+    let readings = read_words(entry, words);
+    let mut found: Vec<usize> =
+        readings.iter().filter_map(|reading| reading.operands.first()).map(|at| from + at).collect();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+#[rustfmt::skip]
+mod real_forms;
+#[cfg(test)]
+mod page;

@@ -1,0 +1,238 @@
+//! Entries held against the real programs: whatever starts a planted program must be denied or asked about.
+//!
+//! The first half of the forms is made from the entries: every option that runs something, with its value in the next
+//! word, attached, after `=`, under a shortened name and in a cluster. That checks the table against itself, so the other
+//! half tries every letter and every long name of `--help`. Programs that aren't installed are left out, and nothing
+//! reaches further than this machine.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::find;
+use crate::model::{MeaningKind, OptionSpec, ProgramEntry};
+use crate::{Place, analyse};
+
+/// Commands in which `@` is replaced by an option.
+const PROBES: &[&str] = &[
+    "git grep @ one", "git difftool -y @ HEAD~1", "git rebase @ HEAD~1", "git clone @ ./ e", "git fetch @ .", "git ls-remote @ .",
+    "git push @ . HEAD:x", "git archive @ --remote=. HEAD", "git @ log", "tar @ -cf u.tar a", "tar @ -xf t.tar", "sort @ a", "split -l1 @ a",
+    "scp @ a 127.0.0.1:b", "sftp @ 127.0.0.1", "ssh @ 127.0.0.1 ls", "vim -es @ a", "node @", "make @ -f /dev/null", "python3 @",
+    "python3 -m timeit -n1 -r1 @", "perl @ a", "gdb -batch @", "sed @ a", "awk @ a", "find a @", "xargs @ < a", "env @ ls", "strace @ true",
+    "zip @ z.zip a", "rsync @ a 127.0.0.1:b", "sqlite3 :memory: @", "curl @ file:///dev/null", "man @ ls", "rg @ one", "fd @ a", "jobs @", "script @ l",
+    "timeout @ 1 true", "flock @ l true", "nice @ true", "su @", "watch @ true", "bash @ a", "m4 @ a", "dc @", "less @ a", "npm @ ls", "install @ a b",
+];
+
+/// Values that start `zap` if the option of a program runs what it is given.
+fn values_of(program: &str) -> &'static [&'static str] {
+    match program {
+        "git" => &["zap", "core.sshCommand=zap", "core.pager=zap", "alias.log='!zap'"],
+        "ssh" | "scp" | "sftp" => &["zap", "ProxyCommand=zap"],
+        "tar" => &["zap", "exec=zap"],
+        "make" => &["'$(shell zap)'", "'x:;zap'", "SHELL=zap"],
+        "vim" => &["'!zap'"],
+        "less" | "dc" => &["'!zap'"],
+        "gdb" => &["'shell zap'", "'!zap'"],
+        "node" => &["'require(\"child_process\").execSync(\"zap\")'"],
+        "python3" => &["'import os;os.system(\"zap\")'"],
+        "perl" => &["'system(\"zap\")'", "'POSIX;system(\"zap\")'"],
+        "sed" => &["'1e zap'"],
+        "awk" => &["'BEGIN{system(\"zap\")}'"],
+        "find" | "fd" => &["zap {} \\;", "zap"],
+        "sqlite3" => &["'.shell zap'"],
+        "m4" => &["'x=syscmd(zap)'"],
+        _ => &["zap"],
+    }
+}
+
+/// Forms that once passed rules which deny `zap`.
+const ONCE_OVERLOOKED: &[&str] = &[
+    "git grep -iOzap one", "git difftool -yx zap HEAD~1", "git rebase -qx zap HEAD~1", "git rebase -vx zap HEAD~1", "git rebase -fx zap HEAD~1",
+    "git clone -qu zap ./ e", "git clone -nu zap ./ e", "scp -qo ProxyCommand=zap a 127.0.0.1:b", "vim -es -nc '!zap' a",
+    "node -pe 'require(\"child_process\").execSync(\"zap\")'", "make -sE '$(shell zap)' -f /dev/null", "jobs -x zap", "BASH_CMDS[ls]=zap; ls",
+    "BASH_CMDS=([ls]=\"$PWD/../bin/zap\"); ls", "env 'BASH_FUNC_ls%%=() { zap; }' bash -c ls", "perl '-MPOSIX;system(\"zap\")' -e 1",
+    "python3 -m timeit -n1 -r1 'import os;os.system(\"zap\")'", "scp -D zap a 127.0.0.1:b", "curl -sK f",
+];
+
+/// A folder with a planted program and something to work on.
+struct TestFolder {
+    dir: tempfile::TempDir,
+}
+
+fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    name == "jobs" || std::env::split_paths(&path).any(|folder| folder.join(name).exists())
+}
+
+impl TestFolder {
+    fn new() -> TestFolder {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = TestFolder { dir };
+        fs::create_dir(folder.path("bin")).unwrap();
+        let stub = format!("#!/bin/sh\n: > {}\n", folder.path("started").display());
+        fs::write(folder.path("bin/zap"), stub).unwrap();
+        fs::set_permissions(folder.path("bin/zap"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(folder.path("made")).unwrap();
+        let setup = "printf 'one\\ntwo\\n' > a; cp a b; tar cf t.tar a; : > f; git init -q --template= .; git add a; git commit -qm 1; \
+                     echo 3 >> a; git commit -qam 2";
+        folder.shell(setup, "made");
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn shell(&self, text: &str, folder: &str) {
+        let mut folders = vec![self.path("bin")];
+        folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        let _ = Command::new("timeout")
+            .args(["-s", "KILL", "2", "bash", "--norc", "--noprofile", "-c", text])
+            .env_clear()
+            .envs([("HOME", self.dir.path().as_os_str()), ("PATH", &std::env::join_paths(folders).unwrap())])
+            .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_AUTHOR_NAME", "x"), ("GIT_AUTHOR_EMAIL", "x@x"), ("TERM", "dumb")])
+            .envs([("GIT_COMMITTER_NAME", "x"), ("GIT_COMMITTER_EMAIL", "x@x")])
+            .current_dir(self.path(folder))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+
+    /// Whether a command starts the planted program.
+    fn starts(&self, command: &str) -> bool {
+        let _ = fs::remove_dir_all(self.path("work"));
+        let _ = fs::remove_file(self.path("started"));
+        self.shell("cp -a made work", ".");
+        self.shell(command, "work");
+        self.path("started").exists()
+    }
+}
+
+/// Whether a rule that denies the planted program stops a command, or it asks.
+fn is_noticed(command: &str) -> bool {
+    let found = analyse(command, &Place::new("/repo"));
+    let named = |text: &String| text == "zap" || text.starts_with("zap ");
+    !found.doubts.is_empty() || found.commands.iter().any(|one| one.texts_for_deny().iter().any(named))
+}
+
+/// Options of an entry and of what follows in the probe.
+fn entry_of(probe: &str) -> Option<&'static ProgramEntry> {
+    let mut words = probe.split(' ');
+    let name = words.next()?;
+    if probe.contains(" -m timeit") {
+        return find("-m:timeit").map(|known| known.entry);
+    }
+    let entry = find(name)?.entry;
+    let below = words.next().and_then(|word| entry.subcommands.iter().find(|one| one.all_names().any(|known| known == word)));
+    Some(below.unwrap_or(entry))
+}
+
+fn acts(spec: &OptionSpec) -> bool {
+    spec.meanings.iter().any(|meaning| !matches!(meaning.kind, MeaningKind::Read(_) | MeaningKind::Changes | MeaningKind::ChangesListed))
+}
+
+/// Every form of the options that act.
+fn generated_forms() -> Vec<String> {
+    let mut forms = Vec::new();
+    for probe in PROBES {
+        let program = probe.split(' ').next().unwrap();
+        let Some(entry) = entry_of(probe).filter(|_| is_installed(program)) else { continue };
+        let flags: String = entry.all_options().filter(|spec| spec.meanings.is_empty() && spec.sets == 0)
+            .flat_map(|spec| spec.names.split(' ').filter_map(|token| token.strip_prefix('-'))).collect();
+        let mut options = Vec::new();
+        for token in entry.all_options().filter(|spec| acts(spec)).flat_map(|spec| spec.names.split(' ')) {
+            if let Some(letters) = token.strip_prefix('-') {
+                for letter in letters.chars() {
+                    options.extend([format!("-{letter} "), format!("-{letter}")]);
+                    options.extend(flags.chars().take(6).flat_map(|flag| [format!("-{flag}{letter} "), format!("-{flag}{letter}")]));
+                }
+            } else if let Some(name) = token.strip_prefix('=') {
+                options.extend([format!("-{name} "), format!("-{name}")]);
+            } else {
+                let short = &token[..token.len().saturating_sub(2).max(1)];
+                options.extend([format!("--{token} "), format!("--{token}="), format!("--{short}="), format!("--{short} "), format!("-{token} ")]);
+            }
+        }
+        for option in options {
+            forms.extend(values_of(program).iter().map(|value| probe.replace('@', &format!("{option}{value}"))));
+        }
+    }
+    forms
+}
+
+/// Every letter, and every long name that a program lists, with a value.
+fn blind_forms() -> Vec<String> {
+    let mut forms = Vec::new();
+    for probe in PROBES.iter().filter(|probe| is_installed(probe.split(' ').next().unwrap())) {
+        let letters = ('a'..='z').chain('A'..='Z').chain('0'..='9');
+        forms.extend(letters.flat_map(|letter| [format!("-{letter} zap"), format!("-{letter}zap")]).map(|option| probe.replace('@', &option)));
+        let command: Vec<&str> = probe.split(' ').take_while(|word| *word != "@").filter(|word| !word.starts_with('-')).collect();
+        let help = Command::new("timeout").args(["4"]).args(&command).arg("--help").stdin(Stdio::null()).output().unwrap();
+        let text = [help.stdout, help.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut names: Vec<&str> = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).filter(|word| word.len() > 3 && word.starts_with("--")).collect();
+        names.sort_unstable();
+        names.dedup();
+        forms.extend(names.iter().flat_map(|name| [format!("{name} zap"), format!("{name}=zap")]).map(|option| probe.replace('@', &option)));
+    }
+    forms
+}
+
+/// Runs forms until the time is over; returns how many ran, how many started the program, and which weren't noticed.
+fn run_forms(forms: &[String], time: Duration) -> (usize, usize, Vec<String>) {
+    let (folder, start) = (TestFolder::new(), Instant::now());
+    let (mut ran, mut started, mut overlooked) = (0, 0, Vec::new());
+    for form in forms {
+        if start.elapsed() > time {
+            break;
+        }
+        ran += 1;
+        if folder.starts(form) {
+            started += 1;
+            if !is_noticed(form) {
+                overlooked.push(form.clone());
+            }
+        }
+    }
+    (ran, started, overlooked)
+}
+
+/// The forms in an order that is the same each time, and mixes all programs.
+fn shuffled(mut forms: Vec<String>) -> Vec<String> {
+    let hash = |form: &String| form.bytes().fold(7u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    forms.sort_by_key(|form| hash(form));
+    forms.dedup();
+    forms
+}
+
+#[test]
+fn forms_once_overlooked_are_noticed() {
+    for form in ONCE_OVERLOOKED {
+        assert!(is_noticed(form), "{form}");
+    }
+}
+
+#[test]
+fn what_starts_a_program_is_noticed() {
+    let folder = TestFolder::new();
+    assert!(folder.starts("zap") && !folder.starts("true"), "the planted program can't be started");
+    for (forms, seconds) in [(generated_forms(), 12), (blind_forms(), 4)] {
+        let (ran, started, overlooked) = run_forms(&shuffled(forms), Duration::from_secs(seconds));
+        assert_eq!(overlooked, Vec::<String>::new(), "{ran} forms, {started} started the program");
+        assert!(started > 0 || seconds < 10 || !is_installed("git"), "none of {ran} forms started anything");
+    }
+}
+
+#[test]
+#[ignore = "prove"]
+fn prove_that_no_option_of_a_program_starts_another_unnoticed() {
+    let forever = Duration::from_secs(3_600);
+    for (what, forms) in [("made from the entries", generated_forms()), ("tried blindly", blind_forms())] {
+        let (ran, started, overlooked) = run_forms(&shuffled(forms), forever);
+        println!("proof: {ran} forms {what}, {started} started the planted program, {} of these neither denied nor asked", overlooked.len());
+        assert_eq!(overlooked, Vec::<String>::new());
+    }
+}

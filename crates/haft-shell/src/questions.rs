@@ -1,0 +1,222 @@
+//! What rules, display and concurrency ask about a command: filters on its findings.
+
+use std::path::{Path, PathBuf};
+
+use haft::Effects;
+use haft::effects::{Command, PathSet, Reach};
+
+use super::examine::{CommandInput, Finding, examine, is_place, pattern_folder};
+use super::model::{PathExtent, RepositoryLevel};
+use super::walk::WorkingFolders;
+use super::{Analysis, FileAccess, Place, Word, critical, marks, streams};
+
+const WRITES_HIDDEN: &str = "writes a file that is known only when it runs";
+
+/// Whether a command changes nothing, or why it may. What commands that it holds do is for them to say.
+pub(crate) fn read_only(findings: &[Finding]) -> Result<(), String> {
+    let reason = findings.iter().find_map(|finding| match finding {
+        Finding::Changes(reason) => Some(reason.clone()),
+        _ => None,
+    });
+    let acts = |finding: &Finding| match finding {
+        Finding::Held(held) => !held.quiet,
+        Finding::Write { .. }
+        | Finding::Delete { .. }
+        | Finding::Connect { .. }
+        | Finding::UnknownHost(_)
+        | Finding::CommandsIn(_)
+        | Finding::Undetermined
+        | Finding::ShellState
+        | Finding::ExactOnly(_) => true,
+        _ => false,
+    };
+    match reason {
+        Some(reason) => Err(reason),
+        None if findings.iter().any(acts) => Err("it may do more than look".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// Why only an exact rule allows a command, if so.
+pub(crate) fn exact_only(findings: &[Finding]) -> Option<&'static str> {
+    findings.iter().find_map(|finding| match finding {
+        Finding::ExactOnly(reason) | Finding::CommandsIn(reason) => Some(*reason),
+        Finding::Held(held) => Some(held.reason),
+        _ => None,
+    })
+}
+
+/// Why hosts may be reached that aren't found.
+pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
+    examine(argv, CommandInput::default()).into_iter().find_map(|finding| match finding {
+        Finding::UnknownHost(why) => Some(why),
+        _ => None,
+    })
+}
+
+/// Whether a command writes the configuration of the repository that it runs in.
+pub(crate) fn configures_repository(argv: &[Word]) -> bool {
+    let findings = examine(argv, CommandInput::default());
+    findings.contains(&Finding::Repository(RepositoryLevel::Configuration))
+}
+
+/// The first critical path that a command removes.
+pub(crate) fn critical_removal(findings: &[Finding], here: &WorkingFolders, place: &Place) -> Option<String> {
+    findings.iter().find_map(|finding| match finding {
+        Finding::Delete { word, recursive, matches: false, .. } => {
+            critical::is_critical(word, *recursive, here, place).then(|| word.plain().to_owned())
+        }
+        _ => None,
+    })
+}
+
+/// Where a command runs.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandPlace<'a> {
+    pub(crate) here: &'a WorkingFolders,
+    pub(crate) place: &'a Place,
+}
+
+/// What a command touches.
+pub(crate) struct CommandEffects {
+    /// Nothing if nothing is known.
+    pub(crate) effects: Option<Effects>,
+    /// Why only an exact rule allows it: it writes or runs something at a place that isn't known.
+    pub(crate) exact_only: Option<&'static str>,
+}
+
+impl CommandPlace<'_> {
+    /// What findings say about files and hosts, of a program by this name.
+    pub(crate) fn effects(&self, program: &str, parts: [&[Finding]; 2]) -> CommandEffects {
+        let findings = || parts.into_iter().flatten();
+        let has = |wanted: &Finding| findings().any(|finding| finding == wanted);
+        let mut effects = Effects::none();
+        let mut exact_only = None;
+        effects.unknown = has(&Finding::Open);
+        for finding in findings() {
+            match finding {
+                Finding::Read { word, extent } => self.read(&mut effects, word, *extent),
+                Finding::Write { word, extent, loose } => match self.paths(word) {
+                    Some((paths, below)) => {
+                        add(&mut effects.writes, paths, below || *extent == PathExtent::Tree)
+                    }
+                    None if *loose => effects.unknown = true,
+                    None => exact_only = Some(WRITES_HIDDEN),
+                },
+                Finding::Delete { word, extent, matches, .. } => match self.paths(word) {
+                    Some((paths, below)) => {
+                        add(&mut effects.deletes, paths, below || *extent == PathExtent::Tree)
+                    }
+                    None if *matches && is_place(word) => exact_only = Some(WRITES_HIDDEN),
+                    None => effects.unknown = true,
+                },
+                Finding::Connect { host, access } => {
+                    effects.reaches.push(Reach { host: host.clone(), access: *access });
+                }
+                Finding::UnknownHost(_) => effects.unknown = true,
+                _ => {}
+            }
+        }
+        effects.unknown |= exact_only.is_some();
+        if has(&Finding::Exclusive) {
+            effects = effects.exclusive();
+        }
+        effects.reads.retain(|set| !streams::is_stream_path(&set.path));
+        effects.writes.retain(|set| !streams::is_stream_path(&set.path));
+        let exact_only = exact_only.or_else(|| self.moved(program, &mut effects));
+        let nothing = effects.reads.is_empty()
+            && effects.writes.is_empty()
+            && effects.deletes.is_empty()
+            && effects.reaches.is_empty()
+            && !findings().any(|finding| matches!(finding, Finding::UnknownHost(_) | Finding::Read { .. }));
+        let effects = (!(nothing && effects.unknown)).then_some(effects);
+        CommandEffects { effects, exact_only }
+    }
+
+    /// A program that may do anything does it where it runs.
+    fn moved(&self, program: &str, effects: &mut Effects) -> Option<&'static str> {
+        if !self.here.moved() || !effects.unknown {
+            return None;
+        }
+        let relative = program.contains('/') && !program.starts_with('/');
+        let Some(folders) = self.here.folders() else {
+            return relative.then_some("is a program of a folder that isn't known");
+        };
+        if relative {
+            add(&mut effects.reads, self.here.join(Path::new(program)).unwrap_or_default(), false);
+        }
+        let folders = folders.iter().filter(|folder| !folder.as_os_str().is_empty()).cloned();
+        add(&mut effects.reads, folders.collect(), false);
+        None
+    }
+
+    fn read(&self, effects: &mut Effects, word: &Word, extent: PathExtent) {
+        match self.paths(word) {
+            Some((paths, below)) => add(&mut effects.reads, paths, below || extent == PathExtent::Tree),
+            None => effects.unknown = true,
+        }
+    }
+
+    /// Where a word may lead, if that is known, and whether all below is meant.
+    fn paths(&self, word: &Word) -> Option<(Vec<PathBuf>, bool)> {
+        match word {
+            Word::Literal(text) => Some((self.here.join(Path::new(text))?, false)),
+            Word::Dynamic(_) => match pattern_folder(word) {
+                Some(folder) => Some((self.here.join(&folder)?, true)),
+                None => below_home(word, self.place).map(|path| (vec![path], false)),
+            },
+        }
+    }
+}
+
+/// Adds what isn't there already.
+fn add(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, below: bool) {
+    for path in paths {
+        let set = if below { PathSet::subtree(path) } else { PathSet::file(path) };
+        if !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+}
+
+/// The path of `~/…` where the home is known.
+pub(crate) fn below_home(word: &Word, place: &Place) -> Option<PathBuf> {
+    let Word::Dynamic(open) = word else { return None };
+    let rest = open.shape.strip_prefix(marks::HOME)?;
+    let plain = !rest.contains(|c| c <= marks::GLOB) && (rest.is_empty() || rest.starts_with('/'));
+    place.home.as_ref().filter(|_| plain).map(|home| home.join(rest.trim_start_matches('/')))
+}
+
+/// What everything that was found touches together.
+pub(crate) fn whole_effects(found: &Analysis) -> Effects {
+    let mut effects = Effects::none();
+    for command in found.commands.iter().filter(|command| !command.layers.is_empty()) {
+        let inner = command.effects.clone();
+        if inner.as_ref().is_some_and(|inner| inner.claims.concurrency_safe == Some(false)) {
+            effects = effects.exclusive();
+        }
+        effects.runs.push(Command { text: command.text.clone(), effects: inner.map(Box::new) });
+    }
+    for command in found.commands.iter().filter(|command| command.layers.is_empty()) {
+        effects.unknown |= command.read_only.is_err();
+    }
+    for redirect in &found.redirects {
+        let Some(paths) = &redirect.paths else {
+            effects.unknown = true;
+            continue;
+        };
+        if let Some(host) = redirect.host() {
+            effects = effects.and(Effects::changes(host));
+            continue;
+        }
+        for path in paths {
+            if redirect.access == FileAccess::Read {
+                effects.reads.push(PathSet::file(path));
+            } else {
+                effects.writes.push(PathSet::file(path));
+            }
+        }
+    }
+    effects.unknown |= !found.doubts.is_empty();
+    effects
+}

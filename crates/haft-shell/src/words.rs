@@ -1,0 +1,436 @@
+//! Reads the words of a command by the entry of its program: options with their values, and operands.
+//!
+//! An option that isn't listed may take the next word or not, and a shortened name may be one of several. Then there are
+//! several readings, and what is found is what any of them finds: a rule that denies sees all, and nothing is read-only
+//! that isn't certain.
+
+use super::model::*;
+use super::{Open, Word, marks};
+
+/// How many readings of one command are looked at.
+const READINGS_MAX: usize = 8;
+
+/// One way in which the words may be read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WordReading {
+    pub(crate) options: Vec<GivenOption>,
+    /// Which words are operands.
+    pub(crate) operands: Vec<usize>,
+    /// Which words are values of options.
+    pub(crate) values: Vec<usize>,
+    pub(crate) modes: Modes,
+    /// Words with an option that isn't listed.
+    pub(crate) unknown: Vec<usize>,
+    /// A long name was shortened, or a value looks like an option: versions of a program may differ.
+    pub(crate) loose: bool,
+    /// The first operand that no option can be.
+    pub(crate) options_end: usize,
+    /// How many operands stand before `--`.
+    pub(crate) dashes: Option<usize>,
+    /// A command that must be ended isn't.
+    pub(crate) unfinished: bool,
+    next: usize,
+    ended: bool,
+}
+
+/// An option that was given.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenOption {
+    pub(crate) spec: &'static OptionSpec,
+    pub(crate) values: Vec<Word>,
+    /// The index of the word at which the value begins.
+    pub(crate) at: usize,
+    /// The value is a part of the word.
+    pub(crate) attached: bool,
+    /// Its name was shortened.
+    pub(crate) shortened: bool,
+}
+
+static PLUS: OptionSpec = flags("+");
+
+/// Every way in which words may be read; the likeliest first, and one if all options are known.
+pub(crate) fn read_words(entry: &'static ProgramEntry, words: &[Word]) -> Vec<WordReading> {
+    let mut open = vec![WordReading::default()];
+    let mut closed: Vec<WordReading> = Vec::new();
+    while let Some(reading) = open.pop() {
+        let room = READINGS_MAX.saturating_sub(open.len() + closed.len() + 1);
+        let mut reader = WordReader { entry, words, reading, others: Vec::new(), room, shortened: false };
+        while reader.reading.next < words.len() {
+            reader.word();
+        }
+        reader.finish();
+        open.append(&mut reader.others);
+        closed.push(reader.reading);
+    }
+    closed
+}
+
+struct WordReader<'w> {
+    entry: &'static ProgramEntry,
+    words: &'w [Word],
+    reading: WordReading,
+    others: Vec<WordReading>,
+    room: usize,
+    shortened: bool,
+}
+
+impl WordReader<'_> {
+    fn word(&mut self) {
+        let at = self.reading.next;
+        self.reading.next += 1;
+        let (syntax, word) = (self.entry.syntax, &self.words[at]);
+        let text = word.prefix();
+        if self.reading.ended {
+            return self.operand(at);
+        }
+        if syntax.first_word_letters && at == 0 && !text.starts_with('-') {
+            return self.letters(at, text, 0, true);
+        }
+        if let Some(rest) = text.strip_prefix('+') {
+            match syntax.plus {
+                PlusWords::Operand => {}
+                PlusWords::Options if !rest.is_empty() => return self.letters(at, rest, 1, false),
+                PlusWords::Options => {}
+                PlusWords::Value(_) => return self.given(&PLUS, vec![without(word, 1)], at, true),
+            }
+        }
+        let expression = syntax.stop == StopRule::Expression;
+        if expression && matches!(word.literal(), Some("(" | ")" | "!" | ",")) {
+            return;
+        }
+        let dash = word.literal() == Some("-") && find_long(self.entry, "-").is_some();
+        if !dash && (text.len() < 2 || !text.starts_with('-')) {
+            return self.operand(at);
+        }
+        if word.literal() == Some("--") && !expression {
+            self.reading.ended = true;
+            self.reading.modes |= DASHES;
+            self.reading.dashes = Some(self.reading.operands.len());
+            return;
+        }
+        self.reading.modes |= ANY_OPTION;
+        if dash {
+            return self.found(find_long(self.entry, "-").expect("it was found before"), None, at);
+        }
+        if let Some((spec, length)) = find_dashed(self.entry, &text[1..]) {
+            let value = (length + 1 < text.len()).then(|| without(word, length + 1));
+            return self.found(spec, value, at);
+        }
+        match text.strip_prefix("--").or(text.strip_prefix('-').filter(|_| syntax.one_dash)) {
+            Some(name) => self.long(at, name),
+            None if syntax.clusters => self.letters(at, &text[1..], 1, false),
+            None => self.letter(at, &text[1..]),
+        }
+    }
+
+    fn operand(&mut self, at: usize) {
+        let stop = self.entry.syntax.stop;
+        self.reading.operands.push(at);
+        let count = self.reading.operands.len();
+        let ends = match stop {
+            StopRule::AtOperand => true,
+            StopRule::AfterOperands(number) => count > number,
+            StopRule::Never | StopRule::Expression => !self.entry.subcommands.is_empty(),
+        };
+        if ends && !self.reading.ended {
+            self.reading.ended = true;
+            self.reading.options_end = count;
+        }
+    }
+
+    /// `--name` or `--name=value`.
+    fn long(&mut self, at: usize, text: &str) {
+        let word = &self.words[at];
+        let dashes = word.prefix().len() - text.len();
+        let (name, inline) = match text.split_once('=') {
+            Some((name, _)) => (name, Some(without(word, dashes + name.len() + 1))),
+            None => (text, None),
+        };
+        // The name itself is known only when it runs.
+        if word.literal().is_none() && inline.is_none() {
+            if self.entry.syntax.one_dash
+                && let Some(spec) = find_attached(self.entry, name)
+            {
+                return self.found(spec, Some(without(word, dashes + 1)), at);
+            }
+            return self.unknown(at, false);
+        }
+        if let Some(spec) = find_long(self.entry, name) {
+            return self.found(spec, inline, at);
+        }
+        if self.entry.syntax.one_dash
+            && dashes == 1
+            && let Some(spec) = find_attached(self.entry, text)
+        {
+            return self.found(spec, Some(without(word, 2)), at);
+        }
+        let shortened: Vec<&'static OptionSpec> = match self.entry.syntax.abbreviations {
+            true => self.entry.all_options().filter(|spec| is_beginning(spec, name)).collect(),
+            false => Vec::new(),
+        };
+        let Some((first, others)) = shortened.split_first() else {
+            return self.unknown(at, inline.is_some());
+        };
+        (self.reading.loose, self.shortened) = (true, true);
+        for other in others.iter().take(self.room.saturating_sub(self.others.len())) {
+            let before = self.reading.clone();
+            self.found(other, inline.clone(), at);
+            self.others.push(std::mem::replace(&mut self.reading, before));
+        }
+        self.found(first, inline, at);
+        self.shortened = false;
+    }
+
+    /// One letter, perhaps with its value, for programs that don't join letters.
+    fn letter(&mut self, at: usize, text: &str) {
+        let word = &self.words[at];
+        let first = text.chars().next().map_or(0, char::len_utf8);
+        let spec = find_letter(self.entry, &text[..first]);
+        match spec {
+            Some(spec) if text.len() == first && word.literal().is_some() => self.found(spec, None, at),
+            Some(spec) if spec.arity != ValueArity::None => {
+                self.found(spec, Some(without(word, first + 1)), at)
+            }
+            _ => self.unknown(at, false),
+        }
+    }
+
+    /// Letters in one word: the first with a value takes the rest, or the next word.
+    fn letters(&mut self, at: usize, letters: &str, front: usize, in_order: bool) {
+        let word = &self.words[at];
+        for (place, letter) in letters.char_indices() {
+            let end = place + letter.len_utf8();
+            let digit = self.entry.syntax.digits && letter.is_ascii_digit();
+            let Some(spec) = find_letter(self.entry, &letters[place..end]) else {
+                if !digit {
+                    let last = end == letters.len() && word.literal().is_some();
+                    self.unknown(at, !last);
+                }
+                continue;
+            };
+            let follows = end < letters.len() || word.literal().is_none();
+            match spec.arity {
+                ValueArity::None | ValueArity::Next => self.found(spec, None, at),
+                _ if in_order => self.found(spec, None, at),
+                _ => return self.found(spec, follows.then(|| without(word, front + end)), at),
+            }
+        }
+        if word.literal().is_none() {
+            self.unknown(at, true);
+        }
+    }
+
+    /// An option that isn't listed.
+    fn unknown(&mut self, at: usize, has_value: bool) {
+        let policy = self.entry.unknown;
+        if self.reading.unknown.last() != Some(&at) {
+            self.reading.unknown.push(at);
+        }
+        let next = self.words.get(self.reading.next);
+        let may_take = next.is_some_and(|word| !word.prefix().starts_with('-'));
+        let both = matches!(policy, UnknownOption::Either | UnknownOption::Doubt | UnknownOption::Value);
+        if has_value || !may_take || !both || self.entry.coverage == Coverage::Total {
+            return;
+        }
+        if self.others.len() >= self.room {
+            return;
+        }
+        let mut other = self.reading.clone();
+        other.values.push(other.next);
+        other.next += 1;
+        let long = self.words[at].prefix().starts_with("--");
+        if policy == UnknownOption::Value && long {
+            std::mem::swap(&mut other, &mut self.reading);
+        }
+        self.others.push(other);
+    }
+
+    fn found(&mut self, spec: &'static OptionSpec, inline: Option<Word>, at: usize) {
+        let attached = inline.is_some();
+        let begins = if attached { at } else { self.reading.next };
+        let values = match spec.arity {
+            ValueArity::None => Vec::new(),
+            ValueArity::Attached => inline.into_iter().collect(),
+            ValueArity::One => inline.or_else(|| self.next_value()).into_iter().collect(),
+            ValueArity::Next => self.next_value().into_iter().collect(),
+            ValueArity::Maybe => match (inline, self.words.get(self.reading.next)) {
+                (Some(value), _) => vec![value],
+                (None, Some(word)) if !word.prefix().starts_with('-') => {
+                    self.next_value().into_iter().collect()
+                }
+                _ => Vec::new(),
+            },
+            ValueArity::Two => {
+                [inline.or_else(|| self.next_value()), self.next_value()].into_iter().flatten().collect()
+            }
+            ValueArity::Rest => {
+                let mut values: Vec<Word> = inline.into_iter().collect();
+                while let Some(value) = self.next_word() {
+                    values.push(value);
+                }
+                values
+            }
+            ValueArity::Until => self.until_end(inline),
+        };
+        self.given(spec, values, begins, attached);
+    }
+
+    fn next_word(&mut self) -> Option<Word> {
+        let word = self.words.get(self.reading.next)?.clone();
+        self.reading.values.push(self.reading.next);
+        self.reading.next += 1;
+        Some(word)
+    }
+
+    /// The next word as a value; one that looks like an option is read differently by some.
+    fn next_value(&mut self) -> Option<Word> {
+        let word = self.next_word()?;
+        let text = word.prefix();
+        let expression = self.entry.syntax.stop == StopRule::Expression;
+        let like_option = text.starts_with('-')
+            && (!expression || text[1..].starts_with(|c: char| c.is_ascii_alphabetic()));
+        self.reading.loose |= like_option && text.len() > 1;
+        Some(word)
+    }
+
+    fn until_end(&mut self, inline: Option<Word>) -> Vec<Word> {
+        let mut values: Vec<Word> = inline.into_iter().collect();
+        loop {
+            let last = values.last().and_then(Word::literal) == Some("{}");
+            match self.next_word() {
+                None => {
+                    self.reading.unfinished = self.entry.syntax.stop == StopRule::Expression;
+                    return values;
+                }
+                Some(word) if word.literal() == Some(";") || (last && word.literal() == Some("+")) => {
+                    return values;
+                }
+                Some(word) => values.push(word),
+            }
+        }
+    }
+
+    fn given(&mut self, spec: &'static OptionSpec, values: Vec<Word>, at: usize, attached: bool) {
+        let excepted = values
+            .first()
+            .and_then(Word::literal)
+            .is_some_and(|value| !spec.except.is_empty() && spec.except.split(' ').any(|name| name == value));
+        if !excepted {
+            self.reading.modes |= spec.sets;
+        }
+        let shortened = self.shortened;
+        self.reading.options.push(GivenOption { spec, values, at, attached, shortened });
+    }
+
+    fn finish(&mut self) {
+        let reading = &mut self.reading;
+        if !reading.ended {
+            reading.options_end = usize::MAX;
+        } else if let Some(before) = reading.dashes {
+            reading.options_end = before;
+        }
+        let operands = reading.operands.len();
+        reading.modes |= if self.words.is_empty() { NO_ARGUMENT } else { 0 };
+        reading.modes |= if operands == 0 { NO_OPERAND } else { 0 };
+        reading.modes |= if operands > 1 { TWO_OPERANDS } else { 0 };
+    }
+}
+
+/// What a plus word means.
+pub(crate) fn is_plus(spec: &'static OptionSpec) -> bool {
+    std::ptr::eq(spec, &PLUS)
+}
+
+fn find_letter(entry: &ProgramEntry, letter: &str) -> Option<&'static OptionSpec> {
+    let has = |token: &str| token.len() > 1 && token.starts_with('-') && token[1..].contains(letter);
+    entry.all_options().find(|spec| spec.names.split(' ').any(has))
+}
+
+fn find_long(entry: &ProgramEntry, name: &str) -> Option<&'static OptionSpec> {
+    let is = |token: &str| {
+        token == name && (token == "-" || !token.starts_with(['-', '='])) || is_wild(token, name)
+    };
+    entry.all_options().find(|spec| spec.names.split(' ').any(is))
+}
+
+/// `?` stands for one character, in names of three or more.
+fn is_wild(pattern: &str, name: &str) -> bool {
+    pattern.contains('?')
+        && pattern.len() > 2
+        && pattern.len() == name.len()
+        && pattern.bytes().zip(name.bytes()).all(|(sign, byte)| sign == b'?' || sign == byte)
+}
+
+/// An option of one letter whose value follows at once, where names have one dash.
+fn find_attached(entry: &ProgramEntry, text: &str) -> Option<&'static OptionSpec> {
+    let first = text.chars().next().filter(char::is_ascii)?;
+    let is = |token: &str| token.len() == 1 && token.starts_with(first);
+    entry.all_options().find(|spec| spec.arity != ValueArity::None && spec.names.split(' ').any(is))
+}
+
+/// A name with one dash among letters, with its length: `-TT`.
+fn find_dashed(entry: &ProgramEntry, text: &str) -> Option<(&'static OptionSpec, usize)> {
+    entry.all_options().find_map(|spec| {
+        let names = spec.names.split(' ').filter_map(|token| token.strip_prefix('='));
+        let fits = |name: &&str| match spec.arity {
+            ValueArity::None => text == *name,
+            _ => text.starts_with(name),
+        };
+        names.into_iter().find(fits).map(|name| (spec, name.len()))
+    })
+}
+
+fn is_beginning(spec: &OptionSpec, name: &str) -> bool {
+    !name.is_empty()
+        && spec
+            .names
+            .split(' ')
+            .any(|token| token.len() > 1 && !token.starts_with(['-', '=']) && token.starts_with(name))
+}
+
+/// A word without so many bytes in front, all of which are known.
+pub(crate) fn without(word: &Word, front: usize) -> Word {
+    match word {
+        Word::Literal(text) => Word::Literal(text[front..].to_owned()),
+        Word::Dynamic(open) => Word::Dynamic(Open {
+            written: open.written.get(front..).unwrap_or_default().to_owned(),
+            shape: open.shape[front..].to_owned(),
+            splits: open.splits,
+        }),
+    }
+}
+
+/// Whether a word is known to be exactly one word that isn't an option.
+pub(crate) fn is_certain(word: &Word) -> bool {
+    match word {
+        Word::Literal(_) => true,
+        Word::Dynamic(open) => !open.splits && !word.prefix().is_empty() && !word.prefix().starts_with('-'),
+    }
+}
+
+/// A word in which a mark is replaced by something unknown.
+pub(crate) fn replace_mark(word: &Word, mark: &str, shape: &str) -> Word {
+    match word {
+        Word::Literal(text) if text.contains(mark) => {
+            Word::Dynamic(Open { written: text.clone(), shape: text.replace(mark, shape), splits: false })
+        }
+        other => other.clone(),
+    }
+}
+
+/// A text as words, if it holds nothing that a shell or the like would read in another way.
+pub(crate) fn plain_words(text: &str) -> Option<Vec<Word>> {
+    let plain = |c: char| c.is_alphanumeric() || " _-./=:,@%+".contains(c);
+    let words: Vec<Word> =
+        text.split(' ').filter(|word| !word.is_empty()).map(|word| Word::Literal(word.to_owned())).collect();
+    (text.chars().all(plain) && !words.is_empty()).then_some(words)
+}
+
+/// A file below the home, which the shell would write with `~`.
+pub(crate) fn at_home(rest: &str) -> Word {
+    Word::Dynamic(Open {
+        written: format!("~{rest}"),
+        shape: format!("{}{rest}", marks::HOME),
+        splits: false,
+    })
+}
