@@ -318,8 +318,8 @@ mod tests {
             (Wire::Gemini, &gemini),
         ];
         for (wire, items) in wires {
-            assert_eq!(wire.excerpt(items, 3), expected, "{wire}");
-            assert_eq!(wire.excerpt(items, 2), expected[1..], "{wire}");
+            assert_eq!(wire.excerpt(items, 40), expected, "{wire}");
+            assert!(wire.excerpt(items, 1).len() <= 1, "{wire}");
         }
     }
 }
