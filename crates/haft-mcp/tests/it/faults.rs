@@ -71,7 +71,7 @@ async fn who_brings_a_server_down_is_left_alone_and_nobody_else() {
 async fn a_server_that_dies_with_many_calls_under_way_is_there_for_the_next() {
     let (room, counts) = room("").await;
     let calls = 2 * limits::BREAKER_FAILURES as usize;
-    let turns: Vec<_> = (0..calls).map(|_| room.engine.turn()).collect();
+    let turns: Vec<_> = (0..calls).map(|_| room.other_engine().turn()).collect();
     let never = turns.into_iter().map(|turn| turn.run([haft::ToolCall::new("n", "mcp__f__never", "{}")]));
     let died = async {
         until("all are under way", || count(counts.path(), "never") == calls).await;
@@ -100,7 +100,7 @@ async fn an_answer_that_is_no_json_ends_its_call() {
 async fn every_call_in_flight_gets_one_error() {
     let (room, counts) = room("").await;
     let calls = |tool: &str| haft::ToolCall::new(tool, format!("mcp__f__{tool}"), "{}");
-    let (first, second) = (room.engine.turn(), room.engine.turn());
+    let (first, second) = (room.engine.turn(), room.other_engine().turn());
     let started = async {
         until("a call in flight", || count(counts.path(), "never") == 1).await;
         second.run([calls("die_before")]).await
@@ -242,7 +242,7 @@ async fn no_more_calls_run_at_once_than_a_server_is_to_have() {
     let mut config = faulty("", counts.path());
     config.concurrency = 2;
     let room = Room::settled([config], host()).await;
-    let never = || room.engine.turn().run([haft::ToolCall::new("n", "mcp__f__never", "{}")]);
+    let never = || room.other_engine().turn().run([haft::ToolCall::new("n", "mcp__f__never", "{}")]);
     let under_way = || count(counts.path(), "never");
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(never())).collect();
     until("two are under way", || under_way() == 2).await;

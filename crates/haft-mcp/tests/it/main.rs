@@ -68,6 +68,13 @@ impl Room {
         self.engine.refresh_with(self.servers.registry(&self.base).unwrap());
     }
 
+    /// An engine of its own with the same tools: calls of another agent, which wait for none of this one's.
+    fn other_engine(&self) -> Engine {
+        let engine = self.builder.clone().build();
+        engine.refresh_with(self.servers.registry(&self.base).unwrap());
+        engine
+    }
+
     fn server(&self) -> &Server {
         self.servers.iter().next().unwrap()
     }
