@@ -485,8 +485,9 @@ fn several_processes_share_a_workspace_and_a_state_folder() {
         runs.into_iter().map(|child| child.wait_with_output().unwrap().status.code()).collect();
     assert!(codes.iter().filter(|code| **code == Some(0)).count() >= 1, "{codes:?}");
     let said = items(&journals[0]).iter().filter(|item| item.to_string().contains("more")).count();
-    let done = codes.iter().filter(|code| **code == Some(0)).count();
-    assert!(said <= done.max(1), "{said} said, {codes:?}");
+    // One that comes after another has ended goes on too, and finds that the script is over: 1. Who is refused says nothing: 2.
+    let went_on = codes.iter().filter(|code| **code != Some(2)).count();
+    assert!(said <= went_on, "{said} said, {codes:?}");
     let (calls, results) = pairs(&items(&journals[0]));
     assert_eq!(calls.len(), results.len());
 }
