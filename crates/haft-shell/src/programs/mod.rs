@@ -189,6 +189,7 @@ fn operands_from(entry: &'static ProgramEntry, argv: &[Word], from: usize) -> Ve
 
 #[cfg(test)]
 #[rustfmt::skip]
+#[path = "tests/real_forms.rs"]
 mod real_forms;
 #[cfg(test)]
 mod page;
