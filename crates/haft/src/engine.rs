@@ -47,7 +47,7 @@ use crate::tool::{AnyTool, SiblingPolicy};
 /// # Ok(()) }
 /// ```
 ///
-/// Without an [`Asker`] the session is not interactive: what would ask is denied. Clones share one session; it ends,
+/// Without an [`Asker`](crate::ports::Asker) the session is not interactive: what would ask is denied. Clones share one session; it ends,
 /// with everything that it started, when the last of them and the last turn are gone.
 #[derive(Clone)]
 pub struct Engine {
@@ -148,7 +148,7 @@ impl Engine {
     /// Takes one call, complete as it is; from any task or thread. It is ordered after all calls that came before, of turns
     /// and submitted ones, and waits for those that it conflicts with.
     ///
-    /// Too many unfinished calls are answered with an error ([`UNFINISHED_CALLS_MAX`](limits::UNFINISHED_CALLS_MAX)).
+    /// Too many unfinished calls are answered with an error ([`UNFINISHED_CALLS_MAX`](crate::limits::UNFINISHED_CALLS_MAX)).
     pub fn submit(&self, call: ToolCall) -> PendingCall {
         self.turn().submit(call)
     }
