@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haft::sync::lock;
@@ -23,6 +23,8 @@ const ENTER: &str = "\x1b[?2004h";
 /// No brackets; a cursor, wrapping and plain text, whatever a frame was about to do.
 const LEAVE: &str = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?2026l";
 
+/// `Some` while a screen owns the terminal. Every write of the screen holds this lock, and none goes out once
+/// [`restore`] has taken the value: a frame drawn after that would stay on the terminal beside the shell's prompt.
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
 
 /// What has to be given back.
@@ -30,18 +32,18 @@ struct Held {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
-    above: Arc<AtomicUsize>,
+    /// How many lines of the live part are above the cursor.
+    above: usize,
 }
 
 /// Gives the terminal back as it was before a screen was opened on it; does nothing if there is none. For a host that
 /// ends the process without closing its screen, from any thread.
 pub fn restore() {
-    let held = lock(&HELD).take();
-    if let Some(held) = held {
-        let above = held.above.load(Ordering::Relaxed);
+    let mut held = lock(&HELD);
+    if let Some(Held { input, output, modes, above }) = held.take() {
         let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
-        let _ = write_all(held.output.as_fd(), format!("{LEAVE}\r{up}\x1b[J").as_bytes());
-        let _ = tcsetattr(&held.input, OptionalActions::Drain, &held.modes);
+        let _ = write_all(output.as_fd(), format!("{LEAVE}\r{up}\x1b[J").as_bytes());
+        let _ = tcsetattr(&input, OptionalActions::Drain, &modes);
     }
 }
 
@@ -50,8 +52,6 @@ pub(crate) struct Tty {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
-    /// How many lines of the live part are above the cursor, for who restores it from elsewhere.
-    above: Arc<AtomicUsize>,
 }
 
 impl Tty {
@@ -67,7 +67,7 @@ impl Tty {
         };
         let output = output.try_clone_to_owned()?;
         let modes = tcgetattr(&input)?;
-        let tty = Tty { input, output, modes, above: Arc::default() };
+        let tty = Tty { input, output, modes };
         tty.enter()?;
         Ok(tty)
     }
@@ -78,7 +78,7 @@ impl Tty {
             input: self.input.try_clone()?,
             output: self.output.try_clone()?,
             modes: self.modes.clone(),
-            above: self.above.clone(),
+            above: 0,
         };
         *lock(&HELD) = Some(held);
         let mut modes = self.modes.clone();
@@ -92,18 +92,15 @@ impl Tty {
 
     /// Gives it back; the cursor stays where it is.
     pub(crate) fn leave(&self) {
-        if lock(&HELD).take().is_some() {
-            let _ = self.write(LEAVE);
+        let mut held = lock(&HELD);
+        if held.take().is_some() {
+            let _ = write_all(self.output.as_fd(), LEAVE.as_bytes());
             let _ = tcsetattr(&self.input, OptionalActions::Drain, &self.modes);
         }
     }
 
     pub(crate) fn input(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
-    }
-
-    pub(crate) fn above(&self, lines: usize) {
-        self.above.store(lines, Ordering::Relaxed);
     }
 
     /// Lines and columns.
@@ -114,8 +111,21 @@ impl Tty {
         }
     }
 
-    pub(crate) fn write(&self, bytes: &str) -> io::Result<()> {
-        write_all(self.output.as_fd(), bytes.as_bytes())
+    /// Writes, unless the terminal was given back meanwhile.
+    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+        self.write_held(text, |_| {})
+    }
+
+    /// Writes a frame whose live part has `above` lines above the cursor.
+    pub(crate) fn write_frame(&self, frame: &str, above: usize) -> io::Result<()> {
+        self.write_held(frame, |held| held.above = above)
+    }
+
+    fn write_held(&self, text: &str, update: impl FnOnce(&mut Held)) -> io::Result<()> {
+        let mut held = lock(&HELD);
+        let Some(held) = held.as_mut() else { return Ok(()) };
+        update(held);
+        write_all(self.output.as_fd(), text.as_bytes())
     }
 
     /// The bytes that are there; none at the end of the input.

@@ -631,10 +631,7 @@ impl Ui {
         let live = self.compose(now);
         let mut out = String::new();
         self.painter.frame(&finished, live, &mut out);
-        if !out.is_empty() {
-            self.tty.write(&out)?;
-        }
-        self.tty.above(self.painter.above_cursor());
+        self.tty.write_frame(&out, self.painter.above_cursor())?;
         self.drawn = Some(now);
         self.stale = false;
         if self.panels.front().is_some_and(|panel| panel.seen.is_none()) {
