@@ -425,7 +425,12 @@ impl Book {
         let request = params["requestId"].as_str().unwrap_or_default().to_owned();
         let url = params["request"]["url"].as_str().unwrap_or_default();
         let verdict = self.guard.judge(url);
-        if let (Some(host), true) = (super::guard::host_of(url), self.hosts.len() < FOLLOWED_MAX) {
+        // The requests of a tab that was left out come from no page.
+        let is_followed = session.as_deref().is_none_or(|session| self.attached.contains_key(session));
+        if is_followed
+            && self.hosts.len() < FOLLOWED_MAX
+            && let Some(host) = super::guard::host_of(url)
+        {
             self.hosts.insert(host);
         }
         acts.push(match verdict {

@@ -92,9 +92,8 @@ impl Live {
         let session = self.session_of(&target).await?;
         self.page(&session, "Page.navigate", json!({"url": format!("http://{NOWHERE}/")})).await?;
         self.browser("Target.closeTarget", json!({"targetId": target})).await?;
-        self.gone(&target).await;
         let mut book = self.book();
-        // On a slow machine it may be told later that it is gone; nobody is to see it until then.
+        // Chromium may report seconds later that the tab is gone. Until then it is not listed.
         book.leave_out(&target);
         // The refusal as well may be told later, and no page asked for it.
         book.forget_host(NOWHERE);
