@@ -276,7 +276,7 @@ impl ActiveRun<'_> {
 
     /// Lets words of the user in, if the host does.
     async fn say(&mut self, text: &str) -> Option<RunEnd> {
-        let verdict = match self.host(self.with.hooks.prompt(text)).await {
+        let verdict = match self.host(self.with.hooks.before_message(text)).await {
             Ok(verdict) => verdict,
             Err(halt) => return Some(halt.into()),
         };
@@ -317,7 +317,7 @@ impl ActiveRun<'_> {
     /// Tells the keeper what the conversation has from here on.
     fn keep_from(&self, from: usize) {
         if let Some(recorder) = &self.with.recorder {
-            recorder.items(from, &self.conversation.items()[from..]);
+            recorder.record_items(from, &self.conversation.items()[from..]);
         }
     }
 
@@ -385,7 +385,7 @@ impl ActiveRun<'_> {
         if self.continues == CONTINUES_MAX {
             return !handle.close_unless_posted();
         }
-        let asked = self.with.hooks.stopping(&self.text, self.continues > 0);
+        let asked = self.with.hooks.before_stop(&self.text, self.continues > 0);
         let Ok(Some(words)) = self.host(asked).await else { return !handle.close_unless_posted() };
         self.continues += 1;
         self.put(&words);
@@ -428,7 +428,7 @@ impl ActiveRun<'_> {
             RunEvent::Asked { turn: number, left_out }
         });
         if let Some(recorder) = &with.recorder {
-            recorder.asked(number, &tools);
+            recorder.record_tools(number, &tools);
         }
         let mut pushed = Vec::new();
         let mut distinct = UniqueCallIds::default();
@@ -457,7 +457,7 @@ impl ActiveRun<'_> {
         });
         self.spend(reply.usage());
         if let Some(recorder) = &with.recorder {
-            recorder.spent(number, reply.usage());
+            recorder.record_usage(number, reply.usage());
         }
         if reply.usage().input_tokens > 0 {
             self.last = reply.usage().clone();
@@ -466,7 +466,7 @@ impl ActiveRun<'_> {
             self.text = std::mem::take(&mut reply.text);
         }
         if let (Some(recorder), true) = (&with.recorder, reply.requests_calls()) {
-            recorder.replied(number, reply.items());
+            recorder.record_reply(number, reply.items());
         }
         let broke = matches!(reply.stop(), StopReason::Cut | StopReason::Failed(_) | StopReason::Interrupted);
         let results = match pushed.is_empty() {
@@ -600,7 +600,7 @@ impl ActiveRun<'_> {
     ) {
         let extra = match results.is_empty() {
             true => None,
-            false => self.host(self.with.hooks.answered(&results)).await.unwrap_or_default(),
+            false => self.host(self.with.hooks.after_calls(&results)).await.unwrap_or_default(),
         };
         let instead = |result: &ToolResult| {
             let (cut, error) = (cut?, result.error()?);
@@ -638,7 +638,7 @@ impl ActiveRun<'_> {
             self.with.tell(|| RunEvent::Answered { turn, results: results() });
         }
         if let Some(recorder) = &self.with.recorder {
-            recorder.settled(&calls).await;
+            recorder.finish_turn(&calls).await;
         }
         self.fresh = calls.len();
         self.calls.extend(calls);

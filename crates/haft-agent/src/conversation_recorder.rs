@@ -10,34 +10,35 @@ use crate::tool_definitions::ToolDefinitions;
 
 /// Records the conversation of a run. By default every method records nothing.
 ///
-/// Called in the run's own task, in order. Methods that return no future must not block; [`settled`](ConversationRecorder::settled) may take as
-/// long as a disk does. The conversation is the sum of what [`items`](ConversationRecorder::items) was told: each time, what was there
-/// from `from` on is replaced. A message of the model is told before its calls that change something begin, and again as
-/// items when all of them have results, so a process that dies in between leaves a message whose calls are not answered:
-/// [`AgentLoop::resume_interrupted`](crate::AgentLoop::resume_interrupted) goes on from there.
+/// Called in the run's own task, in order. Methods that return no future must not block;
+/// [`finish_turn`](ConversationRecorder::finish_turn) may take as long as a disk does. The conversation is the sum of all
+/// [`record_items`](ConversationRecorder::record_items): each call replaces the items from `from` on. A message of the model is
+/// recorded before its calls that change something begin, and again as items when all of them have results. A process that dies
+/// in between leaves a message with unanswered calls, which
+/// [`AgentLoop::resume_interrupted`](crate::AgentLoop::resume_interrupted) continues.
 pub trait ConversationRecorder: Send + Sync + 'static {
-    /// The conversation has these items from the place `from` on.
-    fn items(&self, from: usize, items: &[Value]) {
+    /// Records the items of the conversation from the index `from` on.
+    fn record_items(&self, from: usize, items: &[Value]) {
         let _ = (from, items);
     }
 
-    /// The model's message is whole, and asks for calls.
-    fn replied(&self, turn: u64, items: &[Value]) {
+    /// Records a complete message of the model that requests calls.
+    fn record_reply(&self, turn: u64, items: &[Value]) {
         let _ = (turn, items);
     }
 
-    /// The model is asked, and offered these tools.
-    fn asked(&self, turn: u64, tools: &ToolDefinitions) {
+    /// Records the tools that a request offers to the model.
+    fn record_tools(&self, turn: u64, tools: &ToolDefinitions) {
         let _ = (turn, tools);
     }
 
-    /// The model's message is over, and cost this.
-    fn spent(&self, turn: u64, usage: &TokenUsage) {
+    /// Records what a message of the model cost.
+    fn record_usage(&self, turn: u64, usage: &TokenUsage) {
         let _ = (turn, usage);
     }
 
-    /// All calls of a message have their results, and the items were told. The next request waits for this.
-    fn settled<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+    /// Finishes a turn: all calls of a message have results, and its items are recorded. The next request waits for this.
+    fn finish_turn<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         let _ = calls;
         Box::pin(async {})
     }
@@ -46,7 +47,7 @@ pub trait ConversationRecorder: Send + Sync + 'static {
 /// A message of the model whose calls were not all answered when its process died.
 #[derive(Debug, Clone, Default)]
 pub struct InterruptedTurn {
-    /// The message, as [`ConversationRecorder::replied`] was told it.
+    /// The message, as [`ConversationRecorder::record_reply`] received it.
     pub items: Vec<Value>,
     /// The results that are known, in any order. Calls without one are run.
     pub results: Vec<ToolResult>,

@@ -132,28 +132,29 @@ impl TokenPrices {
 /// Called in the run's own task, in order, never two at once. A run waits for each answer; an interrupt, or the end of the
 /// run's time, doesn't wait and drops the future. Words whose verdict didn't come don't go in.
 pub trait LoopHooks: Send + Sync + 'static {
-    /// The user's words are about to go in: at the beginning, and whenever something was said in between.
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
+    /// Called before a message of the user is added: the prompt of a run, and each message that arrives during it.
+    fn before_message<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         let _ = text;
         Box::pin(async { MessageReview::default() })
     }
 
-    /// The model has finished. Giving words back makes it go on, with these as the user's. `again` says that this run
-    /// went on for such words already.
-    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+    /// Called when the model has finished. A returned text continues the run, as a message of the user. `again` is true if this
+    /// run was continued in this way before.
+    fn before_stop<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         let _ = (text, again);
         Box::pin(async { None })
     }
 
-    /// The conversation is about to be made shorter. `tokens` is about how much it has. False keeps it as it is, as long
+    /// Called before the conversation is compacted. `tokens` is its approximate size. Returning false keeps it as it is, as long
     /// as it fits into the window.
-    fn compacting(&self, tokens: u64) -> BoxFuture<'_, bool> {
+    fn before_compaction(&self, tokens: u64) -> BoxFuture<'_, bool> {
         let _ = tokens;
         Box::pin(async { true })
     }
 
-    /// All results of a message are there, before they go back. What is given is added for the model.
-    fn answered<'a>(&'a self, results: &'a [haft::ToolResult]) -> BoxFuture<'a, Option<String>> {
+    /// Called when all calls of a message have results, before these are returned to the model. A returned text is added for the
+    /// model.
+    fn after_calls<'a>(&'a self, results: &'a [haft::ToolResult]) -> BoxFuture<'a, Option<String>> {
         let _ = results;
         Box::pin(async { None })
     }

@@ -31,7 +31,7 @@ mod trust;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use haft_session::{Environment, SessionError, processes};
+use haft_session::{Environment, SessionError, SessionOption, processes};
 
 use args::{Cli, Command};
 
@@ -64,8 +64,25 @@ struct Usage(String);
 
 impl From<SessionError> for Usage {
     fn from(error: SessionError) -> Usage {
-        Usage(error.to_string())
+        match error.option().and_then(flag) {
+            Some(flag) => Usage(format!("{error} ({flag})")),
+            None => Usage(error.to_string()),
+        }
     }
+}
+
+/// The flag that sets an option of the library.
+fn flag(option: SessionOption) -> Option<&'static str> {
+    Some(match option {
+        SessionOption::Provider => "--provider",
+        SessionOption::Model => "--model",
+        SessionOption::BaseUrl => "--base-url",
+        SessionOption::Script => "--script FILE",
+        SessionOption::ToolsOff => "--tools-off",
+        SessionOption::WorkingDirectory => "--cwd",
+        SessionOption::Resume => "--resume ID",
+        _ => return None,
+    })
 }
 
 fn main() -> ExitCode {

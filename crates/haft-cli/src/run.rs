@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         return tour(args, &common, &interrupts);
     }
     options.resume = resumed.as_ref().map(|resumed| resumed.id.clone());
-    let mut session = session::open(&options, SessionPurpose::Run)?;
+    let session = session::open(&options, SessionPurpose::Run)?;
     if resumed.is_some() && common.permission_mode.is_none() && session.was_planning(&options) {
         session.set_permission_mode(PermissionMode::Plan);
         output::say(
@@ -68,15 +68,16 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         (Some(_), None) => BackgroundAgents::Reported,
         _ => BackgroundAgents::Awaited,
     };
+    let journal = session.journal(&options, resumed.as_ref());
     let request = RunRequest {
         model: ModelSource::Configured(args.model_options()),
         resumed,
-        journal: None,
+        journal,
         max_turns: args.max_turns.map(|turns| turns.get() as u64),
         append_system_prompt: args.append_system_prompt.clone(),
         background,
     };
-    let plan = RunPlan::new(&mut session, &options, request)?;
+    let plan = RunPlan::new(&session, &options, request)?;
     let prompt = match (look, &args.prompt) {
         // A conversation.
         (Some(_), None) => None,

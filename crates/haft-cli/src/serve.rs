@@ -34,7 +34,7 @@ use haft::ports::Asker;
 use haft_mcp::limits::SHUTDOWN_GRACE;
 use haft_mcp::server::{Server, UnixSocket};
 use haft_session::SessionPurpose;
-use haft_session::assembly::{ServerPool, SessionFactory};
+use haft_session::assembly::{ServerPool, SessionAssembler};
 use haft_session::clients::{ClientAccess, ClientView, ClientViewError, ClientViews};
 use tokio::net::TcpListener;
 
@@ -57,9 +57,9 @@ const LISTS_WAIT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
     let interrupts =
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
-    let factory = SessionFactory::load(&common.options(), SessionPurpose::Run)?;
-    let views = views(&factory, args)?;
-    let access = factory.client_access();
+    let assembler = SessionAssembler::load(&common.options(), SessionPurpose::Run)?;
+    let views = views(&assembler, args)?;
+    let access = assembler.client_access();
     let stop = Cancel::new();
     let runtime = threads::runtime_for_calls(usize::MAX)?;
     let served = runtime.block_on(async {
@@ -106,8 +106,8 @@ fn grace(args: &ServeArgs) -> Duration {
 }
 
 /// The views of all clients. Their processes end with the program.
-fn views(factory: &SessionFactory, args: &ServeArgs) -> Result<ClientViews, Usage> {
-    let views = ClientViews::new(factory, args.view.as_deref(), &args.tools).map_err(|error| {
+fn views(assembler: &SessionAssembler, args: &ServeArgs) -> Result<ClientViews, Usage> {
+    let views = ClientViews::new(assembler, args.view.as_deref(), &args.tools).map_err(|error| {
         let flag = match &error {
             ClientViewError::UnknownClient(_) => ("--view", args.view.as_deref().unwrap_or_default()),
             ClientViewError::UnknownTool(unknown) => ("--tools", unknown.pattern.as_str()),
@@ -115,14 +115,14 @@ fn views(factory: &SessionFactory, args: &ServeArgs) -> Result<ClientViews, Usag
         };
         Usage(format!("{} `{}`: {error}", flag.0, output::one_line(flag.1)))
     })?;
-    views.iter().for_each(|view| session::register(view.factory().process_guard()));
+    views.iter().for_each(|view| session::register(view.assembler().process_guard()));
     Ok(views)
 }
 
 /// The servers of the settings, if there are any.
 fn pool(view: &ClientView, calls: &Calls, non_interactive: bool) -> Result<Option<Arc<ServerPool>>, Usage> {
     let asker = (!non_interactive).then(|| Arc::new(OfServers(calls.clone())) as Arc<dyn Asker>);
-    let servers = view.factory().shared_servers(asker)?;
+    let servers = view.assembler().shared_servers(asker)?;
     if servers.is_empty() {
         return Ok(None);
     }

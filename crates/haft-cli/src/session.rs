@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use haft::sync::lock;
 use haft::{ToolCall, ToolResult};
-use haft_session::assembly::{ProcessGuard, SessionFactory, SessionParts};
+use haft_session::assembly::{ProcessGuard, SessionAssembler, SessionParts};
 use haft_session::{Environment, SessionOptions, SessionPurpose};
 
 use crate::args::Common;
@@ -29,7 +29,7 @@ pub(crate) fn open(options: &SessionOptions, purpose: SessionPurpose) -> Result<
 
 /// Opens a session and leaves its warnings to the caller.
 pub(crate) fn inspect(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, Usage> {
-    let session = SessionFactory::load(options, purpose)?.open()?;
+    let session = SessionAssembler::load(options, purpose)?.open()?;
     register(session.process_guard.share());
     Ok(session)
 }

@@ -123,7 +123,7 @@ fn definitions(args: &ToolsArgs, form: Form, snapshot: &Snapshot) -> Exit {
     if let Some(strict) = args.strict {
         definitions = definitions.strict(strict == Strict::Yes);
     }
-    let tools = definitions.of(snapshot);
+    let tools = definitions.define(snapshot);
     for left_out in tools.left_out() {
         output::warning(&output::one_line(&left_out.to_string()));
     }

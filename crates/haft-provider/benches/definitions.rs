@@ -34,18 +34,18 @@ fn main() {
             let [floor, made] = rounds(
                 1,
                 || schemas.iter().map(|schema| serde_json::to_string(schema).unwrap().len()).sum(),
-                || Definitions::new(form).of(black_box(&snapshot)).json().len(),
+                || Definitions::new(form).define(black_box(&snapshot)).json().len(),
             );
             row(&format!("definitions of 1,000 tools, first time: {name}, {what}"), &floor, &made, "≤ 10");
         }
     }
     let snapshot = snapshot(plain);
     let definitions = Definitions::new(Form::Anthropic);
-    let bytes = definitions.of(&snapshot).shared();
+    let bytes = definitions.define(&snapshot).shared();
     let [floor, kept] = rounds(
         10_000,
         || Arc::clone(black_box(&bytes)).len(),
-        || definitions.of(black_box(&snapshot)).shared().len(),
+        || definitions.define(black_box(&snapshot)).shared().len(),
     );
     row("the same, kept, against a clone of the bytes", &floor, &kept, "a clone of bytes");
 }

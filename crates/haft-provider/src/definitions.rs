@@ -77,7 +77,7 @@ impl Form {
 ///
 /// let definitions = Definitions::new(Form::Anthropic);
 /// let turn = engine.turn();                            // pins the tools: what is sent is what can be called
-/// let tools = definitions.of(turn.snapshot());
+/// let tools = definitions.define(turn.snapshot());
 /// assert_eq!(
 ///     tools.json(),
 ///     r#"[{"name":"now","description":"Returns the time.","input_schema":{"type":"object","properties":{},"additionalProperties":false}}]"#
@@ -130,7 +130,7 @@ impl Definitions {
 
     /// The definitions of a snapshot's tools. Those that the model has to search for are not among them until they were
     /// found.
-    pub fn of(&self, snapshot: &Snapshot) -> ToolDefinitions {
+    pub fn define(&self, snapshot: &Snapshot) -> ToolDefinitions {
         self.define_tools(snapshot, ToolDeferral::Fallback, &HashSet::new())
     }
 
@@ -138,7 +138,7 @@ impl Definitions {
     ///
     /// # Errors
     /// The form can't take it.
-    pub fn of_one(&self, offer: &Offer) -> Result<String, SkippedTool> {
+    pub fn define_one(&self, offer: &Offer) -> Result<String, SkippedTool> {
         match self.piece(offer) {
             Ok(pair) => Ok(pair.plain.clone()),
             Err(reason) => Err(SkippedTool { name: Arc::from(offer.name()), reason }),

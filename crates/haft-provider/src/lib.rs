@@ -16,7 +16,7 @@
 //! let definitions = Definitions::new(Wire::Anthropic);
 //!
 //! let turn = engine.turn();                             // pins the tools: what is sent is what can be called
-//! let tools = definitions.of(turn.snapshot());          // goes out under `tools`
+//! let tools = definitions.define(turn.snapshot());          // goes out under `tools`
 //! # let _ = tools;
 //! let reply = r#"{"role": "assistant", "content": [
 //!     {"type": "text", "text": "Let me see."},

@@ -63,7 +63,7 @@ fn user(root: &Path) -> ProfileConfig {
         root.join("work"),
         root.join("state/tmp"),
         root.join("state/caches"),
-        haft::ports::SandboxRules::none(),
+        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
     );
     config.home = Some(root.join("home"));
     config.own.push(root.join("state"));

@@ -42,7 +42,7 @@ async fn all() {
         &work,
         root.join("state/tmp"),
         root.join("state/caches"),
-        haft::ports::SandboxRules::none(),
+        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
     );
     profile.home = std::env::var_os("HOME").map(PathBuf::from);
     profile.own.push(root.join("state"));

@@ -87,7 +87,7 @@ use stand_in::StandIns;
 /// use haft_sandbox::ProfileConfig;
 ///
 /// // With a policy: `policy.sandbox_rules()`.
-/// let rules = SandboxRules::none();
+/// let rules = SandboxRules::from_authorizer(&haft::Permissions::new());
 /// let caches = "/home/me/.local/state/haft/caches";
 /// let mut config = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// config.home = Some("/home/me".into());

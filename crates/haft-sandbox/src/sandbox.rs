@@ -123,7 +123,7 @@ impl Scenes for Profile {
 /// use haft_sandbox::{ProfileConfig, SandboxConfig};
 ///
 /// // With a policy: `policy.sandbox_rules()`.
-/// let rules = SandboxRules::none();
+/// let rules = SandboxRules::from_authorizer(&haft::Permissions::new());
 /// let caches = "/home/me/.local/state/haft/caches";
 /// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// let config = SandboxConfig::new(profile).unwrap().with_variables(std::env::vars_os());
@@ -253,7 +253,7 @@ impl std::error::Error for Unavailable {}
 /// use haft::ports::{Confinement, ProcessRequest, Processes};
 ///
 /// // With a policy: `policy.sandbox_rules()`.
-/// let rules = haft::ports::SandboxRules::none();
+/// let rules = haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new());
 /// let caches = "/home/me/.local/state/haft/caches";
 /// let profile = ProfileConfig::new("/home/me/project", "/tmp/session-1", caches, rules);
 /// let sandbox = Sandbox::start(SandboxConfig::new(profile)?.with_variables(std::env::vars_os()))?;

@@ -62,8 +62,7 @@ for: what you found or changed, where, how you know that it holds, and what is l
 
 /// The sub-agents of a session.
 pub struct Agents {
-    kinds: Kinds,
-    /// What agents are made with; none before the session began and after it ended.
+    /// What agents are made with; none before the session has a model and after it ended.
     setup: Mutex<Option<Arc<Setup>>>,
     /// The run of the main agent that goes on.
     main: Mutex<Option<(RunHandle, UsageMeter)>>,
@@ -74,6 +73,8 @@ pub struct Agents {
 
 /// What agents are made with.
 pub struct Setup {
+    /// The kinds of agents.
+    pub kinds: Kinds,
     /// The engine of the main agent.
     pub engine: Engine,
     pub policy: Policy,
@@ -106,9 +107,8 @@ struct Working {
 }
 
 impl Agents {
-    pub fn new(kinds: Kinds) -> Arc<Agents> {
+    pub fn new() -> Arc<Agents> {
         Arc::new(Agents {
-            kinds,
             setup: Mutex::default(),
             main: Mutex::default(),
             running: Mutex::default(),
@@ -116,7 +116,7 @@ impl Agents {
         })
     }
 
-    /// The session begins. The engine holds these agents, so [`close`](Agents::close) has to be called at its end.
+    /// The session has a model, so agents can work. The engine holds these agents, so [`close`](Agents::close) has to be called at its end.
     pub fn open(&self, setup: Setup) {
         *locked(&self.setup) = Some(Arc::new(setup));
     }
@@ -138,19 +138,6 @@ impl Agents {
             .ok_or_else(|| ToolError::new("the session is about to end; no agent is started"))
     }
 
-    /// The kind that is asked for.
-    fn kind(&self, request: &AgentRequest) -> Result<&Kind, ToolError> {
-        let name = request.kind.as_deref().unwrap_or(haft_tools::agent::USUAL_KIND);
-        self.kinds.find(name).ok_or_else(|| {
-            let names: Vec<&str> = self.kinds.kinds.iter().map(|kind| &*kind.name).collect();
-            let name: String = name.chars().take(60).collect();
-            ToolError::senseless(format!(
-                "there is no kind of agent `{name}`; `subagent_type` is one of: {}",
-                names.join(", ")
-            ))
-        })
-    }
-
     /// How deep the agent is whose call this is; the main one is at 0.
     fn depth(&self, cx: &Context) -> Result<usize, ToolError> {
         match cx.call().agent_id() {
@@ -165,7 +152,7 @@ impl Agents {
 
     async fn work(&self, request: AgentRequest, cx: &Context) -> Result<Output, ToolError> {
         let setup = self.setup()?;
-        let kind = self.kind(&request)?;
+        let kind = setup.kind(&request)?;
         let depth = self.depth(cx)? + 1;
         let place = self.places.get(depth - 1).ok_or_else(too_deep)?;
         let _place = match place.try_acquire() {
@@ -309,9 +296,28 @@ impl Agents {
     }
 }
 
+impl Setup {
+    /// The kind that is asked for.
+    fn kind(&self, request: &AgentRequest) -> Result<&Kind, ToolError> {
+        let name = request.kind.as_deref().unwrap_or(haft_tools::agent::USUAL_KIND);
+        self.kinds.find(name).ok_or_else(|| {
+            let names: Vec<&str> = self.kinds.kinds.iter().map(|kind| &*kind.name).collect();
+            let name: String = name.chars().take(60).collect();
+            ToolError::senseless(format!(
+                "there is no kind of agent `{name}`; `subagent_type` is one of: {}",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
 impl SubAgents for Agents {
+    fn is_available(&self) -> bool {
+        locked(&self.setup).is_some()
+    }
+
     fn check(&self, request: &AgentRequest, cx: &Context) -> Result<(), ToolError> {
-        self.kind(request)?;
+        self.setup()?.kind(request)?;
         if self.depth(cx)? >= DEPTH_MAX {
             return Err(too_deep());
         }

@@ -1,15 +1,16 @@
 //! From options, settings and environment to an engine that is ready for calls.
 
+mod assembler;
 #[cfg(feature = "browser")]
 mod browser;
 mod client_session;
 mod confine;
-mod factory;
 mod kit;
 mod said;
 mod search;
 mod server_plan;
 mod server_pool;
+mod session_config;
 mod tools;
 #[cfg(feature = "web")]
 mod web;
@@ -25,6 +26,7 @@ use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
 use haft::registry::{NotFound, Snapshot};
 use haft::{Effects, Engine, EngineBuilder, ToolCall, ToolResult, Workspace};
+use haft_journal::Began;
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
@@ -33,13 +35,14 @@ use serde_json::Value;
 
 use self::tools::warn_of_clashes;
 use crate::hooks;
+use crate::kept::{EMBEDDED, Keeping, Lazy, Resumed};
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::Starter;
 use crate::text::one_line;
 use crate::{DecisionReport, NoticeSink, SessionChannels, SessionError, SessionOptions, SessionPurpose};
 
+pub use self::assembler::SessionAssembler;
 pub use self::client_session::{ClientSession, SharedServers};
-pub use self::factory::SessionFactory;
 pub(crate) use self::kit::skills_of;
 pub use self::said::{NoticeEvents, report_tasks};
 pub use self::server_plan::{PlannedServer, ServerPlan, TransportKind, UnusedReason};
@@ -95,6 +98,35 @@ impl SessionParts {
     pub fn report_warnings(&self) {
         self.warnings.iter().for_each(|text| self.notices.warn(one_line(text)));
         warn_of_clashes(&self.engine, &self.notices);
+    }
+
+    /// The journal of the session, which opens with the first call or run. Brings back what an earlier process knew.
+    pub fn journal(&self, options: &SessionOptions, resumed: Option<&Resumed>) -> Arc<Lazy> {
+        let (settings, state) =
+            (self.given.loaded.settings.journal.clone(), self.given.places.state_dir.clone());
+        let (id, cwd, policy) = (self.id.clone(), self.workspace.cwd().to_owned(), self.policy.clone());
+        let (environment, notices) = (options.environment.clone(), self.notices.clone());
+        let mark = resumed.map(|resumed| resumed.mark);
+        let wire = resumed.map(|resumed| resumed.recovered.last.wire.clone()).unwrap_or_default();
+        let seen = self.seen.clone();
+        if let Some(resumed) = resumed {
+            seen.restore(&id, &resumed.recovered.seen);
+            resumed.recalls(state.as_deref(), &self.calls, self.engine.registry());
+        }
+        Lazy::new(move |began| {
+            let began = began.unwrap_or_else(|| Began {
+                command: EMBEDDED.to_owned(),
+                mode: policy.current().to_string(),
+                wire: wire.clone(),
+                ..Began::in_folder(&cwd)
+            });
+            let lookup: Lookup<'_> = &|name| environment.get(name);
+            let opened = Keeping::open(state.as_deref(), &settings, (&id, began), mark, lookup, &notices)?;
+            if let Some(keeping) = opened.keeping() {
+                keeping.knows(&seen);
+            }
+            Ok(opened)
+        })
     }
 
     /// Whether this continues a session that was in plan mode when it ended.
@@ -196,7 +228,7 @@ impl SessionParts {
 
     /// Whether a call can be made with the servers that are connected: its tool is known, and it doesn't read what all
     /// servers offer.
-    fn needs_no_more_servers(&self, snapshot: &Snapshot, call: &ToolCall) -> bool {
+    pub(crate) fn needs_no_more_servers(&self, snapshot: &Snapshot, call: &ToolCall) -> bool {
         !matches!(snapshot.find(&call.name), Err(NotFound::Unknown(_)))
             && !self.effects_in(snapshot, call).is_some_and(|effects| reads_servers(&effects))
     }

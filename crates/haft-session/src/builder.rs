@@ -6,6 +6,7 @@ use std::sync::Arc;
 use haft::ports::PermissionMode;
 use haft::tool::{AnyTool, BadTool, IntoTools};
 
+use crate::assembly::SessionAssembler;
 use crate::events::SessionEvent;
 use crate::front_end::{EventFunction, FrontEnd, PromptFunction};
 use crate::kept::Resumed;
@@ -13,7 +14,7 @@ use crate::loaded_settings;
 use crate::options::Environment;
 use crate::prompts::{UserAnswer, UserPrompt};
 use crate::session::Session;
-use crate::{NoticeSink, SessionError, SessionNotice, SessionOptions};
+use crate::{NoticeSink, SessionError, SessionFactory, SessionNotice, SessionOptions, SessionPurpose};
 
 /// Collects what a session is built from. Setters never fail; [`build`](SessionBuilder::build) reports what is wrong.
 ///
@@ -146,7 +147,7 @@ impl SessionBuilder {
         self.front_end(PromptFunction(Arc::new(move |prompt| Box::pin(answer(prompt)))))
     }
 
-    /// Receives the events of the session, in a task of its own.
+    /// Receives the events of the session, in order and in a task of its own. All events of a run have arrived when it returns.
     #[must_use]
     pub fn on_event(self, receive: impl Fn(&SessionEvent) + Send + Sync + 'static) -> SessionBuilder {
         self.front_end(EventFunction(Arc::new(receive)))
@@ -159,22 +160,31 @@ impl SessionBuilder {
         self
     }
 
-    /// Builds the session. Reads the disk; no process starts before the first call needs one.
+    /// Loads settings, tools and rules. Reads the disk; starts no thread and no process.
     ///
     /// # Errors
-    /// Settings, directories, rules or tools that can't be used, or no session to continue.
-    #[expect(clippy::unused_async, reason = "front ends are tasks of the runtime that this is awaited on")]
-    pub async fn build(mut self) -> Result<Session, SessionError> {
+    /// Settings, directories or tools that can't be used, or no session to continue.
+    pub fn load(mut self) -> Result<SessionFactory, SessionError> {
         if let Some(bad) = self.bad_tool {
             return Err(SessionError::tools(bad.to_string()));
         }
-        let resumed = self.resume.as_ref().map(|from| find(from, &self.options)).transpose()?;
+        let resumed = self.resume.as_ref().map(|from| find_session(from, &self.options)).transpose()?;
         self.options.resume = resumed.as_ref().map(|resumed| resumed.id.clone());
-        Session::open(self.options, self.front_ends, resumed)
+        let assembler = SessionAssembler::load(&self.options, SessionPurpose::Run)?;
+        Ok(SessionFactory::new(assembler, self.front_ends, resumed))
+    }
+
+    /// Builds the session: [loads](SessionBuilder::load) what it needs, and opens it. MCP servers begin to connect; the sandbox
+    /// is made when the first command needs it.
+    ///
+    /// # Errors
+    /// Settings, directories, rules or tools that can't be used, or no session to continue.
+    pub async fn build(self) -> Result<Session, SessionError> {
+        self.load()?.open().await
     }
 }
 
-fn find(from: &ResumeFrom, options: &SessionOptions) -> Result<Resumed, SessionError> {
+pub(crate) fn find_session(from: &ResumeFrom, options: &SessionOptions) -> Result<Resumed, SessionError> {
     let cwd = options.cwd.as_deref().unwrap_or(Path::new("."));
     let places = loaded_settings::places(cwd, &|name| options.environment.get(name))?;
     let id = match from {

@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haft::Registry;
-use haft_policy::settings::{At, RepetitionGuard, ServeClient, ServeOauth, Settings};
+pub use haft_policy::settings::ServeOauth;
+use haft_policy::settings::{At, RepetitionGuard, ServeClient, Settings};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 
 use crate::SessionError;
-use crate::assembly::SessionFactory;
+use crate::assembly::SessionAssembler;
 use crate::text::one_line;
 
 /// The name of the default view.
@@ -25,15 +26,15 @@ const SERVER_TOOLS: [&str; 5] =
 
 /// What a client is offered.
 pub struct ClientView {
-    factory: SessionFactory,
+    assembler: SessionAssembler,
     /// Lists of patterns. A tool is offered if one pattern of each list matches its name.
     tools: Vec<Vec<String>>,
 }
 
 impl ClientView {
     /// Opens the sessions of clients with this view.
-    pub fn factory(&self) -> &SessionFactory {
-        &self.factory
+    pub fn assembler(&self) -> &SessionAssembler {
+        &self.assembler
     }
 
     /// The tools of this view among these.
@@ -121,11 +122,11 @@ impl ClientViews {
     /// # Errors
     /// An unknown client or tool, or rules of a client that can't be used.
     pub fn new(
-        factory: &SessionFactory,
+        assembler: &SessionAssembler,
         default_like: Option<&str>,
         tools: &[String],
     ) -> Result<ClientViews, ClientViewError> {
-        let clients = &factory.settings().serve.clients;
+        let clients = &assembler.settings().serve.clients;
         let find = |name: &str| clients.iter().find(|client| client.value.name == name);
         let default = match default_like {
             Some(name) => Some(find(name).ok_or_else(|| {
@@ -135,20 +136,20 @@ impl ClientViews {
             None => find(DEFAULT_CLIENT),
         };
         for pattern in tools {
-            check_pattern(factory, pattern).map_err(ClientViewError::UnknownTool)?;
+            check_pattern(assembler, pattern).map_err(ClientViewError::UnknownTool)?;
         }
         for At { value, source } in clients {
             for pattern in value.tools.iter().flatten() {
-                if let Err(unknown) = check_pattern(factory, pattern) {
+                if let Err(unknown) = check_pattern(assembler, pattern) {
                     let warning = format!("{source}: `tools`, `{pattern}`: {unknown}");
-                    factory.options().notices.warn(one_line(&warning));
+                    assembler.options().notices.warn(one_line(&warning));
                 }
             }
         }
-        let default = view(factory, default, tools)?;
+        let default = view(assembler, default, tools)?;
         let mut others = BTreeMap::new();
         for client in clients.iter().filter(|client| client.value.name != DEFAULT_CLIENT) {
-            others.insert(client.value.name.clone(), view(factory, Some(client), tools)?);
+            others.insert(client.value.name.clone(), view(assembler, Some(client), tools)?);
         }
         Ok(ClientViews { default, others })
     }
@@ -169,9 +170,9 @@ impl ClientViews {
     }
 }
 
-impl SessionFactory {
-    /// A factory with the rules and the mode of a client, and a sandbox of its own.
-    fn for_client(&self, client: Option<&At<ServeClient>>) -> Result<SessionFactory, SessionError> {
+impl SessionAssembler {
+    /// An assembler with the rules and the mode of a client, and a sandbox of its own.
+    fn for_client(&self, client: Option<&At<ServeClient>>) -> Result<SessionAssembler, SessionError> {
         if let Some(At { value, source }) = client
             && let Some(mode) = value.mode
             && let Some(by) = self.settings().permissions.forbids(mode)
@@ -196,18 +197,9 @@ impl SessionFactory {
             file: value.token_file.clone(),
             source: source.to_string(),
         };
-        let oauth = |At { value, source }: &At<ServeOauth>| OauthAccess {
-            resource: value.resource.clone(),
-            authorization_servers: value.authorization_servers.clone(),
-            introspection: value.introspection.clone(),
-            client_id: value.client_id.clone(),
-            client_secret_file: value.client_secret_file.clone(),
-            scopes: value.scopes.clone(),
-            source: source.to_string(),
-        };
         ClientAccess {
             tokens: serve.clients.iter().map(token).collect(),
-            oauth: serve.oauth.as_ref().map(oauth),
+            oauth: serve.oauth.as_ref().map(|at| (at.value.clone(), at.source.to_string())),
             hosts: serve.hosts.iter().map(|at| at.value.clone()).collect(),
             origins: serve.origins.iter().map(|at| at.value.clone()).collect(),
             home: self.loaded().places.home.clone(),
@@ -220,8 +212,8 @@ impl SessionFactory {
 pub struct ClientAccess {
     /// The tokens of clients.
     pub tokens: Vec<ClientToken>,
-    /// An authorization server whose tokens are accepted.
-    pub oauth: Option<OauthAccess>,
+    /// An authorization server whose tokens are accepted, and the place in the settings.
+    pub oauth: Option<(ServeOauth, String)>,
     /// Names of hosts by which the server is reached, beside those of this machine.
     pub hosts: Vec<String>,
     /// Origins of pages that may use the server, beside those of this machine.
@@ -243,27 +235,8 @@ pub struct ClientToken {
     pub source: String,
 }
 
-/// An authorization server whose tokens are accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OauthAccess {
-    /// The address of this server as clients know it; a token has to be meant for it.
-    pub resource: String,
-    /// Where clients get tokens.
-    pub authorization_servers: Vec<String>,
-    /// Where a token is asked about (RFC 7662).
-    pub introspection: String,
-    /// The client id of this server there.
-    pub client_id: String,
-    /// A file with the client secret; absolute, or of the home directory.
-    pub client_secret_file: Option<String>,
-    /// Scopes that a token needs.
-    pub scopes: Vec<String>,
-    /// The place in the settings.
-    pub source: String,
-}
-
 fn view(
-    factory: &SessionFactory,
+    assembler: &SessionAssembler,
     client: Option<&At<ServeClient>>,
     tools: &[String],
 ) -> Result<Arc<ClientView>, SessionError> {
@@ -272,7 +245,7 @@ fn view(
         lists.push(tools.to_vec());
     }
     lists.extend(client.and_then(|client| client.value.tools.clone()));
-    Ok(Arc::new(ClientView { factory: factory.for_client(client)?, tools: lists }))
+    Ok(Arc::new(ClientView { assembler: assembler.for_client(client)?, tools: lists }))
 }
 
 /// Makes the settings those of a client.
@@ -297,10 +270,10 @@ fn apply_client(settings: &mut Settings, client: Option<&At<ServeClient>>) {
     }
 }
 
-/// Checks that a pattern matches a tool of the factory, or may match one of an MCP server.
-fn check_pattern(factory: &SessionFactory, pattern: &str) -> Result<(), UnknownTool> {
-    let own: Vec<&str> = factory.registry().entries().map(|entry| entry.tool().name()).collect();
-    let servers: Vec<String> = factory.server_names().map(|server| format!("mcp__{server}__")).collect();
+/// Checks that a pattern matches a tool of the session, or may match one of an MCP server.
+fn check_pattern(assembler: &SessionAssembler, pattern: &str) -> Result<(), UnknownTool> {
+    let own: Vec<&str> = assembler.registry().entries().map(|entry| entry.tool().name()).collect();
+    let servers: Vec<String> = assembler.server_names().map(|server| format!("mcp__{server}__")).collect();
     // The part before the first `*` says whose tools are meant; which ones a server has is known later.
     let prefix = pattern.split('*').next().unwrap_or_default();
     let is_of_server = |server: &String| match pattern.contains('*') {

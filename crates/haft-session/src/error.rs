@@ -9,6 +9,27 @@ use std::fmt;
 pub struct SessionError {
     kind: SessionErrorKind,
     message: String,
+    option: Option<SessionOption>,
+}
+
+/// An option that helps. A program names its own way to set it: a flag, a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionOption {
+    /// [`ModelOptions::provider`](crate::run::provider::ModelOptions::provider).
+    Provider,
+    /// [`ModelOptions::model`](crate::run::provider::ModelOptions::model).
+    Model,
+    /// [`ModelOptions::base_url`](crate::run::provider::ModelOptions::base_url).
+    BaseUrl,
+    /// [`ModelOptions::script`](crate::run::provider::ModelOptions::script).
+    Script,
+    /// [`SessionOptions::tools_off`](crate::SessionOptions::tools_off).
+    ToolsOff,
+    /// [`SessionOptions::cwd`](crate::SessionOptions::cwd).
+    WorkingDirectory,
+    /// [`SessionBuilder::resume`](crate::SessionBuilder::resume).
+    Resume,
 }
 
 /// Which part of a session can't be built.
@@ -31,7 +52,13 @@ pub enum SessionErrorKind {
 
 impl SessionError {
     fn new(kind: SessionErrorKind, message: impl Into<String>) -> SessionError {
-        SessionError { kind, message: message.into() }
+        SessionError { kind, message: message.into(), option: None }
+    }
+
+    /// The same error, with the option that helps.
+    pub(crate) fn with_option(mut self, option: SessionOption) -> SessionError {
+        self.option = Some(option);
+        self
     }
 
     pub(crate) fn settings(message: impl Into<String>) -> SessionError {
@@ -66,6 +93,11 @@ impl SessionError {
     /// The message, without "error:" and without a final line break.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The option that helps, if there is one.
+    pub fn option(&self) -> Option<SessionOption> {
+        self.option
     }
 
     /// What helps, in general.

@@ -12,7 +12,7 @@ use haft::event::{CallRef, What};
 use haft::ports::PermissionMode;
 use haft::sync::lock;
 use haft_agent::{RunEvent, RunSink};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::front_end::FrontEnd;
 use crate::prompts::{PromptId, UserPrompt};
@@ -132,6 +132,10 @@ struct EventQueue {
     id: u64,
     sender: mpsc::Sender<Arc<SessionEvent>>,
     dropped: Arc<AtomicU64>,
+    /// The number of the last event that was put into the queue.
+    last: u64,
+    /// The number of the last event that the front end was shown; none for a receiver of its own.
+    shown: Option<watch::Receiver<u64>>,
 }
 
 impl Default for EventHub {
@@ -148,15 +152,37 @@ impl EventHub {
 
     /// A new receiver of all events from now on.
     pub(crate) fn subscribe(&self) -> EventSubscription {
+        self.add_queue(None)
+    }
+
+    /// A receiver for a front end, and where it says the number of the last event that it was shown.
+    pub(crate) fn subscribe_front_end(&self) -> (EventSubscription, watch::Sender<u64>) {
+        let (sender, shown) = watch::channel(0);
+        (self.add_queue(Some(shown)), sender)
+    }
+
+    fn add_queue(&self, shown: Option<watch::Receiver<u64>>) -> EventSubscription {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let dropped = Arc::<AtomicU64>::default();
         let mut state = lock(&self.state);
         state.next_queue += 1;
         let id = state.next_queue;
         if !state.is_closed {
-            state.queues.push(EventQueue { id, sender, dropped: dropped.clone() });
+            state.queues.push(EventQueue { id, sender, dropped: dropped.clone(), last: 0, shown });
         }
         EventSubscription { id, receiver, dropped }
+    }
+
+    /// Waits until every front end was shown all events so far.
+    pub(crate) async fn flush(&self) {
+        let waiting: Vec<_> = {
+            let state = lock(&self.state);
+            state.queues.iter().filter_map(|queue| Some((queue.last, queue.shown.clone()?))).collect()
+        };
+        for (last, mut shown) in waiting {
+            // An error says that the front end is gone.
+            let _ = shown.wait_for(|shown| *shown >= last).await;
+        }
     }
 
     /// Ends the stream of one receiver, after what waits for it.
@@ -183,7 +209,7 @@ impl EventHub {
                 state.direct.clone().map(|direct| (direct, Arc::new(event)))
             } else {
                 let event = Arc::new(event);
-                state.queues.retain(|queue| queue.send(&event));
+                state.queues.retain_mut(|queue| queue.send(&event));
                 state.direct.clone().map(|direct| (direct, event))
             }
         };
@@ -195,13 +221,15 @@ impl EventHub {
 
 impl EventQueue {
     /// Returns false if the receiver is gone.
-    fn send(&self, event: &Arc<SessionEvent>) -> bool {
+    fn send(&mut self, event: &Arc<SessionEvent>) -> bool {
         if self.sender.is_closed() {
             return false;
         }
         let is_crowded = self.sender.capacity() * 2 < self.sender.max_capacity();
         if (is_crowded && event.kind.is_progress()) || self.sender.try_send(event.clone()).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.last = event.seq;
         }
         true
     }

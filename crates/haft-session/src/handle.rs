@@ -11,12 +11,12 @@ use haft::{Cause, Engine};
 use haft_agent::RunHandle;
 use haft_agent::TokenUsage;
 use haft_policy::gate::{ModeForbidden, Policy};
-use tokio::task::JoinHandle;
 
-use crate::SessionChannels;
+use crate::channels::{AttachedFrontEnd, SessionChannels, WeakChannels};
 use crate::events::{EventSubscription, SessionEventKind};
 use crate::front_end::FrontEnd;
 use crate::prompts::{AnswerError, CallDigest, PromptId, UserAnswer, UserPrompt};
+use crate::run::running_session::RunningSession;
 
 /// A call of the main agent: the number of its turn and its index in the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,36 +34,36 @@ pub struct SessionHandle(pub(crate) Weak<SessionShared>);
 
 /// What a session shares with its handles and its agent.
 pub(crate) struct SessionShared {
-    pub(crate) channels: SessionChannels,
-    pub(crate) policy: Policy,
-    /// The engine that calls go to: that of the agent, once there is one.
-    pub(crate) engine: Mutex<Engine>,
+    pub(crate) running: Arc<RunningSession>,
     /// The current run of the agent.
     pub(crate) run: Mutex<Option<RunHandle>>,
     /// The turns that were begun without the agent.
     turns: Mutex<Vec<TurnHandle>>,
     pub(crate) usage: Mutex<TokenUsage>,
-    /// The tasks of attached front ends.
-    pub(crate) front_end_tasks: Mutex<Vec<JoinHandle<()>>>,
     is_closed: AtomicBool,
 }
 
 impl SessionShared {
-    pub(crate) fn new(channels: SessionChannels, policy: Policy, engine: Engine) -> SessionShared {
+    pub(crate) fn new(running: Arc<RunningSession>) -> SessionShared {
         SessionShared {
-            channels,
-            policy,
-            engine: Mutex::new(engine),
+            running,
             run: Mutex::default(),
             turns: Mutex::default(),
             usage: Mutex::default(),
-            front_end_tasks: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn engine(&self) -> Engine {
-        lock(&self.engine).clone()
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.running.engine
+    }
+
+    fn channels(&self) -> &SessionChannels {
+        &self.running.channels
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.running.parts.policy
     }
 
     /// Remembers a turn for [`interrupt`](SessionHandle::interrupt).
@@ -94,27 +94,11 @@ impl SessionShared {
             run.force();
         }
         self.engine().shutdown(Cause::Shutdown);
-        self.channels.prompts.close();
+        self.channels().prompts.close();
     }
 
     fn turns(&self) -> Vec<TurnHandle> {
         lock(&self.turns).clone()
-    }
-
-    fn attach(self: &Arc<SessionShared>, front_end: Arc<dyn FrontEnd>) -> FrontEndGuard {
-        let mut events = self.channels.events.subscribe();
-        let subscription = events.id;
-        let shown = front_end.clone();
-        let task = tokio::spawn(async move {
-            while let Some(event) = events.next().await {
-                shown.show(&event);
-            }
-        });
-        let mut tasks = lock(&self.front_end_tasks);
-        tasks.retain(|task| !task.is_finished());
-        tasks.push(task);
-        let asks = self.channels.prompts.attach(front_end);
-        FrontEndGuard { session: Arc::downgrade(self), subscription, asks }
     }
 }
 
@@ -126,14 +110,14 @@ impl SessionHandle {
     /// Returns a receiver of all events from now on. Its queue is bounded: a slow receiver loses progress first.
     pub fn events(&self) -> EventSubscription {
         match self.shared() {
-            Some(shared) => shared.channels.events.subscribe(),
+            Some(shared) => shared.channels().events.subscribe(),
             None => SessionChannels::default().events.subscribe(),
         }
     }
 
     /// Returns the open prompts, oldest first.
     pub fn prompts(&self) -> Vec<UserPrompt> {
-        self.shared().map(|shared| shared.channels.prompts.open()).unwrap_or_default()
+        self.shared().map(|shared| shared.channels().prompts.open()).unwrap_or_default()
     }
 
     /// Answers a prompt. `digest` is that of the prompt that was shown.
@@ -143,7 +127,7 @@ impl SessionHandle {
     /// something else, or it is closed.
     pub fn answer(&self, id: PromptId, digest: &CallDigest, answer: UserAnswer) -> Result<(), AnswerError> {
         let shared = self.shared().ok_or(AnswerError::Closed)?;
-        shared.channels.prompts.answer(id, digest, answer)
+        shared.channels().prompts.answer(id, digest, answer)
     }
 
     /// Says something to the model while the agent runs. It goes in with the next results.
@@ -196,7 +180,7 @@ impl SessionHandle {
 
     /// Returns the permission mode, or `None` if the session is closed.
     pub fn mode(&self) -> Option<PermissionMode> {
-        self.shared().map(|shared| shared.policy.current())
+        self.shared().map(|shared| shared.policy().current())
     }
 
     /// Changes the permission mode. Every front end receives an event.
@@ -205,8 +189,8 @@ impl SessionHandle {
     /// Settings forbid the mode; nothing changes.
     pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
         let Some(shared) = self.shared() else { return Ok(()) };
-        shared.policy.set_mode(mode)?;
-        shared.channels.events.send(SessionEventKind::ModeChanged(mode));
+        shared.policy().set_mode(mode)?;
+        shared.channels().events.send(SessionEventKind::ModeChanged(mode));
         Ok(())
     }
 
@@ -218,8 +202,8 @@ impl SessionHandle {
 
     pub(crate) fn attach_shared(&self, front_end: Arc<dyn FrontEnd>) -> FrontEndGuard {
         match self.shared() {
-            Some(shared) => shared.attach(front_end),
-            None => FrontEndGuard { session: Weak::new(), subscription: 0, asks: 0 },
+            Some(shared) => shared.channels().attach(front_end),
+            None => FrontEndGuard { channels: None },
         }
     }
 }
@@ -227,16 +211,20 @@ impl SessionHandle {
 /// Detaches a front end when it is dropped.
 #[must_use = "dropping it detaches the front end"]
 pub struct FrontEndGuard {
-    session: Weak<SessionShared>,
-    subscription: u64,
-    asks: u64,
+    /// The channels, and the numbers of the front end in them; none if the session was closed.
+    channels: Option<(WeakChannels, AttachedFrontEnd)>,
+}
+
+impl FrontEndGuard {
+    pub(crate) fn new(channels: WeakChannels, attached: AttachedFrontEnd) -> FrontEndGuard {
+        FrontEndGuard { channels: Some((channels, attached)) }
+    }
 }
 
 impl Drop for FrontEndGuard {
     fn drop(&mut self) {
-        if let Some(shared) = self.session.upgrade() {
-            shared.channels.prompts.detach(self.asks);
-            shared.channels.events.unsubscribe(self.subscription);
+        if let Some((channels, attached)) = &self.channels {
+            channels.detach(attached);
         }
     }
 }

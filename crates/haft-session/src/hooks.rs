@@ -163,9 +163,7 @@ fn change(policy: &Policy, update: &PermissionUpdate) -> Result<(), String> {
         PermissionUpdate::SetMode { mode, destination } if destination == "session" => {
             let wanted: PermissionMode = mode.parse().map_err(|error| format!("{error}"))?;
             if wanted == PermissionMode::BypassPermissions {
-                return Err(format!(
-                    "no hook turns on the mode `{wanted}`; the user can, with `--permission-mode`"
-                ));
+                return Err(format!("no hook turns on the mode `{wanted}`; only the user can"));
             }
             policy.set(wanted);
             match policy.current() == wanted {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::future::BoxFuture;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+use haft::sync::lock;
 use haft::{ToolCall, ToolResult};
 use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
@@ -49,15 +50,6 @@ pub enum Journaled {
 }
 
 impl Journaled {
-    /// The engine's recorder, where there is to be one.
-    pub fn recorder(&self) -> Option<Arc<dyn Recorder>> {
-        match self {
-            Journaled::Not => None,
-            Journaled::In(keeping) => Some(keeping.clone()),
-            Journaled::Broken(words) => Some(Arc::new(Broken(words.clone()))),
-        }
-    }
-
     pub fn is_not(&self) -> bool {
         matches!(self, Journaled::Not)
     }
@@ -70,19 +62,63 @@ impl Journaled {
     }
 }
 
-/// A journal that is opened with the first call: a client that only looks around leaves none.
+/// The journal of a session. It is opened by the first call or by a run: a session that only looks around leaves none.
 pub struct Lazy {
-    open: Box<dyn Fn() -> Journaled + Send + Sync>,
+    open: Box<OpenJournal>,
+    opening: Mutex<()>,
     journaled: OnceLock<Journaled>,
 }
 
+/// Opens a journal, which begins with a run or, without one, with a call.
+type OpenJournal = dyn Fn(Option<Began>) -> Result<Journaled, SessionError> + Send + Sync;
+
 impl Lazy {
-    pub fn new(open: impl Fn() -> Journaled + Send + Sync + 'static) -> Arc<Lazy> {
-        Arc::new(Lazy { open: Box::new(open), journaled: OnceLock::new() })
+    pub fn new(
+        open: impl Fn(Option<Began>) -> Result<Journaled, SessionError> + Send + Sync + 'static,
+    ) -> Arc<Lazy> {
+        let open = Box::new(open);
+        Arc::new(Lazy { open, opening: Mutex::default(), journaled: OnceLock::new() })
+    }
+
+    /// No journal.
+    pub fn none() -> Arc<Lazy> {
+        let none = Lazy::new(|_| Ok(Journaled::Not));
+        let _ = none.journaled.set(Journaled::Not);
+        none
     }
 
     fn journaled(&self) -> &Journaled {
-        self.journaled.get_or_init(|| (self.open)())
+        if let Some(opened) = self.journaled.get() {
+            return opened;
+        }
+        let _opening = lock(&self.opening);
+        self.journaled
+            .get_or_init(|| (self.open)(None).unwrap_or_else(|error| Journaled::Broken(error.to_string())))
+    }
+
+    /// Opens the journal for a run, or notes the run in the journal that calls have opened.
+    ///
+    /// # Errors
+    /// The journal belongs to another process.
+    pub fn begin_run(&self, began: Began) -> Result<Journaled, SessionError> {
+        let _opening = lock(&self.opening);
+        if let Some(opened) = self.journaled.get() {
+            if let Some(keeping) = opened.keeping() {
+                keeping.note(Record::Began(began));
+            }
+            return Ok(opened.clone());
+        }
+        let opened = (self.open)(Some(began))?;
+        let _ = self.journaled.set(opened.clone());
+        Ok(opened)
+    }
+
+    /// The engine's recorder, unless it is known that nothing is recorded.
+    pub fn recorder(self: &Arc<Self>) -> Option<Arc<dyn Recorder>> {
+        match self.opened() {
+            Some(Journaled::Not) => None,
+            _ => Some(self.clone()),
+        }
     }
 
     /// The journal, if it was opened.
@@ -90,9 +126,18 @@ impl Lazy {
         self.journaled.get()
     }
 
-    /// Uses a journal that was opened elsewhere.
-    pub fn set(&self, journaled: Journaled) {
-        let _ = self.journaled.set(journaled);
+    /// Notes something.
+    pub fn note(&self, record: Record) {
+        if let Some(keeping) = self.journaled().keeping() {
+            keeping.note(record);
+        }
+    }
+
+    /// Notes what may come after the end, when no reader needs it any more.
+    pub fn note_if_open(&self, record: Record) {
+        if let Some(keeping) = self.opened().and_then(Journaled::keeping) {
+            keeping.note_if_open(record);
+        }
     }
 
     /// Notes that the session ended, if it has a journal.
@@ -242,7 +287,7 @@ impl Keeping {
 
     /// The conversation begins with this, or begins again.
     pub fn begins(&self, conversation: &Conversation) {
-        ConversationRecorder::items(self, 0, conversation.items());
+        ConversationRecorder::record_items(self, 0, conversation.items());
     }
 
     /// The session ended by itself. Only the first end counts.
@@ -294,26 +339,26 @@ fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
 }
 
 impl ConversationRecorder for Keeping {
-    fn items(&self, from: usize, items: &[Value]) {
+    fn record_items(&self, from: usize, items: &[Value]) {
         if let Err(error) = self.journal.items(from, items) {
             self.failed(&error);
         }
     }
 
-    fn replied(&self, turn: u64, items: &[Value]) {
+    fn record_reply(&self, turn: u64, items: &[Value]) {
         if let Err(error) = self.journal.reply(turn, items) {
             self.failed(&error);
         }
     }
 
-    fn spent(&self, turn: u64, usage: &Cost) {
+    fn record_usage(&self, turn: u64, usage: &Cost) {
         let (input, cached, output) = (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens);
         if input + output > 0 {
             self.note(Record::Spent { turn, input, cached, output });
         }
     }
 
-    fn asked(&self, _: u64, tools: &ToolDefinitions) {
+    fn record_tools(&self, _: u64, tools: &ToolDefinitions) {
         let json = tools.shared();
         let mut noted = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         // The same bytes are at the same place from turn to turn.
@@ -328,7 +373,7 @@ impl ConversationRecorder for Keeping {
         *noted = Some((json, hash));
     }
 
-    fn settled<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+    fn finish_turn<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let files = self.seen.get().map(|seen| seen.news(self.journal.id())).unwrap_or_default();
             if !files.is_empty() {

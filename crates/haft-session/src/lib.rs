@@ -3,10 +3,12 @@
 pub mod agents;
 pub mod assembly;
 mod builder;
+mod channels;
 mod children;
 pub mod clients;
 mod error;
 mod events;
+mod factory;
 mod front_end;
 mod handle;
 pub mod hooks;
@@ -27,15 +29,15 @@ mod text;
 pub mod trust;
 
 pub use builder::{ResumeFrom, SessionBuilder};
-pub use error::{SessionError, SessionErrorKind};
+pub use channels::SessionChannels;
+pub use error::{SessionError, SessionErrorKind, SessionOption};
 pub use events::{EventSubscription, SessionEvent, SessionEventKind};
+pub use factory::SessionFactory;
 pub use front_end::FrontEnd;
 pub use haft_policy::gate::ModeForbidden;
 pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionHandle};
 pub use notice::{NoticeSink, SessionNotice};
-pub use options::{
-    AskerSource, Environment, SessionChannels, SessionOptions, SessionPurpose, TelemetrySource,
-};
+pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
 pub use prompts::{
     AllowScope, AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt,
     ask_through,

@@ -11,9 +11,8 @@ use haft::tool::AnyTool;
 use haft_mcp::Observer;
 use haft_policy::settings::{CLAUDE_CONFIG_DIR, Flags};
 
-use crate::events::EventHub;
+use crate::channels::SessionChannels;
 use crate::notice::NoticeSink;
-use crate::prompts::PromptTable;
 
 /// Everything that the caller says about a session. The rest comes from settings files and the environment.
 #[derive(Clone, Default)]
@@ -64,20 +63,6 @@ pub struct SessionOptions {
     pub channels: Option<SessionChannels>,
     /// Observes calls and servers.
     pub telemetry: Option<Arc<dyn TelemetrySource>>,
-}
-
-/// The two ways between a session and its front ends.
-#[derive(Clone)]
-pub struct SessionChannels {
-    pub(crate) events: Arc<EventHub>,
-    pub(crate) prompts: Arc<PromptTable>,
-}
-
-impl Default for SessionChannels {
-    fn default() -> SessionChannels {
-        let events = Arc::<EventHub>::default();
-        SessionChannels { prompts: PromptTable::new(events.clone()), events }
-    }
 }
 
 /// What a session is opened for.

@@ -14,7 +14,7 @@ use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
 use haft::sync::lock;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::events::{EventHub, SessionEventKind};
 use crate::front_end::FrontEnd;
@@ -241,6 +241,8 @@ impl std::error::Error for AnswerError {}
 pub(crate) struct PromptTable {
     hub: Arc<EventHub>,
     state: Mutex<TableState>,
+    /// Counts the front ends that came and went.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -262,15 +264,19 @@ struct OpenPrompt {
 
 impl PromptTable {
     pub(crate) fn new(hub: Arc<EventHub>) -> Arc<PromptTable> {
-        Arc::new(PromptTable { hub, state: Mutex::default() })
+        Arc::new(PromptTable { hub, state: Mutex::default(), changes: watch::Sender::default() })
     }
 
-    /// Puts prompts from now on to this front end too. Returns its number.
+    /// Puts open prompts, and prompts from now on, to this front end too. Returns its number.
     pub(crate) fn attach(&self, front_end: Arc<dyn FrontEnd>) -> u64 {
-        let mut state = lock(&self.state);
-        state.next_front_end += 1;
-        let id = state.next_front_end;
-        state.front_ends.push((id, front_end));
+        let id = {
+            let mut state = lock(&self.state);
+            state.next_front_end += 1;
+            let id = state.next_front_end;
+            state.front_ends.push((id, front_end));
+            id
+        };
+        self.changes.send_modify(|changes| *changes += 1);
         id
     }
 
@@ -281,6 +287,7 @@ impl PromptTable {
             place.map(|place| state.front_ends.remove(place))
         };
         drop(detached);
+        self.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Closes all prompts: nothing is asked and nothing answered from now on.
@@ -351,56 +358,102 @@ impl PromptTable {
         is_first
     }
 
-    /// Asks all front ends that can, and waits for the first valid answer.
+    /// Asks all front ends that can, also those that come while the prompt is open, and waits for the first valid answer.
     async fn ask(&self, content: PromptContent) -> Option<UserAnswer> {
-        let kind = content.kind();
-        let able = self.able(kind);
         let (sender, mut receiver) = oneshot::channel();
-        let prompt = {
-            let mut state = lock(&self.state);
-            if state.is_closed {
+        let prompt = self.open_prompt(content, sender)?;
+        let _closing = ClosePrompt { table: self, id: prompt.id };
+        // Before it is looked at who is there, so that none is missed.
+        let mut changes = self.changes.subscribe();
+        let mut asked = AskedFrontEnds::default();
+        asked.update(self.attached(), &prompt);
+        self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));
+        loop {
+            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait.
+            if asked.waiting.is_empty() && self.is_open(prompt.id) {
                 return None;
             }
-            state.next += 1;
-            let prompt = UserPrompt { id: PromptId(state.next), digest: content.digest(), content };
-            state.open.push(OpenPrompt { prompt: prompt.clone(), sender });
-            prompt
-        };
-        let _closing = ClosePrompt { table: self, id: prompt.id };
-        self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));
-        let mut asked: Vec<_> =
-            able.iter().map(|front_end| (front_end.name(), front_end.ask(&prompt))).collect();
-        poll_fn(|cx| {
-            if let Poll::Ready(answer) = std::pin::Pin::new(&mut receiver).poll(cx) {
-                return Poll::Ready(answer.ok());
-            }
-            let mut index = 0;
-            while index < asked.len() {
-                let (name, future) = &mut asked[index];
-                match future.as_mut().poll(cx) {
-                    Poll::Pending => index += 1,
-                    Poll::Ready(Some(answer)) if answer.fits(kind) => {
-                        if self.settle(prompt.id, name) {
-                            return Poll::Ready(Some(answer));
-                        }
-                        // An answer from outside is about to arrive.
-                        drop(asked.remove(index));
+            tokio::select! {
+                biased;
+                answer = &mut receiver => return answer.ok(),
+                (name, answer) = asked.next() => match answer {
+                    // If it isn't the first, an answer from outside is about to arrive.
+                    Some(answer) if answer.fits(prompt.kind()) && self.settle(prompt.id, &name) => {
+                        return Some(answer);
                     }
-                    Poll::Ready(_) => drop(asked.remove(index)),
-                }
+                    _ => {}
+                },
+                Ok(()) = changes.changed() => asked.update(self.attached(), &prompt),
             }
-            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait.
-            let is_unanswered = asked.is_empty() && lock(&self.state).is_open(prompt.id);
-            if is_unanswered { Poll::Ready(None) } else { Poll::Pending }
-        })
-        .await
+        }
+    }
+
+    /// Adds a prompt to the table, unless it is closed.
+    fn open_prompt(&self, content: PromptContent, sender: oneshot::Sender<UserAnswer>) -> Option<UserPrompt> {
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return None;
+        }
+        state.next += 1;
+        let prompt = UserPrompt { id: PromptId(state.next), digest: content.digest(), content };
+        state.open.push(OpenPrompt { prompt: prompt.clone(), sender });
+        Some(prompt)
+    }
+
+    fn is_open(&self, id: PromptId) -> bool {
+        lock(&self.state).is_open(id)
+    }
+
+    fn attached(&self) -> Vec<(u64, Arc<dyn FrontEnd>)> {
+        lock(&self.state).front_ends.clone()
     }
 
     /// The front ends that can ask.
     fn able(&self, kind: PromptKind) -> Vec<Arc<dyn FrontEnd>> {
-        let front_ends: Vec<_> =
-            lock(&self.state).front_ends.iter().map(|(_, front_end)| front_end.clone()).collect();
-        front_ends.into_iter().filter(|front_end| front_end.can_ask(kind)).collect()
+        let front_ends = self.attached().into_iter().map(|(_, front_end)| front_end);
+        front_ends.filter(|front_end| front_end.can_ask(kind)).collect()
+    }
+}
+
+/// The front ends that a prompt was put to and that have not answered.
+#[derive(Default)]
+struct AskedFrontEnds {
+    waiting: Vec<AskedFrontEnd>,
+    /// The highest number of a front end that was looked at.
+    last: u64,
+}
+
+struct AskedFrontEnd {
+    id: u64,
+    name: String,
+    answer: BoxFuture<'static, Option<UserAnswer>>,
+}
+
+impl AskedFrontEnds {
+    /// Asks front ends that are new, and drops the questions to those that are gone.
+    fn update(&mut self, attached: Vec<(u64, Arc<dyn FrontEnd>)>, prompt: &UserPrompt) {
+        self.waiting.retain(|asked| attached.iter().any(|(id, _)| *id == asked.id));
+        for (id, front_end) in attached {
+            if id > self.last && front_end.can_ask(prompt.kind()) {
+                let (name, prompt) = (front_end.name().to_owned(), prompt.clone());
+                let answer = Box::pin(async move { front_end.ask(&prompt).await });
+                self.waiting.push(AskedFrontEnd { id, name, answer });
+            }
+            self.last = self.last.max(id);
+        }
+    }
+
+    /// Waits for the next front end that answers, or leaves the answer to the others.
+    async fn next(&mut self) -> (String, Option<UserAnswer>) {
+        poll_fn(|cx| {
+            for index in 0..self.waiting.len() {
+                if let Poll::Ready(answer) = self.waiting[index].answer.as_mut().poll(cx) {
+                    return Poll::Ready((self.waiting.remove(index).name, answer));
+                }
+            }
+            Poll::Pending
+        })
+        .await
     }
 }
 

@@ -14,6 +14,9 @@ mod recording;
 mod rerun;
 mod workspace_copy;
 
+use haft::EngineBuilder;
+use haft::event::{Event, EventSink};
+use haft::results::OffloadStore;
 use haft::text::truncate_with_ellipsis;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +26,8 @@ pub use self::recorded_results::compare_results;
 pub use self::recording::CallRecording;
 use self::recording::RecordedCall;
 pub use self::rerun::{RerunError, RerunWatcher, rerun_calls};
+use crate::assembly::{SessionAssembler, SessionParts};
+use crate::{SessionError, SessionOptions, SessionPurpose};
 
 /// The most of an input that is shown, in characters.
 const INPUT_CHARS_MAX: usize = 192;
@@ -84,4 +89,24 @@ impl ReplayedCall {
             differs,
         }
     }
+}
+
+/// Opens a session for recorded calls, and reports what is doubtful about it.
+fn open_session(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionParts, SessionError> {
+    let session = SessionAssembler::load(options, purpose)?.open()?;
+    session.report_warnings();
+    Ok(session)
+}
+
+/// The engine of a session, without hooks and events, and with a folder of its own for long results.
+fn quiet_engine(session: &SessionParts) -> EngineBuilder {
+    let engine = session.engine.clone().hooks(haft::hooks::Hooks::new()).events(NoEvents);
+    engine.result_store(OffloadStore::temporary())
+}
+
+/// Discards events: a report is all that is shown.
+struct NoEvents;
+
+impl EventSink for NoEvents {
+    fn send(&self, _: Event) {}
 }

@@ -9,6 +9,7 @@ pub mod prepared;
 pub mod prompt;
 pub mod provider;
 pub mod proxy;
+pub(crate) mod running_session;
 mod single_call;
 
 pub use prompt::surroundings;

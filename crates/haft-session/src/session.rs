@@ -4,23 +4,22 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haft::dispatch::{PendingCall, Turn};
-use haft::env::Lookup;
-use haft::ports::Mode as _;
 use haft::sync::lock;
 use haft::{ToolCall, ToolResult};
-use haft_agent::{Conversation, Model, RunEnd, RunHandle, RunOutcome, TokenUsage, ToolEventSink};
-use haft_journal::Began;
+use haft_agent::{Conversation, Model, RunEnd, RunHandle, RunOutcome, TokenUsage};
+use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::assembly::{ProcessGuard, SessionFactory, SessionParts};
+use crate::assembly::SessionAssembler;
 use crate::builder::SessionBuilder;
 use crate::front_end::FrontEnd;
 use crate::handle::{FrontEndGuard, SessionHandle, SessionShared};
-use crate::kept::{EMBEDDED, Journaled, Keeping, Lazy, Resumed};
+use crate::kept::{Journaled, Resumed};
 use crate::run::plan::{ModelSource, RunRequest};
 use crate::run::prepared::{BackgroundAgents, PreparedRun, RunPlan};
 use crate::run::provider::ModelOptions;
-use crate::{SessionChannels, SessionError, SessionOptions, SessionPurpose};
+use crate::run::running_session::RunningSession;
+use crate::{DecisionReport, SessionError, SessionOptions};
 
 /// How long [`Session::close`] waits for a run, and for front ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,13 +30,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// ended; [`close`](Session::close) also runs the hooks of a session's end. A [`SessionHandle`] reaches it from elsewhere.
 pub struct Session {
     options: SessionOptions,
-    id: String,
     shared: Arc<SessionShared>,
-    journal: Arc<Lazy>,
-    processes: ProcessGuard,
     _front_ends: Vec<FrontEndGuard>,
-    /// Taken by the agent.
-    parts: Mutex<Option<(SessionParts, Option<Resumed>)>>,
+    /// Taken by the agent: the session that continues, if one does.
+    joining: Mutex<Option<Option<Resumed>>>,
     /// The run of the agent, once there is one.
     run: Mutex<Option<Arc<AsyncMutex<AgentRun>>>>,
 }
@@ -61,37 +57,30 @@ impl Session {
     }
 
     pub(crate) fn open(
-        mut options: SessionOptions,
+        assembler: &SessionAssembler,
         front_ends: Vec<Arc<dyn FrontEnd>>,
         resumed: Option<Resumed>,
     ) -> Result<Session, SessionError> {
-        let channels = SessionChannels::default();
-        options.channels = Some(channels.clone());
-        let mut parts = SessionFactory::load(&options, SessionPurpose::Run)?.open()?;
+        let options = assembler.options().clone();
+        let channels = options.channels.clone().unwrap_or_default();
+        let parts = assembler.open()?;
         parts.report_warnings();
-        let journal = open_journal(&parts, &options, resumed.as_ref());
-        let recorder = journal.clone();
-        let events = ToolEventSink::new(channels.events.clone());
-        parts.engine = parts.engine.clone().events(events).ports(|ports| ports.recorder = Some(recorder));
-        let (id, processes) = (parts.id.clone(), parts.process_guard.share());
-        let shared = Arc::new(SessionShared::new(channels, parts.policy.clone(), parts.engine().clone()));
-        let handle = SessionHandle(Arc::downgrade(&shared));
-        let front_ends = front_ends.into_iter().map(|front_end| handle.attach_shared(front_end)).collect();
+        let journal = parts.journal(&options, resumed.as_ref());
+        let front_ends = front_ends.into_iter().map(|front_end| channels.attach(front_end)).collect();
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let running = RunningSession::start(parts, journal, resumed.as_ref(), None, runtime.as_ref())?;
         Ok(Session {
             options,
-            id,
-            shared,
-            journal,
-            processes,
+            shared: Arc::new(SessionShared::new(Arc::new(running))),
             _front_ends: front_ends,
-            parts: Mutex::new(Some((parts, resumed))),
+            joining: Mutex::new(Some(resumed)),
             run: Mutex::default(),
         })
     }
 
     /// The id, which no other session of this machine has.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.running().parts.id
     }
 
     /// A handle that reaches this session from elsewhere and doesn't keep it alive.
@@ -99,16 +88,22 @@ impl Session {
         SessionHandle(Arc::downgrade(&self.shared))
     }
 
-    /// Runs calls as one turn of a model. There is one result for each call, in order.
+    /// Runs calls as one turn of a model. There is one result for each call, in order. Calls of tools that no server offers
+    /// yet wait for the servers. When this returns, front ends were shown all events of the turn.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the calls.
     pub async fn run_turn(&self, calls: impl IntoIterator<Item = ToolCall>) -> Vec<ToolResult> {
-        self.turn().run(calls).await
+        let calls: Vec<ToolCall> = calls.into_iter().collect();
+        self.running().wait_for_tools(&calls).await;
+        let results = self.turn().run(calls).await;
+        self.running().channels.flush().await;
+        results
     }
 
-    /// Begins a turn, for calls that arrive one after the other.
+    /// Begins a turn, for calls that arrive one after the other. It has the tools of the servers that are connected.
     pub fn turn(&self) -> Turn {
+        self.running().refresh_tools();
         let turn = self.shared.engine().turn();
         self.shared.track(turn.handle());
         turn
@@ -117,9 +112,24 @@ impl Session {
     /// Takes one call, from any task or thread. Calls of a session are ordered by arrival, and conflicting ones wait; results
     /// come as the calls end. Dropping the future cancels the call.
     pub fn submit(&self, call: ToolCall) -> PendingCall {
+        self.running().refresh_tools();
         let pending = self.shared.engine().submit(call);
         self.shared.track(pending.handle());
         pending
+    }
+
+    /// Waits until each MCP server of the session is connected, or can't be. They begin to connect when the session is built.
+    pub async fn wait_for_servers(&self) {
+        self.running().wait_for_servers().await;
+    }
+
+    /// Decides on a call as it would be decided on if it were made. Runs nothing and asks no user.
+    ///
+    /// # Errors
+    /// An unknown tool, or an input that doesn't fit it.
+    pub async fn check(&self, tool: &str, input: Value) -> Result<DecisionReport, SessionError> {
+        self.running().refresh_tools();
+        self.running().parts.check(tool, input).await
     }
 
     /// The agent of this session, with the model of environment and settings.
@@ -139,27 +149,28 @@ impl Session {
     }
 
     async fn start_agent(&self, model: ModelSource) -> Result<Agent, SessionError> {
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|_| SessionError::model("an agent runs on a tokio runtime; there is none here"))?;
-        let taken = lock(&self.parts).take();
-        let (mut parts, resumed) = taken
+        let resumed = lock(&self.joining)
+            .take()
             .ok_or_else(|| SessionError::model("this session has an agent already; build another one"))?;
+        let running = self.running();
         let request = RunRequest {
             model,
             resumed,
-            journal: self.journal.opened().cloned(),
+            journal: running.journal.clone(),
             max_turns: None,
             append_system_prompt: Vec::new(),
             background: BackgroundAgents::Awaited,
         };
-        let plan = RunPlan::new(&mut parts, &self.options, request)?;
-        self.journal.set(plan.kept.keeping.clone());
-        let run = PreparedRun::new(parts, plan, None, &runtime)?;
-        *lock(&self.shared.engine) = run.engine.clone();
+        let plan = RunPlan::new(&running.parts, &self.options, request)?;
+        let run = PreparedRun::join(running.clone(), plan);
         let conversation = run.start().await.map_err(SessionError::model)?;
         let run = Arc::new(AsyncMutex::new(AgentRun { run, conversation, last: None }));
         *lock(&self.run) = Some(run.clone());
         Ok(Agent { shared: Arc::downgrade(&self.shared), run })
+    }
+
+    fn running(&self) -> &Arc<RunningSession> {
+        &self.shared.running
     }
 
     /// Ends the session: interrupts what runs, fires the hooks of a session's end, ends servers and processes, and closes the
@@ -176,26 +187,26 @@ impl Session {
             run.run.end(&last).await;
             run.run.report();
         }
+        // Without an agent, and where it didn't end in time.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.running().close_servers()).await;
         let report = SessionReport {
-            id: self.id.clone(),
-            is_journaled: self.journal.opened().and_then(Journaled::keeping).is_some(),
+            id: self.id().to_owned(),
+            is_journaled: self.running().journal.opened().and_then(Journaled::keeping).is_some(),
             usage: lock(&self.shared.usage).clone(),
         };
         self.end();
-        let tasks = std::mem::take(&mut *lock(&self.shared.front_end_tasks));
-        for task in tasks {
-            // A front end that doesn't return is left behind.
-            let _ = tokio::time::timeout(CLOSE_TIMEOUT, task).await;
-        }
+        self.running().channels.join(CLOSE_TIMEOUT).await;
         report
     }
 
     /// Ends everything at once. Only the first time counts.
     fn end(&self) {
         self.shared.shut_down();
-        self.processes.shut_down();
-        self.journal.ended("closed");
-        self.shared.channels.events.close();
+        let running = self.running();
+        running.shut_down();
+        running.parts.process_guard.shut_down();
+        running.journal.ended("closed");
+        running.channels.events.close();
     }
 }
 
@@ -203,29 +214,6 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// A journal that is opened with the first call.
-fn open_journal(parts: &SessionParts, options: &SessionOptions, resumed: Option<&Resumed>) -> Arc<Lazy> {
-    let (settings, state) =
-        (parts.given.loaded.settings.journal.clone(), parts.given.places.state_dir.clone());
-    let (id, cwd, mode) = (parts.id.clone(), parts.workspace.cwd().to_owned(), parts.policy.clone());
-    let (environment, notices) = (options.environment.clone(), parts.notices.clone());
-    let (mark, wire) = match resumed {
-        Some(resumed) => (Some(resumed.mark), resumed.recovered.last.wire.clone()),
-        None => (None, String::new()),
-    };
-    Lazy::new(move || {
-        let began = Began {
-            command: EMBEDDED.to_owned(),
-            mode: mode.current().to_string(),
-            wire: wire.clone(),
-            ..Began::in_folder(&cwd)
-        };
-        let lookup: Lookup<'_> = &|name| environment.get(name);
-        let opened = Keeping::open(state.as_deref(), &settings, (&id, began), mark, lookup, &notices);
-        opened.unwrap_or_else(|error| Journaled::Broken(error.to_string()))
-    })
 }
 
 /// The agent of a session: a model, and the conversation with it.
@@ -244,7 +232,8 @@ struct AgentRun {
 }
 
 impl Agent {
-    /// Says something to the model and runs its calls until it has an answer.
+    /// Says something to the model and runs its calls until it has an answer. When this returns, front ends were shown all
+    /// events of the run.
     ///
     /// # Cancel safety
     /// Dropping the future keeps the conversation up to the last whole turn.
@@ -274,6 +263,7 @@ impl Agent {
         if let Some(shared) = self.shared.upgrade() {
             lock(&shared.usage).add(&outcome.usage);
             *lock(&shared.run) = None;
+            shared.running.channels.flush().await;
         }
         outcome
     }

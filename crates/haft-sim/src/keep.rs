@@ -170,7 +170,7 @@ impl Recorder for Kept {
 }
 
 impl ConversationRecorder for Kept {
-    fn items(&self, from: usize, items: &[Value]) {
+    fn record_items(&self, from: usize, items: &[Value]) {
         let mut items = items.to_vec();
         if self.world.has(Bug::AnsweredTwice) && items.len() > 1 {
             items.extend(items.last().cloned());
@@ -178,18 +178,18 @@ impl ConversationRecorder for Kept {
         let _ = self.operation("items", false, |journal| journal.items(from, &items));
     }
 
-    fn replied(&self, turn: u64, items: &[Value]) {
+    fn record_reply(&self, turn: u64, items: &[Value]) {
         self.note("reply", Record::Reply { turn, items: items.to_vec() });
     }
 
-    fn asked(&self, turn: u64, tools: &ToolDefinitions) {
+    fn record_tools(&self, turn: u64, tools: &ToolDefinitions) {
         if turn == 1 {
             let hash = haft_journal::sha256(tools.shared().as_bytes());
             self.note("tools", Record::Tools { hash, names: Vec::new() });
         }
     }
 
-    fn settled<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+    fn finish_turn<'a>(&'a self, _: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.world.while_it_lives().await;
             let syncs = self.world.0.plan.durability == Durability::Call;

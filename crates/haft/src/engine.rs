@@ -106,7 +106,6 @@ pub(crate) struct Shared {
     pub(crate) budget_chars: usize,
     /// Where the first call ran, for those who let others go from outside of any runtime.
     pub(crate) runtime: OnceLock<Handle>,
-    gates: Gates,
     tools: Mutex<Tools>,
     /// What the model searches tools with, where the host has nothing of its own for it.
     finder: Option<ToolFinder>,
@@ -114,6 +113,7 @@ pub(crate) struct Shared {
 }
 
 struct Tools {
+    gates: Gates,
     registry: Registry,
     loaded: Loaded,
     snapshot: Snapshot,
@@ -172,6 +172,11 @@ impl Engine {
     /// Brings in another registry, from the next turn on. Turns that have begun keep theirs.
     pub fn refresh_with(&self, registry: Registry) {
         self.shared().change_tools(|tools| tools.registry = registry);
+    }
+
+    /// Fits the tools to the context window of a model, from the next turn on: those that take too much of it are deferred.
+    pub fn fit_window(&self, tokens: Option<u64>) {
+        self.shared().change_tools(|tools| tools.gates.window_tokens = tokens);
     }
 
     /// Shows deferred tools to the model from the next turn on. Returns those that there are.
@@ -328,25 +333,30 @@ impl Shared {
             siblings: config.siblings,
             budget_chars: config.budget_chars,
             runtime: OnceLock::new(),
-            gates: config.gates.clone(),
-            tools: Mutex::new(Tools { registry: config.registry.clone(), loaded, snapshot, version: 0 }),
+            tools: Mutex::new(Tools {
+                gates: config.gates.clone(),
+                registry: config.registry.clone(),
+                loaded,
+                snapshot,
+                version: 0,
+            }),
             finder,
             turns: AtomicU64::new(0),
         }
     }
 
     fn change_tools(&self, change: impl FnOnce(&mut Tools)) {
-        let (registry, loaded, version) = {
+        let (gates, registry, loaded, version) = {
             let mut tools = lock(&self.tools);
             if let Some(finder) = &self.finder {
                 tools.loaded.extend(finder.take_loaded().into_iter().map(Arc::from));
             }
             change(&mut tools);
             tools.version += 1;
-            (tools.registry.clone(), tools.loaded.clone(), tools.version)
+            (tools.gates.clone(), tools.registry.clone(), tools.loaded.clone(), tools.version)
         };
         // Foreign code (`enabled`, rules) runs here, so not under the lock. Who comes later knows more.
-        let snapshot = assembled(&registry, &loaded, &self.gates, &*self.authorizer, &self.host.ports);
+        let snapshot = assembled(&registry, &loaded, &gates, &*self.authorizer, &self.host.ports);
         let mut tools = lock(&self.tools);
         if tools.version == version {
             if let Some(finder) = &self.finder {

@@ -12,7 +12,9 @@ use haft_scheduler::sync::lock;
 
 use crate::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
 use crate::effects::Access;
-use crate::ports::{Answer, Authorizer, Mode, PermissionMode, Request};
+use crate::ports::{
+    Answer, Authorizer, Mode, PermissionMode, ProcessRestrictions, Request, RestrictProcesses,
+};
 use crate::tool::AnyTool;
 
 /// Rules by tool name, and a mode. Clones share mode and remembered answers.
@@ -171,6 +173,13 @@ fn by_rule(name: &str, list: Verdict) -> DecisionReason {
 
 fn by_mode(verdict: Verdict, text: &'static str) -> DecisionReason {
     DecisionReason::new(DecisionSource::Mode, verdict, text)
+}
+
+impl RestrictProcesses for Permissions {
+    /// Nothing: its rules name tools.
+    fn process_restrictions(&self) -> ProcessRestrictions {
+        ProcessRestrictions::none()
+    }
 }
 
 impl Authorizer for Permissions {

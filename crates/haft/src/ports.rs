@@ -35,7 +35,7 @@ pub use processes::{
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};
-pub use sandbox_rules::{DeniedRead, HostPattern, SandboxRules};
+pub use sandbox_rules::{DeniedRead, HostPattern, ProcessRestrictions, RestrictProcesses, SandboxRules};
 pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
@@ -177,7 +177,10 @@ impl Ports {
             Port::Recorder => self.recorder.is_some(),
             Port::ToolIndex => self.tool_index.is_some(),
             Port::Mode => self.mode.is_some(),
-            Port::SubAgents => self.sub_agents.is_some(),
+            Port::SubAgents => self
+                .sub_agents
+                .as_deref()
+                .is_some_and(|agents| crate::future::guarded(|| agents.is_available()).unwrap_or(false)),
             Port::Resources => self.resources.is_some(),
             Port::Tasks => self.tasks.is_some(),
             Port::Isolator => self.isolator.is_some(),

@@ -42,7 +42,7 @@ impl ActiveRun<'_> {
         if self.full == 0 && !options.summarise && !self.conversation.has_old_results(keep) {
             return None;
         }
-        match self.host(self.with.hooks.compacting(tokens)).await {
+        match self.host(self.with.hooks.before_compaction(tokens)).await {
             Ok(true) => {}
             Ok(false) => return (self.full > 0).then_some(RunEnd::Stopped(StopReason::ContextFull)),
             Err(halt) => return Some(halt.into()),

@@ -27,7 +27,7 @@ fn counting() -> (Engine, Arc<AtomicUsize>) {
 struct ItemRecorder(Mutex<Vec<Value>>);
 
 impl ConversationRecorder for ItemRecorder {
-    fn items(&self, from: usize, items: &[Value]) {
+    fn record_items(&self, from: usize, items: &[Value]) {
         let mut recorded = self.0.lock().unwrap();
         recorded.truncate(from);
         recorded.extend_from_slice(items);

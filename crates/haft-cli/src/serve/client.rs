@@ -93,14 +93,14 @@ struct Listed {
 impl Client {
     /// A client of this view; its user is asked through it, if that can be.
     pub(super) fn new(common: Arc<Common>, view: Arc<ClientView>, can_ask: bool) -> Result<Client, Usage> {
-        let factory = view.factory();
+        let assembler = view.assembler();
         let number = common.calls.number();
         let asker = can_ask.then(|| {
-            let cwd = factory.cwd().to_owned();
+            let cwd = assembler.cwd().to_owned();
             Arc::new(OfClient { calls: common.calls.clone(), client: number, cwd })
                 as Arc<dyn haft::ports::Asker>
         });
-        let session = factory.open_client(asker, Told(common.calls.clone()))?;
+        let session = assembler.open_client(asker, Told(common.calls.clone()))?;
         if let Some(pool) = &common.pool {
             session.use_servers(pool);
         }
@@ -129,7 +129,7 @@ impl Client {
             return;
         }
         let registry = pool.and_then(|pool| pool.registry());
-        let registry = registry.unwrap_or_else(|| self.view.factory().registry().clone());
+        let registry = registry.unwrap_or_else(|| self.view.assembler().registry().clone());
         self.session.set_tools(&self.view.filter_tools(&registry));
         let listing = self.common.written.listing(&self.session.engine().snapshot());
         listed.is_news |= !listed.listing.says_the_same(&listing);
@@ -321,7 +321,7 @@ impl Client {
     }
 
     fn instructions(&self) -> String {
-        let cwd = self.view.factory().cwd().display().to_string();
+        let cwd = self.view.assembler().cwd().display().to_string();
         let mut words = format!(
             "These tools work in `{cwd}`; relative paths start there. Every call is judged by the user's rules: one that is \
              denied says why, and what to do instead. A result that is too long comes with its beginning, its end and a \

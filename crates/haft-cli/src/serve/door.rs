@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use haft::future::BoxFuture;
 use haft_mcp::server::{Http, Introspection, Principal, Resource, TokenCheck, Tokens, secret};
-use haft_session::clients::{ClientAccess, DEFAULT_CLIENT, OauthAccess};
+use haft_session::clients::{ClientAccess, DEFAULT_CLIENT, ServeOauth};
 
 use super::args::ServeArgs;
 use crate::Usage;
@@ -59,7 +59,8 @@ pub(super) fn http(args: &ServeArgs, access: &ClientAccess) -> Result<(Http, Opt
             tokens = tokens.with(&token(&at_home(home, file, source)?, source)?, principal);
         }
     }
-    let oauth = access.oauth.as_ref().map(|oauth| introspection(oauth, home)).transpose()?;
+    let oauth =
+        access.oauth.as_ref().map(|(oauth, source)| introspection(oauth, source, home)).transpose()?;
     let mut made = None;
     if tokens.is_empty() && oauth.is_none() {
         let token =
@@ -106,8 +107,11 @@ impl TokenCheck for Check {
     }
 }
 
-fn introspection(value: &OauthAccess, home: Option<&Path>) -> Result<(Introspection, Resource), Usage> {
-    let source = &value.source;
+fn introspection(
+    value: &ServeOauth,
+    source: &str,
+    home: Option<&Path>,
+) -> Result<(Introspection, Resource), Usage> {
     let url = |key: &str, text: &str| {
         let parsed = text.parse::<haft_mcp::server::Url>();
         parsed.map_err(|error| Usage(format!("{source}: `{key}` is no address: {error}")))

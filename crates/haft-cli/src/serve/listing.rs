@@ -52,7 +52,7 @@ impl Written {
 }
 
 fn define(offer: &Offer) -> Option<Definition> {
-    let defined = Definitions::new(Form::Mcp).of_one(offer);
+    let defined = Definitions::new(Form::Mcp).define_one(offer);
     let text = defined.map_err(|left_out| output::warning(&output::one_line(&left_out.to_string()))).ok()?;
     let mut definition: Value = serde_json::from_str(&text).ok()?;
     definition["annotations"] = hints(offer);

@@ -175,7 +175,7 @@ fn wrong_usage_says_what_to_do() {
     check(&["run", "go", "--script", "gone.yaml"], "`gone.yaml` can't be read");
     check(&["run", "go", "--provider", "scripted"], "--script FILE");
     check(&["run", "go", "--provider", "openai"], "set OPENAI_API_KEY");
-    check(&["run", "go", "--base-url", "http://127.0.0.1:1"], "say --provider");
+    check(&["run", "go", "--base-url", "http://127.0.0.1:1"], "(--provider)");
     check(&["run", "go", "--max-turns", "0"], "a whole number from 1 on");
     check(&["script", "serve", &script], "line 2");
     room.write("script.json", READS);

@@ -145,9 +145,14 @@ impl Servers {
         catalogue::Catalogue::new(self.servers.values().cloned().collect())
     }
 
+    /// Begins to end all connections, and waits for none.
+    pub fn stop(&self) {
+        self.servers.values().for_each(Server::stop);
+    }
+
     /// Ends all connections politely, and waits for that for a bounded time.
     pub async fn close(&self) {
-        self.servers.values().for_each(Server::stop);
+        self.stop();
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         let all = async {
             for task in tasks {
@@ -160,7 +165,7 @@ impl Servers {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        self.servers.values().for_each(Server::stop);
+        self.stop();
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::files::Hidden;
-use haft::ports::{DeniedRead, HostPattern, SandboxRules};
+use haft::ports::{DeniedRead, HostPattern, ProcessRestrictions, RestrictProcesses, SandboxRules};
 
 use super::live::Sets;
 use super::{Policy, Setup};
@@ -66,6 +66,12 @@ impl Policy {
     /// # }
     /// ```
     pub fn sandbox_rules(&self) -> SandboxRules {
+        SandboxRules::from_authorizer(self)
+    }
+}
+
+impl RestrictProcesses for Policy {
+    fn process_restrictions(&self) -> ProcessRestrictions {
         let sets = self.0.live.sets();
         // A bare `WebFetch` in `allow` is every host; in the other lists it is about the tool.
         let hosts = |list: List| {
@@ -80,7 +86,7 @@ impl Policy {
         }
         let unreadable =
             either(stopped(&sets, Touch::Reads), of_settings.and_then(|more| stopped(&more, Touch::Reads)));
-        SandboxRules {
+        ProcessRestrictions {
             unreadable,
             denied_reads,
             unreadable_paths: settings.unreadable.clone(),

@@ -44,7 +44,7 @@ fn every_tool_goes_through_or_says_why_not() {
     assert!(refused.len() < 5, "{refused:?}");
     for form in [Form::Anthropic, Form::OpenAi, Form::OpenAiChat, Form::Gemini, Form::Mcp] {
         for strict in [false, true] {
-            let made = Definitions::new(form).strict(strict).of(&snapshot);
+            let made = Definitions::new(form).strict(strict).define(&snapshot);
             for left_out in made.left_out() {
                 assert!(!left_out.reason.is_empty());
             }

@@ -457,7 +457,7 @@ fn definitions_for_each_form() {
         let tools = Definitions::new(wire).define_tools(&few, ToolDeferral::Native, &known);
         assert_eq!(
             (tools.deferral(), tools.json()),
-            (ToolDeferral::Fallback, Definitions::new(wire).of(&few).json())
+            (ToolDeferral::Fallback, Definitions::new(wire).define(&few).json())
         );
     }
     assert_eq!(ToolDefinitions::none().deferral(), ToolDeferral::Fallback);

@@ -28,7 +28,7 @@ fn each_form() {
     let registry = Registry::new().with(count).unwrap().with(find).unwrap();
     let snapshot = Engine::new(registry).snapshot();
     let check =
-        |form: Form, expected: &str| assert_eq!(Definitions::new(form).of(&snapshot).json(), expected);
+        |form: Form, expected: &str| assert_eq!(Definitions::new(form).define(&snapshot).json(), expected);
     let none = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
     let q =
         r#"{"type":"object","properties":{"n":{"type":"integer"},"q":{"type":"string"}},"required":["q"]}"#;
@@ -53,7 +53,7 @@ fn each_form() {
         &format!(r#"[{{"functionDeclarations":[{{{c}}},{{{f},"parametersJsonSchema":{q}}}]}}]"#),
     );
     let output = r#"{"type":"object","properties":{"count":{"type":"integer","description":"How many.","minimum":0}},"required":["count"]}"#;
-    let made = Definitions::new(Form::Mcp).of(&snapshot);
+    let made = Definitions::new(Form::Mcp).define(&snapshot);
     assert!(
         made.json().starts_with(&format!(r#"[{{{c},"inputSchema":{none},"outputSchema":{{"type":"object""#)),
         "{}",
@@ -66,7 +66,7 @@ fn each_form() {
     );
     let empty = Engine::new(Registry::new()).snapshot();
     for form in [Form::Anthropic, Form::OpenAi, Form::OpenAiChat, Form::Gemini, Form::Mcp] {
-        assert_eq!(Definitions::new(form).of(&empty).json(), "[]");
+        assert_eq!(Definitions::new(form).define(&empty).json(), "[]");
     }
 }
 
@@ -77,7 +77,7 @@ fn the_order_of_registration_does_not_count() {
     let mut turned = tools.clone();
     turned.reverse();
     let bytes = |tools: &[(String, String, serde_json::Value)]| {
-        Definitions::new(Wire::OpenAi).of(&Engine::new(registry(tools).0).snapshot()).shared()
+        Definitions::new(Wire::OpenAi).define(&Engine::new(registry(tools).0).snapshot()).shared()
     };
     assert_eq!(bytes(&tools), bytes(&turned));
 }
@@ -89,28 +89,28 @@ fn what_stays_the_same_is_kept() {
     let registry = Registry::new().with(now()).unwrap();
     let engine = Engine::new(registry.clone());
     let definitions = Definitions::new(Wire::Anthropic);
-    let first = definitions.of(&engine.snapshot()).shared();
-    assert!(Arc::ptr_eq(&first, &definitions.of(&engine.snapshot()).shared()));
+    let first = definitions.define(&engine.snapshot()).shared();
+    assert!(Arc::ptr_eq(&first, &definitions.define(&engine.snapshot()).shared()));
     // Another snapshot of the same tools.
     engine.refresh();
-    assert!(Arc::ptr_eq(&first, &definitions.of(&engine.snapshot()).shared()));
+    assert!(Arc::ptr_eq(&first, &definitions.define(&engine.snapshot()).shared()));
     // One more tool, then one less.
     let later = tool("later", "Waits.", |_: NoInput, _| async { Ok("") });
     engine.refresh_with(registry.with(later).unwrap());
-    let more = definitions.of(&engine.snapshot());
+    let more = definitions.define(&engine.snapshot());
     assert!(more.json().contains("\"later\"") && more.json().contains("\"now\""));
     engine.refresh_with(registry);
-    assert_eq!(definitions.of(&engine.snapshot()).json(), &*first);
+    assert_eq!(definitions.define(&engine.snapshot()).json(), &*first);
     // An equal tool is another tool, and the same bytes.
     engine.refresh_with(Registry::new().with(now()).unwrap());
-    assert_eq!(definitions.of(&engine.snapshot()).json(), &*first);
+    assert_eq!(definitions.define(&engine.snapshot()).json(), &*first);
 }
 
 #[test]
 fn what_a_provider_does_not_take_is_left_out_alone() {
     let odd = json!({"type": "object", "properties": {"a b": {"type": "string"}}});
     let snapshot = snapshot(&[("fine", json!({"type": "object"})), ("odd", odd)]);
-    let made = Definitions::new(Form::Anthropic).of(&snapshot);
+    let made = Definitions::new(Form::Anthropic).define(&snapshot);
     assert_eq!(
         made.json(),
         r#"[{"name":"fine","description":"Does fine.","input_schema":{"type":"object","properties":{}}}]"#
@@ -122,7 +122,7 @@ fn what_a_provider_does_not_take_is_left_out_alone() {
             "odd is left out: its argument `a b` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most 64"
         ]
     );
-    assert!(Definitions::new(Form::OpenAi).of(&snapshot).left_out().is_empty());
+    assert!(Definitions::new(Form::OpenAi).define(&snapshot).left_out().is_empty());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn denied_tools_are_not_shown() {
     let hidden = tool("hidden", "Hides.", |_: NoInput, _| async { Ok("") });
     let rules = Permissions::new().deny("hidden").unwrap();
     let engine = Engine::builder(Registry::new().with(hidden).unwrap()).permissions(rules).build();
-    assert_eq!(Definitions::new(Form::Mcp).with_deferred(true).of(&engine.snapshot()).json(), "[]");
+    assert_eq!(Definitions::new(Form::Mcp).with_deferred(true).define(&engine.snapshot()).json(), "[]");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn anthropic_strict_stops_at_what_a_request_takes() {
         })
         .collect();
     let snapshot = Engine::new(registry(&tools).0).snapshot();
-    let made = Definitions::new(Form::Anthropic).strict(true).of(&snapshot).to_value();
+    let made = Definitions::new(Form::Anthropic).strict(true).define(&snapshot).to_value();
     let strict: Vec<bool> = made.as_array().unwrap().iter().map(|tool| tool["strict"] == true).collect();
     assert_eq!(strict, [vec![true; 20], vec![false; 10]].concat());
 }

@@ -223,19 +223,19 @@ impl Deaf {
 }
 
 impl LoopHooks for Deaf {
-    fn prompt<'a>(&'a self, _: &'a str) -> BoxFuture<'a, MessageReview> {
+    fn before_message<'a>(&'a self, _: &'a str) -> BoxFuture<'a, MessageReview> {
         self.answer(Place::Prompt)
     }
 
-    fn answered<'a>(&'a self, _: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
+    fn after_calls<'a>(&'a self, _: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
         self.answer(Place::Answered)
     }
 
-    fn stopping<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Option<String>> {
+    fn before_stop<'a>(&'a self, _: &'a str, _: bool) -> BoxFuture<'a, Option<String>> {
         self.answer(Place::Stopping)
     }
 
-    fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
+    fn before_compaction(&self, _: u64) -> BoxFuture<'_, bool> {
         let answer = self.answer::<()>(Place::Compacting);
         Box::pin(async move {
             answer.await;
@@ -383,7 +383,7 @@ async fn a_cleared_result_says_where_its_whole_is() {
 struct Counts(Arc<AtomicU64>);
 
 impl LoopHooks for Counts {
-    fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
+    fn before_compaction(&self, _: u64) -> BoxFuture<'_, bool> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Box::pin(async { true })
     }
@@ -558,7 +558,7 @@ async fn a_hundred_loops_side_by_side() {
 struct Keeps;
 
 impl LoopHooks for Keeps {
-    fn compacting(&self, _: u64) -> BoxFuture<'_, bool> {
+    fn before_compaction(&self, _: u64) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }
 }

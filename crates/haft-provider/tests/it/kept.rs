@@ -27,17 +27,17 @@ struct Book {
 }
 
 impl ConversationRecorder for Book {
-    fn items(&self, from: usize, items: &[Value]) {
+    fn record_items(&self, from: usize, items: &[Value]) {
         let mut kept = self.items.lock().unwrap();
         kept.truncate(from);
         kept.extend_from_slice(items);
     }
 
-    fn replied(&self, _: u64, items: &[Value]) {
+    fn record_reply(&self, _: u64, items: &[Value]) {
         self.replies.lock().unwrap().push(items.to_vec());
     }
 
-    fn settled<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
+    fn finish_turn<'a>(&'a self, calls: &'a [(ToolCall, ToolResult)]) -> BoxFuture<'a, ()> {
         self.settled.fetch_add(calls.len(), Ordering::Relaxed);
         Box::pin(async {})
     }
@@ -121,7 +121,7 @@ async fn what_was_posted_before_is_kept_with_the_results() {
             let agent = AgentLoop::new(engine, model(wire)).recorder(book.clone()).handle(handle.clone());
             let mut conversation = Conversation::new(wire);
             conversation.say("go");
-            book.items(0, conversation.items());
+            book.record_items(0, conversation.items());
             handle.post("something was left half done").unwrap();
             handle.interrupt();
             let outcome = match taken_up {

@@ -487,7 +487,7 @@ async fn a_dropped_run_leaves_whole_turns() {
 struct Host(Mutex<Vec<String>>);
 
 impl LoopHooks for Host {
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
+    fn before_message<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         Box::pin(async move {
             self.0.lock().unwrap().push(format!("prompt {text}"));
             match text {
@@ -497,14 +497,14 @@ impl LoopHooks for Host {
         })
     }
 
-    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+    fn before_stop<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             self.0.lock().unwrap().push(format!("stopping {text} {again}"));
             (!again).then(|| "are you sure?".to_owned())
         })
     }
 
-    fn answered<'a>(&'a self, results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
+    fn after_calls<'a>(&'a self, results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             self.0.lock().unwrap().push(format!("answered {}", results.len()));
             None

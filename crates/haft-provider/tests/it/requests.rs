@@ -11,7 +11,7 @@ use crate::shared::{fits, request_schema, snapshot};
 
 fn tools(wire: Wire) -> ToolDefinitions {
     let path = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-    Definitions::new(wire).of(&snapshot(&[("Grep", path.clone()), ("Read", path)]))
+    Definitions::new(wire).define(&snapshot(&[("Grep", path.clone()), ("Read", path)]))
 }
 
 /// A conversation with everything in it: words, a picture, thinking, calls, results, words after results.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use haft::files::{Access, Hidden, Root};
 use haft::ports::{Confinement, DeniedRead, ProcessRequest, Refusal};
+use haft::testing::with_restrictions;
 
 use super::*;
 use crate::scene::place_of;
@@ -32,7 +33,7 @@ impl Machine {
             root.join("work"),
             root.join("state/tmp"),
             root.join("state/caches"),
-            haft::ports::SandboxRules::none(),
+            haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
         );
         config.home = Some(root.join("home"));
         config.own.push(root.join("state"));
@@ -426,9 +427,12 @@ fn denied_files_and_sockets_are_masked() {
     machine.folder("work/odd");
     symlink("/usr", machine.at("work/odd/.env")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(machine.at("work/agent.sock")).unwrap();
-    machine.config.rules.unreadable =
-        Some(Hidden::new(|path| path.ends_with(".env") || path.ends_with("secrets")));
-    machine.config.rules.unreadable_paths = vec![machine.at("work/later"), machine.at("work")];
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env") || path.ends_with("secrets")))
+    });
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.unreadable_paths = vec![machine.at("work/later"), machine.at("work")]
+    });
     let (profile, notes) = machine.profile_and_notes();
     assert_eq!((notes.as_str(), profile.is_incomplete()), ("", false));
     let request = machine.request(Confinement::ReadOnly);
@@ -482,12 +486,14 @@ fn what_rules_deny_is_masked_wherever_it_is_shown() {
     let names =
         ["home/.cache/x/tok", "home/.local/lib/x", "home/.gitconfig", "home/.ssh/tok", "open/key.pem"];
     let later = machine.at("written/later");
-    machine.config.rules.denied_reads = names
-        .iter()
-        .map(|name| machine.at(name))
-        .chain([later.clone()])
-        .map(|path| denied(path.clone(), move |other| other.starts_with(&path)))
-        .collect();
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.denied_reads = names
+            .iter()
+            .map(|name| machine.at(name))
+            .chain([later.clone()])
+            .map(|path| denied(path.clone(), move |other| other.starts_with(&path)))
+            .collect()
+    });
     let profile = machine.profile();
     for confinement in [Confinement::Session, Confinement::ReadOnly] {
         let listing = machine.listing(&profile, &machine.request(confinement));
@@ -500,10 +506,12 @@ fn what_rules_deny_is_masked_wherever_it_is_shown() {
 
     // By a pattern, from where it begins.
     let named = |name: &'static str| move |path: &Path| path.ends_with(name);
-    machine.config.rules.denied_reads = vec![
-        denied(machine.at("home"), named("tok")).with_pattern(),
-        denied(machine.root.clone(), named(".env")).with_pattern(),
-    ];
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.denied_reads = vec![
+            denied(machine.at("home"), named("tok")).with_pattern(),
+            denied(machine.root.clone(), named(".env")).with_pattern(),
+        ]
+    });
     let (profile, notes) = machine.profile_and_notes();
     let listing = machine.listing(&profile, &machine.request(Confinement::Session));
     let all = [
@@ -520,13 +528,17 @@ fn what_rules_deny_is_masked_wherever_it_is_shown() {
     let home = machine.at("home");
     machine.config.allow_read = vec![machine.at("home/.cargo/bin")];
     let all = move |path: &Path| path.starts_with(&home);
-    machine.config.rules.denied_reads = vec![denied(machine.at("home"), all)];
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.denied_reads = vec![denied(machine.at("home"), all)]
+    });
     let listing = machine.session();
     assert!(masks(&listing).contains(&"~/home/.local/lib"), "{listing}");
     assert!(!listing.contains("mask ~/home/.cargo"), "{listing}");
     machine.config.allow_read = vec![machine.at("open")];
     let open = machine.at("open");
-    machine.config.rules.denied_reads = vec![denied(open.clone(), move |path| path.starts_with(&open))];
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.denied_reads = vec![denied(open.clone(), move |path| path.starts_with(&open))]
+    });
     assert_eq!(masks(&machine.session()), ["~/open"]);
 }
 
@@ -534,7 +546,9 @@ fn what_rules_deny_is_masked_wherever_it_is_shown() {
 fn a_rule_that_denies_what_every_command_needs_is_refused() {
     for path in ["/usr", "/", "/bin/bash", "/usr/bin/BASH"] {
         let mut machine = Machine::new();
-        machine.config.rules.denied_reads = vec![denied(path.into(), |_| true)];
+        machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+            rules.denied_reads = vec![denied(path.into(), |_| true)]
+        });
         let refused = Profile::new(machine.config.clone()).err().unwrap_or_default();
         assert!(
             refused.contains("`Read(x)`") && refused.contains("every command needs"),
@@ -542,10 +556,13 @@ fn a_rule_that_denies_what_every_command_needs_is_refused() {
         );
     }
     let mut machine = Machine::new();
-    machine.config.rules.denied_reads =
-        vec![denied("/usr/bin".into(), |path| path.ends_with("bash")).with_pattern()];
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.denied_reads = vec![denied("/usr/bin".into(), |path| path.ends_with("bash")).with_pattern()]
+    });
     assert!(Profile::new(machine.config.clone()).is_err());
-    machine.config.rules.denied_reads = vec![denied("/etc/hosts".into(), |path| path.ends_with("hosts"))];
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.denied_reads = vec![denied("/etc/hosts".into(), |path| path.ends_with("hosts"))]
+    });
     assert!(Profile::new(machine.config.clone()).is_ok());
 }
 
@@ -555,8 +572,9 @@ fn too_many_denied_files_are_said() {
     for number in 0..=limits::MASKS_MAX {
         machine.file(&format!("work/{number}.env"), "");
     }
-    machine.config.rules.unreadable =
-        Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "env")));
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.unreadable = Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "env")))
+    });
     let (profile, notes) = machine.profile_and_notes();
     assert!(profile.is_incomplete());
     assert!(notes.contains("rules deny reading more than 200 files in them; so commands ask"), "{notes}");
@@ -571,7 +589,9 @@ fn a_grant_shows_what_it_names_and_nothing_hidden() {
     machine.file("home/.ssh/config", "");
     machine.file("state/trust", "");
     symlink(machine.at("home"), machine.at("other/link")).unwrap();
-    machine.config.rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")));
+    machine.config.rules = with_restrictions(&machine.config.rules, |rules| {
+        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")))
+    });
     let profile = machine.profile();
     let grant = |read: &[&str], write: &[&str], confinement| {
         let root = |path: &&str| Root { path: machine.at(path), extent: haft::files::Extent::Subtree };
@@ -801,7 +821,8 @@ fn a_folder_that_is_allowed_and_denied_is_hidden() {
     let mut machine = Machine::new();
     machine.folder("out/pub");
     machine.config.allow_write.push(machine.at("out/pub"));
-    machine.config.rules.unreadable_paths.push(machine.at("out/pub"));
+    machine.config.rules =
+        with_restrictions(&machine.config.rules, |rules| rules.unreadable_paths.push(machine.at("out/pub")));
     let profile = machine.profile();
     for confinement in [Confinement::Session, Confinement::ReadOnly] {
         let scene = profile.scene(&machine.request(confinement)).unwrap();

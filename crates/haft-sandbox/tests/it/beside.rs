@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
 use haft::ports::{Background, Exit, Processes as _, Refusal};
+use haft::testing::with_restrictions;
 
 use crate::profile::{Session, User, git};
 use crate::until;
@@ -92,7 +93,9 @@ async fn names_that_are_given_to_other_files_are_covered_again() {
         for name in [".env", "deep/.env", ".mcp.json"] {
             fs::write(user.at("work").join(name), "SECRET").unwrap();
         }
-        user.config.rules.unreadable_paths.extend([user.at("work/.env"), user.at("work/deep/.env")]);
+        user.config.rules = with_restrictions(&user.config.rules, |rules| {
+            rules.unreadable_paths.extend([user.at("work/.env"), user.at("work/deep/.env")])
+        });
         let session = user.session();
         let script = "cat .env deep/.env && exit 4; (: >> .mcp.json) && exit 5; \
                       touch ready; until test -e replaced; do sleep 0.01; done; \
@@ -203,7 +206,8 @@ while not os.path.exists('got'): time.sleep(0.01)
         fs::write(user.at("work").join(name), content).unwrap();
     }
     fs::write(user.at("work/.mcp.json"), "{}").unwrap();
-    user.config.rules.unreadable_paths.push(user.at("work/secret"));
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unreadable_paths.push(user.at("work/secret")));
     let session = user.session();
     let behind = session.request("python3 receives.py").with_background(in_background());
     let front = session.request("python3 sends.py").with_git_config();

@@ -73,7 +73,7 @@ fn config(ground: &Ground) -> SandboxConfig {
         ground.workspace(),
         ground.at("temp"),
         ground.at("caches"),
-        haft::ports::SandboxRules::none(),
+        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
     );
     profile.home = Some(ground.at("home"));
     std::fs::create_dir_all(ground.at("home")).unwrap();

@@ -7,6 +7,7 @@ use std::path::Path;
 use haft::files::Hidden;
 use haft::ports::DeniedRead;
 use haft::ports::{Exit, Processes as _, Refusal};
+use haft::testing::with_restrictions;
 
 use crate::profile::User;
 use crate::until;
@@ -31,7 +32,8 @@ fn with_out() -> User {
 #[tokio::test]
 async fn a_name_behind_links_is_hidden_with_what_they_lead_to() {
     let mut user = with_out();
-    user.config.rules.denied_reads = vec![whole(&user, "out/cur/tok")];
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.denied_reads = vec![whole(&user, "out/cur/tok")]);
     let session = user.session();
     assert_eq!(session.good("cat ../out/v1/tok").await, "SECRET", "nothing leads there yet");
     // A command can make the link itself; that hides more, and stops nobody.
@@ -50,7 +52,8 @@ async fn a_name_behind_links_is_hidden_with_what_they_lead_to() {
 async fn a_link_in_the_way_of_a_name_that_settings_deny_refuses_nothing() {
     let mut user = with_out();
     symlink("v1", user.at("out/cur")).unwrap();
-    user.config.rules.unreadable_paths.push(user.at("out/cur/tok"));
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unreadable_paths.push(user.at("out/cur/tok")));
     let session = user.session();
     session.bad("cat ../out/v1/tok").await;
     session.good("cat README").await;
@@ -59,7 +62,8 @@ async fn a_link_in_the_way_of_a_name_that_settings_deny_refuses_nothing() {
 #[tokio::test]
 async fn a_link_in_the_way_of_what_is_not_to_be_written_refuses_nothing() {
     let mut user = with_out();
-    user.config.rules.unwritable_paths.push(user.at("out/cur/tok"));
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unwritable_paths.push(user.at("out/cur/tok")));
     let session = user.session();
     session.good("echo x > ../out/v1/tok").await;
     let (exit, _, refused) = session.run(session.request("ln -s v1 ../out/cur")).await;
@@ -76,7 +80,9 @@ async fn a_link_in_the_way_of_what_is_not_to_be_written_refuses_nothing() {
 #[tokio::test]
 async fn letters_of_another_case_are_the_same_name_whenever_they_come() {
     let mut user = with_out();
-    user.config.rules.denied_reads = vec![whole(&user, "out/.ENV"), whole(&user, "work/Keys")];
+    user.config.rules = with_restrictions(&user.config.rules, |rules| {
+        rules.denied_reads = vec![whole(&user, "out/.ENV"), whole(&user, "work/Keys")]
+    });
     let session = user.session();
     session.good("ls ../out").await;
     fs::write(user.at("out/.env"), "SECRET").unwrap();
@@ -96,8 +102,9 @@ async fn a_pattern_finds_a_tool_chain_to_which_a_link_leads() {
     assert_eq!(user.session().good("cat ~/.cargo/bin/tok").await, "SECRET", "the control");
     for start in ["chains", "chains/bin", ""] {
         let covers = Hidden::new(|path| path.ends_with("chains/bin/tok"));
-        user.config.rules.denied_reads =
-            vec![DeniedRead::new("Read(x)", user.at(start), covers).with_pattern()];
+        user.config.rules = with_restrictions(&user.config.rules, |rules| {
+            rules.denied_reads = vec![DeniedRead::new("Read(x)", user.at(start), covers).with_pattern()]
+        });
         user.session().bad("cat ~/.cargo/bin/tok").await;
     }
 }
@@ -108,7 +115,9 @@ async fn nobody_is_told_to_have_made_what_was_there() {
     let mut user = User::new();
     fs::write(user.at("work/.env"), "SECRET").unwrap();
     let rule = Hidden::new(|path| path.ends_with(".env"));
-    (user.config.rules.unreadable, user.config.rules.unwritable) = (Some(rule.clone()), Some(rule));
+    user.config.rules = with_restrictions(&user.config.rules, |rules| {
+        (rules.unreadable, rules.unwritable) = (Some(rule.clone()), Some(rule));
+    });
     let session = user.session();
     session.good("touch one").await;
     session.good("rm one").await;
@@ -123,7 +132,9 @@ async fn nobody_is_told_to_have_made_what_was_there() {
 #[tokio::test]
 async fn what_a_command_in_the_background_does_is_not_told_of_another() {
     let mut user = User::new();
-    user.config.rules.unwritable = Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "key")));
+    user.config.rules = with_restrictions(&user.config.rules, |rules| {
+        rules.unwritable = Some(Hidden::new(|path| path.extension().is_some_and(|end| end == "key")))
+    });
     let session = user.session();
     let script = "touch here; until [ -e go ]; do sleep 0.01; done; echo n > a.key; touch made; until [ -e end ]; do sleep 0.01; done";
     let slow = session.sandbox.run(session.request(script));

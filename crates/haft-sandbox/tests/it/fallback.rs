@@ -98,7 +98,7 @@ fn in_a_container_commands_run_in_the_fallback() {
             ground.workspace(),
             ground.at("temp"),
             ground.at("caches"),
-            haft::ports::SandboxRules::none(),
+            haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
         );
         profile.home = Some(ground.at("home"));
         std::fs::create_dir_all(ground.at("home")).unwrap();

@@ -265,7 +265,7 @@ fn session_that_is_killed() {
         root.join("work"),
         root.join("state/tmp"),
         root.join("state/caches"),
-        haft::ports::SandboxRules::none(),
+        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
     );
     config.home = Some(root.join("home"));
     let config = SandboxConfig::new(config)

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::files::{Access, Held, Root, resolve};
 use haft::ports::{Confinement, Exit, Refusal};
+use haft::testing::with_restrictions;
 
 use crate::profile::{Session, User, git};
 
@@ -147,7 +148,9 @@ async fn a_grant_of_a_name_is_no_grant_of_its_neighbours() {
 #[tokio::test]
 async fn no_tree_is_made_that_brings_along_what_is_never_written() {
     let mut user = User::new();
-    user.config.rules.unwritable_paths.push(user.at("later/.config/own"));
+    user.config.rules = with_restrictions(&user.config.rules, |rules| {
+        rules.unwritable_paths.push(user.at("later/.config/own"))
+    });
     let session = user.session();
     let script = "mkdir -p ../later/.config/own && echo evil > ../later/.config/own/x; mkdir ../fine";
     let access = write([Root::subtree(user.at("later/.config")), Root::subtree(user.at("fine"))]);

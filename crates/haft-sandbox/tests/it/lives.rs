@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _};
+use haft::testing::with_restrictions;
 use haft::{Cancel, Cause};
 use haft_sandbox::testing::{TestScene, sandbox};
 use haft_sandbox::{Sandbox, Stack};
@@ -384,7 +385,8 @@ async fn a_spare_is_never_stale() {
 async fn a_spare_holds_what_was_made_anew() {
     let mut user = User::new();
     let (name, secret) = (user.at("work/.mcp.json"), user.at("work/secret"));
-    user.config.rules.unreadable_paths.push(secret.clone());
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unreadable_paths.push(secret.clone()));
     let (hooks, stood_for) = (user.at("work/.git/hooks"), user.at("work/.envrc"));
     let anew = || {
         // An empty folder stands there for a moment, so that no command makes it.

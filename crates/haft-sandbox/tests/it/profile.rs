@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use haft::files::{Access, Hidden, Root};
 use haft::ports::{Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, Refusal};
+use haft::testing::with_restrictions;
 use haft_sandbox::testing::maker;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
 
@@ -73,7 +74,7 @@ impl User {
             &work,
             root.join("state/tmp"),
             root.join("state/caches"),
-            haft::ports::SandboxRules::none(),
+            haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
         );
         config.home = Some(root.join("home"));
         config.own.push(root.join("state"));
@@ -338,7 +339,9 @@ async fn denied_files_cannot_be_read() {
     let mut user = User::new();
     fs::create_dir(user.at("work/sub")).unwrap();
     fs::write(user.at("work/sub/.env"), "SECRET").unwrap();
-    user.config.rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")));
+    user.config.rules = with_restrictions(&user.config.rules, |rules| {
+        rules.unreadable = Some(Hidden::new(|path| path.ends_with(".env")))
+    });
     let session = user.session();
     for attempt in [
         "cat sub/.env",
@@ -367,10 +370,13 @@ async fn what_rules_deny_is_not_made_either() {
     fs::create_dir_all(user.at("work/sub/db/in")).unwrap();
     fs::write(user.at("work/sub/db/old"), "old").unwrap();
     let below = |path: &Path| path.ancestors().skip(1).any(|above| above.ends_with("db"));
-    user.config.rules.unwritable =
-        Some(Hidden::new(move |path| below(path) || path.extension().is_some_and(|end| end == "key")));
+    user.config.rules = with_restrictions(&user.config.rules, |rules| {
+        rules.unwritable =
+            Some(Hidden::new(move |path| below(path) || path.extension().is_some_and(|end| end == "key")))
+    });
     // As a rule names it.
-    user.config.rules.unwritable_paths.push(user.at("work/db"));
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unwritable_paths.push(user.at("work/db")));
     let session = user.session();
     for attempt in
         ["echo n > sub/db/new", "echo n > sub/db/in/new", "rm sub/db/old", "mkdir db", "mv sub other"]

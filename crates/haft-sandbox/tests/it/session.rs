@@ -11,7 +11,7 @@ fn session(ground: &Ground) -> Sandbox {
         ground.workspace(),
         ground.at("temp"),
         ground.at("caches"),
-        haft::ports::SandboxRules::none(),
+        haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new()),
     );
     std::fs::create_dir_all(ground.at("home/.cargo")).unwrap();
     std::fs::create_dir_all(ground.at("home/.ssh")).unwrap();

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use haft::files::{Access, Hidden, Root};
 use haft::ports::{Exit, Processes as _, Refusal};
+use haft::testing::with_restrictions;
 
 use crate::appears;
 use crate::profile::{User, git};
@@ -142,7 +143,8 @@ async fn what_is_hidden_is_hidden_by_its_other_names() {
     assert!(user.session().good("cat deep/er/other copy").await.contains("SECRET"), "the control");
     let sec = user.at("work/sec");
     let denies = move |path: &Path| path.ends_with(".env") || path.starts_with(&sec);
-    user.config.rules.unreadable = Some(Hidden::new(denies));
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unreadable = Some(Hidden::new(denies)));
     let session = user.session();
     for script in
         ["cat .env", "cat deep/er/other", "cat sec/key", "cat copy", "mv deep d2 && cat d2/er/other"]
@@ -155,7 +157,8 @@ async fn what_is_hidden_is_hidden_by_its_other_names() {
 #[tokio::test]
 async fn a_name_in_a_folder_that_is_not_there_is_put_aside() {
     let mut user = User::new();
-    user.config.rules.unwritable_paths.push(user.at("work/d/later"));
+    user.config.rules =
+        with_restrictions(&user.config.rules, |rules| rules.unwritable_paths.push(user.at("work/d/later")));
     let session = user.session();
     let (exit, said, refused) =
         session.run(session.request("mkdir d && echo x > d/later && echo x > d/other")).await;

@@ -137,7 +137,7 @@ pub(super) struct Stops {
 }
 
 impl LoopHooks for Stops {
-    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+    fn before_stop<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let input = StopInput::new(text);
             let input = if again { input.kept_going() } else { input };
@@ -148,7 +148,7 @@ impl LoopHooks for Stops {
         })
     }
 
-    fn compacting(&self, _tokens: u64) -> BoxFuture<'_, bool> {
+    fn before_compaction(&self, _tokens: u64) -> BoxFuture<'_, bool> {
         Box::pin(async move { self.hooks.pre_compact("auto", "").await.blocked.is_none() })
     }
 }

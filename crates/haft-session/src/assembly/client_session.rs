@@ -9,8 +9,9 @@ use haft_journal::Began;
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
 
-use super::factory::{EngineParts, SessionConfig};
+use super::assembler::EngineParts;
 use super::server_pool::{ServerPool, ServerPorts, ServerStarter};
+use super::session_config::SessionConfig;
 use crate::hooks::{self, ServerSlot};
 use crate::kept::{Keeping, Lazy};
 use crate::{NoticeSink, SessionError};
@@ -86,11 +87,11 @@ fn journal(config: &SessionConfig, id: &str) -> Arc<Lazy> {
     let (settings, state) = (config.settings().journal.clone(), config.given.places.state_dir.clone());
     let (id, cwd) = (id.to_owned(), config.workspace.cwd().to_owned());
     let (environment, notices) = (config.options.environment.clone(), config.options.notices.clone());
-    Lazy::new(move || {
+    Lazy::new(move |_| {
         let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
         let lookup: Lookup<'_> = &|name| environment.get(name);
         // The id is new, so no other process has this journal.
-        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices).unwrap_or_default()
+        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices)
     })
 }
 

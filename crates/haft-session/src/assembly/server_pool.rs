@@ -354,10 +354,20 @@ impl ServerPool {
         }
     }
 
-    /// Ends all servers, politely and in bounded time.
-    pub async fn close(&self) {
+    fn stop_asking(&self) {
         let questions = std::mem::take(&mut *self.questions.lock().unwrap_or_else(PoisonError::into_inner));
         questions.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Begins to end all servers, and waits for none.
+    pub fn stop(&self) {
+        self.stop_asking();
+        self.servers.stop();
+    }
+
+    /// Ends all servers, politely and in bounded time.
+    pub async fn close(&self) {
+        self.stop_asking();
         self.servers.close().await;
         if let Err(words) = self.approvals.keep_first_seen() {
             self.notices.warn(format!("what servers offer could not be kept: {}", one_line(&words)));
@@ -366,6 +376,12 @@ impl ServerPool {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ServerPool {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

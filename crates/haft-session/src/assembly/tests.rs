@@ -52,7 +52,7 @@ impl Session {
             environment,
             ..SessionOptions::default()
         };
-        let factory = SessionFactory::load(&options, SessionPurpose::Inspect).unwrap();
+        let factory = SessionAssembler::load(&options, SessionPurpose::Inspect).unwrap();
         let builder = factory.open().unwrap().engine;
         Session { dir, engine: builder.clone().build(), builder }
     }

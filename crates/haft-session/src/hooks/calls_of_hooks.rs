@@ -62,7 +62,7 @@ async fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), S
         (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.rule, rule.source)),
         (_, _) if !of_workspace => Ok(()),
         (_, _) => Err(format!(
-            "it came with the workspace, and no rule allows `{name}`; to allow it: --allow {name}"
+            "it came with the workspace, and no rule allows `{name}`; a rule `{name}` in `permissions.allow` does"
         )),
     }
 }

@@ -14,8 +14,8 @@ use haft_journal::{Record, Recovered};
 use haft_tools::worktrees::Worktree;
 use serde_json::json;
 
-use super::Keeping;
-use crate::assembly::SessionFactory;
+use super::Lazy;
+use crate::assembly::SessionAssembler;
 use crate::{SessionOptions, SessionPurpose};
 
 /// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
@@ -67,7 +67,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     let removing =
         tool(NAME, "Removes a worktree.", work).effects(|_| Effects::writes_state("git:worktrees"));
     let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
-    let session = SessionFactory::load(common, SessionPurpose::Once).and_then(|factory| factory.open());
+    let session = SessionAssembler::load(common, SessionPurpose::Once).and_then(|factory| factory.open());
     let session = session.map_err(|error| error.to_string())?;
     let allowed = Permissions::new().allow(NAME).map_err(|error| error.to_string())?;
     let engine = session.engine.permissions(allowed).build();
@@ -84,20 +84,20 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
 /// Background tasks, of which the journal is told.
 pub struct Noted {
     pub tasks: Arc<TaskTable>,
-    pub keeping: Arc<Keeping>,
+    pub journal: Arc<Lazy>,
 }
 
 impl Tasks for Noted {
     fn adopt(&self, task: NewTask) -> Result<TaskId, TooManyTasks> {
         let words = format!("{}: {}", task.tool, task.about);
         let id = self.tasks.adopt(task)?;
-        self.keeping.note(Record::Task { id: id.to_string(), words });
+        self.journal.note(Record::Task { id: id.to_string(), words });
         Ok(id)
     }
 
     fn finish(&self, task: TaskId, result: ToolResult) {
         self.tasks.finish(task, result);
-        self.keeping.note_if_open(Record::TaskEnded { id: task.to_string() });
+        self.journal.note_if_open(Record::TaskEnded { id: task.to_string() });
     }
 
     fn list(&self) -> Vec<TaskState> {

@@ -10,7 +10,7 @@ use haft_provider::Wire;
 
 use super::left;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError, SessionOption};
 
 /// How many lines of a conversation are shown to a person who comes back to it.
 const EXCERPT_LINES_MAX: usize = 40;
@@ -88,9 +88,10 @@ impl Resumed {
             }
         }
         Err(SessionError::journal(format!(
-            "nothing to continue in {}; `haft sessions list` shows all sessions, `--resume ID` takes one of them",
+            "nothing to continue in {}; `haft sessions list` shows all sessions, each of which can be resumed by its id",
             cwd.display()
-        )))
+        ))
+        .with_option(SessionOption::Resume))
     }
 
     fn new(id: String, recovered: Recovered, mark: Mark, notices: &NoticeSink) -> Resumed {
@@ -115,10 +116,11 @@ impl Resumed {
             )));
         }
         Err(SessionError::journal(format!(
-            "session {} works in {}; go there, or use --cwd",
+            "session {} works in {}, and is resumed there",
             self.id,
             was.display()
-        )))
+        ))
+        .with_option(SessionOption::WorkingDirectory))
     }
 
     /// What earlier processes did, for tools that ask what was done.
@@ -150,10 +152,11 @@ impl Resumed {
         }
         if *was != format.name() {
             return Err(SessionError::journal(format!(
-                "session {} was held with `{was}`, and a conversation can't change to `{}`; use --provider {was}",
+                "session {} was held with `{was}`, and a conversation can't change to `{}`",
                 self.id,
                 format.name()
-            )));
+            ))
+            .with_option(SessionOption::Provider));
         }
         Ok(())
     }

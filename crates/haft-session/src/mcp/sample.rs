@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use haft::future::BoxFuture;
 use haft::ports::{Asker, Choice, UserQuestion};
@@ -24,24 +24,33 @@ const ONCE: &str = "Yes, this once";
 const ALWAYS: &str = "Yes, whatever it asks in this session";
 const NO: &str = "No";
 
-/// Answers for the model of a run.
+/// Answers for the model of a session, once it has one.
 pub struct ModelSampler {
-    model: Arc<dyn Model>,
+    model: OnceLock<Arc<dyn Model>>,
     asker: Option<Arc<dyn Asker>>,
     asked: AtomicUsize,
     allowed: Mutex<BTreeSet<String>>,
 }
 
 impl ModelSampler {
-    pub fn new(model: Arc<dyn Model>, asker: Option<Arc<dyn Asker>>) -> ModelSampler {
-        ModelSampler { model, asker, asked: AtomicUsize::new(0), allowed: Mutex::default() }
+    pub fn new(asker: Option<Arc<dyn Asker>>) -> ModelSampler {
+        ModelSampler { model: OnceLock::new(), asker, asked: AtomicUsize::new(0), allowed: Mutex::default() }
+    }
+
+    /// Answers for this model from now on. Only the first one counts.
+    pub fn set_model(&self, model: Arc<dyn Model>) {
+        let _ = self.model.set(model);
     }
 
     async fn may(&self, server: &str, question: &str) -> Result<(), String> {
         if self.allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(server) {
             return Ok(());
         }
-        let asker = self.asker.as_ref().ok_or("nobody is there who could allow it")?;
+        let asker = self
+            .asker
+            .as_ref()
+            .filter(|asker| asker.is_available())
+            .ok_or("nobody is there who could allow it")?;
         let words = format!(
             "The MCP server `{server}` wants to ask the model, at your cost:\n{}",
             text::shown(question, SHOWN_CHARS_MAX)
@@ -63,6 +72,7 @@ impl ModelSampler {
 impl Sampler for ModelSampler {
     fn sample<'a>(&'a self, server: &'a str, params: Value) -> BoxFuture<'a, Result<Value, String>> {
         Box::pin(async move {
+            let model = self.model.get().ok_or("this session has no model")?;
             let question = question(&params)?;
             if self.asked.fetch_add(1, Ordering::Relaxed) >= ASKED_MAX {
                 return Err(format!("servers may ask {ASKED_MAX} times in a session"));
@@ -70,11 +80,11 @@ impl Sampler for ModelSampler {
             self.may(server, &question).await?;
             let mut system = vec!["Another program asks you something. Answer it, and nothing else.".into()];
             system.extend(params["systemPrompt"].as_str().map(Arc::from));
-            let mut conversation = Conversation::new(self.model.format());
+            let mut conversation = Conversation::new(model.format());
             conversation.say(&question);
             let tools = ToolDefinitions::none();
             let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
-            let mut incoming = self.model.ask(&prompt);
+            let mut incoming = model.ask(&prompt);
             let mut deltas = Vec::new();
             while incoming.more(&mut deltas).await {
                 deltas.clear();
@@ -84,7 +94,7 @@ impl Sampler for ModelSampler {
                 return Err("the model gave no answer".to_owned());
             }
             Ok(json!({
-                "role": "assistant", "model": self.model.name(), "stopReason": "endTurn",
+                "role": "assistant", "model": model.name(), "stopReason": "endTurn",
                 "content": {"type": "text", "text": reply.text()},
             }))
         })

@@ -5,10 +5,10 @@
 use haft::Engine;
 use haft_policy::gate::{CheckedCall, Policy};
 
-use super::ReplayedCall;
 use super::current_decision::CurrentDecision;
 use super::recording::{CallRecording, RecordedCall};
-use crate::assembly::{PlannedServer, SessionFactory, SessionParts};
+use super::{ReplayedCall, open_session};
+use crate::assembly::{PlannedServer, SessionParts};
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
 /// The fewest calls for which a second thread is worth its start.
@@ -24,8 +24,7 @@ pub fn check_calls(
     recording: &CallRecording,
     options: &SessionOptions,
 ) -> Result<Vec<ReplayedCall>, SessionError> {
-    let session = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;
-    session.report_warnings();
+    let session = open_session(options, SessionPurpose::Inspect)?;
     let checker = CallChecker::new(&session);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =

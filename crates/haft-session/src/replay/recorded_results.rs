@@ -7,20 +7,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use haft::event::{Event, EventSink};
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::registry::Origin;
-use haft::results::OffloadStore;
 use haft::tool::AnyTool;
 use haft::{Content, EngineBuilder, Output, Registry, ToolCall, ToolError, ToolResult};
 use haft_policy::conventions;
 
-use super::ReplayedCall;
 use super::check_only::CallChecker;
 use super::output_schemas::OutputSchemas;
 use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
-use crate::assembly::SessionFactory;
+use super::{ReplayedCall, open_session, quiet_engine};
 use crate::{SessionError, SessionOptions, SessionPurpose};
 
 /// Brings recorded results through today's pipeline and compares what the model would get.
@@ -31,22 +28,14 @@ pub async fn compare_results(
     recording: &CallRecording,
     options: &SessionOptions,
 ) -> Result<Vec<ReplayedCall>, SessionError> {
-    let session = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;
-    session.report_warnings();
+    let session = open_session(options, SessionPurpose::Inspect)?;
     let checker = CallChecker::new(&session);
     let schemas = OutputSchemas::new(&session.engine, recording);
     let results: Arc<Vec<RecordedResult>> =
         Arc::new(recording.calls.iter().map(RecordedResult::new).collect());
     let registry = tools_with_recorded_results(&session.engine, recording, &results)
         .map_err(|error| SessionError::tools(error.to_string()))?;
-    let engine = session
-        .engine
-        .clone()
-        .hooks(haft::hooks::Hooks::new())
-        .events(NoEvents)
-        .result_store(OffloadStore::temporary())
-        .asker(RecordedAnswers(results))
-        .build();
+    let engine = quiet_engine(&session).asker(RecordedAnswers(results)).build();
     engine.refresh_with(registry);
     let mut replayed = Vec::with_capacity(recording.calls.len());
     for calls in turns(&recording.calls) {
@@ -230,11 +219,4 @@ impl Asker for RecordedAnswers {
     fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(std::future::ready(None))
     }
-}
-
-/// Discards events.
-pub(super) struct NoEvents;
-
-impl EventSink for NoEvents {
-    fn send(&self, _: Event) {}
 }

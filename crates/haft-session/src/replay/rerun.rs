@@ -14,20 +14,19 @@ use haft::dispatch::TurnHandle;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
-use haft::results::OffloadStore;
 use haft::tool::AnyTool;
 use haft::{Effects, ToolResult};
 use haft_policy::gate::Policy;
 use serde_json::Value;
 
-use super::ReplayedCall;
 use super::check_only::CallChecker;
 use super::compare::{first_difference, moved, normal};
 use super::current_decision::CurrentDecision;
-use super::recorded_results::{NoEvents, call, shown, turns};
+use super::recorded_results::{call, shown, turns};
 use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 use super::workspace_copy::WorkspaceCopy;
-use crate::assembly::{ProcessGuard, SessionFactory, SessionParts};
+use super::{ReplayedCall, open_session, quiet_engine};
+use crate::assembly::{ProcessGuard, SessionAssembler, SessionParts};
 use crate::text::one_line;
 use crate::{Environment, SessionError, SessionOptions, SessionPurpose};
 
@@ -95,7 +94,7 @@ pub async fn rerun_calls(
     options: &SessionOptions,
     watcher: &dyn RerunWatcher,
 ) -> Result<Vec<ReplayedCall>, RerunError> {
-    let here = SessionFactory::load(options, SessionPurpose::Inspect)?.open()?;
+    let here = SessionAssembler::load(options, SessionPurpose::Inspect)?.open()?;
     let original = here.workspace.cwd().to_owned();
     let copy = WorkspaceCopy::new(&original).map_err(SessionError::tools)?;
     let session = open_in_copy(&copy, &here, options)?;
@@ -110,12 +109,7 @@ pub async fn rerun_calls(
         ));
     }
     let did_run = |recorded: &RecordedCall| !matches!(recorded.outcome, RecordedOutcome::Refused(_));
-    let engine = session
-        .engine
-        .clone()
-        .hooks(haft::hooks::Hooks::new())
-        .events(NoEvents)
-        .result_store(OffloadStore::temporary())
+    let engine = quiet_engine(&session)
         .permissions(CopyRules {
             policy: session.policy.clone(),
             root: work.clone(),
@@ -180,8 +174,7 @@ fn open_in_copy(
         environment,
         ..options.clone()
     };
-    let session = SessionFactory::load(&options, SessionPurpose::Replay)?.open()?;
-    session.report_warnings();
+    let session = open_session(&options, SessionPurpose::Replay)?;
     if !session.confined {
         return Err(RerunError::NoSandbox);
     }

@@ -97,7 +97,7 @@ impl Room {
 }
 
 fn too_large(what: &str) -> io::Error {
-    io::Error::other(format!("it has more than {what}; give a smaller folder with --cwd"))
+    io::Error::other(format!("it has more than {what}; work in a smaller folder"))
 }
 
 #[cfg(test)]

@@ -78,14 +78,11 @@ impl Fired {
     /// The session ends.
     pub async fn end(&self) {
         said(self.hooks.session_end("other").await, &self.notices);
-        if let Some(pool) = &self.pool {
-            pool.close().await;
-        }
     }
 }
 
 impl LoopHooks for Fired {
-    fn prompt<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
+    fn before_message<'a>(&'a self, text: &'a str) -> BoxFuture<'a, MessageReview> {
         Box::pin(async move {
             self.policy.iter().for_each(Policy::end_turn);
             let prompt = self.hooks.user_prompt_submit(text).await;
@@ -104,7 +101,7 @@ impl LoopHooks for Fired {
         })
     }
 
-    fn stopping<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
+    fn before_stop<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let ended = match &self.behind {
                 Some(behind) => behind.next().await,
@@ -124,7 +121,7 @@ impl LoopHooks for Fired {
         })
     }
 
-    fn compacting(&self, _tokens: u64) -> BoxFuture<'_, bool> {
+    fn before_compaction(&self, _tokens: u64) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let compact = self.hooks.pre_compact("auto", "").await;
             said(compact.outcome, &self.notices);
@@ -140,7 +137,7 @@ impl LoopHooks for Fired {
     }
 
     /// Hooks in the background may have words that wake the model.
-    fn answered<'a>(&'a self, _results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
+    fn after_calls<'a>(&'a self, _results: &'a [ToolResult]) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let mut words = self.news();
             for report in self.hooks.take_reports() {

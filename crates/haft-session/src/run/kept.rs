@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use haft::{Engine, EngineBuilder};
 use haft_agent::{AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOutcome};
-use haft_tools::Seen;
 
 use crate::NoticeSink;
-use crate::kept::left::Noted;
 use crate::kept::{Journaled, Keeping, Resumed};
 
 /// What is kept of a run, and what it goes on from.
@@ -41,27 +38,6 @@ impl Kept {
         if let (Some(keeping), None) = (self.keeping.keeping(), &self.resumed) {
             keeping.title(words);
         }
-    }
-
-    /// What this process is told of and keeps beside what is said: background tasks, and what is known of files.
-    pub fn notes(
-        &self,
-        engine: EngineBuilder,
-        tasks: &Arc<haft::dispatch::TaskTable>,
-        (session, seen): (&str, &Seen),
-    ) -> EngineBuilder {
-        if let Some((resumed, _)) = &self.resumed {
-            seen.restore(session, &resumed.recovered.seen);
-        }
-        let Some(keeping) = self.keeping.keeping() else { return engine };
-        keeping.knows(seen);
-        let noted = Noted { tasks: tasks.clone(), keeping: keeping.clone() };
-        engine.ports(|ports| ports.tasks = Some(Arc::new(noted)))
-    }
-
-    /// Brings the main agent to where it was.
-    pub fn places(&mut self, engine: &Engine) {
-        self.not_there = self.resumed.as_ref().and_then(|(resumed, _)| resumed.place(engine));
     }
 
     /// Who writes it down, if somebody does.

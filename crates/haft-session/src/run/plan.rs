@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::Mode as _;
 use haft_agent::{Model, RunOptions, ToolDeferral};
-use haft_journal::{Began, Record};
+use haft_journal::Began;
 use haft_policy::settings::{RunSettings, Search};
 
 use super::kept::Kept;
@@ -16,7 +16,7 @@ use super::prompt::system;
 use super::provider::{self, ChosenModel, ModelOptions, ModelRequirements};
 use crate::agents::kinds::Kinds;
 use crate::assembly::SessionParts;
-use crate::kept::{Journaled, Keeping, Resumed};
+use crate::kept::{Lazy, Resumed};
 use crate::text::one_line;
 use crate::{SessionError, SessionOptions};
 
@@ -34,8 +34,8 @@ pub struct RunRequest {
     pub model: ModelSource,
     /// The session that continues.
     pub resumed: Option<Resumed>,
-    /// The journal, if calls without a model have opened it already.
-    pub journal: Option<Journaled>,
+    /// The journal of the session.
+    pub journal: Arc<Lazy>,
     /// How often the model may be asked. Default: as the settings say.
     pub max_turns: Option<u64>,
     /// Text to add to the system prompt.
@@ -50,13 +50,12 @@ impl RunPlan {
     /// # Errors
     /// No model is configured, the journal belongs to another process, or the conversation can't continue with this model.
     pub fn new(
-        session: &mut SessionParts,
+        session: &SessionParts,
         options: &SessionOptions,
         request: RunRequest,
     ) -> Result<RunPlan, SessionError> {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        let RunRequest { model, mut resumed, journal: opened, max_turns, append_system_prompt, background } =
-            request;
+        let RunRequest { model, mut resumed, journal, max_turns, append_system_prompt, background } = request;
         let (chosen, base_url) = match model {
             ModelSource::Custom(model) => (ChosenModel::custom(model), String::new()),
             ModelSource::Configured(wanted) => {
@@ -64,7 +63,6 @@ impl RunPlan {
                 (chosen, wanted.base_url.unwrap_or_default())
             }
         };
-        session.engine = session.engine.clone().window_tokens(chosen.window_tokens);
         let settings = &session.given.loaded.settings.run;
         let memory = memory::read(&session.given, options);
         let mut run_options = limits(max_turns, settings);
@@ -93,32 +91,14 @@ impl RunPlan {
         if let Some(resumed) = &resumed {
             resumed.fits(format)?;
         }
-        let state = session.given.places.state_dir.as_deref();
-        let mark = resumed.as_ref().map(|resumed| resumed.mark);
-        let journal = &session.given.loaded.settings.journal;
-        let keeping = match opened {
-            Some(opened) => {
-                if let Some(keeping) = opened.keeping() {
-                    keeping.note(Record::Began(began));
-                }
-                opened
-            }
-            None => Keeping::open(state, journal, (&session.id, began), mark, lookup, &session.notices)?,
-        };
-        if let Some(recorder) = keeping.recorder() {
-            session.engine = session.engine.clone().ports(|ports| ports.recorder = Some(recorder));
-        }
-        if let Some(resumed) = &resumed {
-            resumed.recalls(state, &session.calls, session.engine.registry());
-            if keeping.is_not() {
-                session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
-            }
+        let keeping = journal.begin_run(began)?;
+        if resumed.is_some() && keeping.is_not() {
+            session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
         }
         let conversation = resumed.as_mut().map(|resumed| resumed.conversation(format)).transpose()?;
         let resumed = resumed.zip(conversation);
         let kept = Kept { keeping, resumed, not_there: None, notices: session.notices.clone() };
-        session.engine = kept.notes(session.engine.clone(), &session.tasks, (&session.id, &session.seen));
-        Ok(RunPlan { model, provider, others, kinds, options: run_options, kept, background })
+        Ok(RunPlan { model, provider, others, kinds, options: run_options, journal, kept, background })
     }
 }
 
@@ -140,6 +120,7 @@ impl RunPlan {
             kinds: Kinds::load(&session.given, options),
             model,
             options: run_options,
+            journal: Lazy::none(),
             kept: Kept::default(),
             background: BackgroundAgents::Awaited,
         }

@@ -55,7 +55,7 @@ impl Planned {
                 let mut words = self.next().await;
                 // Where the run ends meanwhile it waits for the next.
                 self.waiting().push_front(words.clone());
-                let verdict = session.prompt(&words).await;
+                let verdict = session.before_message(&words).await;
                 self.waiting().pop_front();
                 if let Some(reason) = &verdict.blocked {
                     let reason = one_line(reason);

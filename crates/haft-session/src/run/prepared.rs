@@ -1,38 +1,30 @@
-//! A run of the agent loop, assembled once for every front end.
+//! A run of the agent loop in a session: [`PreparedRun`].
 
 use std::sync::Arc;
 
 use haft::Engine;
-use haft::dispatch::TaskTable;
-use haft::ports::{Asker, Mode, PermissionMode};
-use haft_agent::{
-    AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOptions, RunOutcome, RunSink, ToolEventSink,
-    UsageMeter,
-};
+use haft::ports::{Mode as _, PermissionMode};
+use haft_agent::{AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOptions, RunOutcome, UsageMeter};
 use haft_policy::gate::{ModeForbidden, Policy};
-use haft_policy::hooks::Hooks;
 use tokio::runtime::Handle as RuntimeHandle;
 
-use super::hooks::{Fired, Notifying};
+use super::hooks::Fired;
 use super::kept::Kept;
 use super::planned::Planned;
 use super::provider::Others;
+use super::running_session::RunningSession;
+use crate::SessionError;
+use crate::agents::Setup;
 use crate::agents::kinds::Kinds;
-use crate::agents::{Agents, Setup};
-use crate::assembly::{
-    ProcessGuard, RESULTS_KEPT, ServerPool, ServerPorts, ServerStarter, SessionParts, report_tasks,
-};
-use crate::events::{EventHub, SessionEventKind};
-use crate::front_end::{AskerFrontEnd, FrontEnd};
-use crate::mcp::sample::ModelSampler;
-use crate::prompts::PromptKind;
-use crate::{NoticeSink, SessionChannels, SessionError};
+use crate::assembly::{SessionParts, report_tasks};
+use crate::front_end::FrontEnd;
+use crate::kept::Lazy;
 
 /// What a run is made of, beside the session and the front end.
 pub struct RunPlan {
     /// The model.
     pub model: Arc<dyn Model>,
-    /// Who is asked, as the flag `--provider` says it.
+    /// The name of the provider.
     pub provider: &'static str,
     /// Other models, for agents that use another one.
     pub others: Others,
@@ -40,6 +32,8 @@ pub struct RunPlan {
     pub kinds: Kinds,
     /// Limits and system prompt.
     pub options: RunOptions,
+    /// The journal of the session.
+    pub journal: Arc<Lazy>,
     /// The journal, and the conversation to continue.
     pub kept: Kept,
     /// What happens at the end of an answer while agents work in the background.
@@ -55,11 +49,10 @@ pub enum BackgroundAgents {
     Reported,
 }
 
-/// A run that can begin: engine, hooks, servers, sub-agents and journal around one model.
+/// A run that can begin: a model in a session that runs.
 pub struct PreparedRun {
-    /// The engine, with the events and questions of this run.
+    /// The engine of the session.
     pub engine: Engine,
-    policy: Policy,
     /// The model.
     pub model: Arc<dyn Model>,
     /// Prompts that are due at a time.
@@ -67,110 +60,65 @@ pub struct PreparedRun {
     /// The journal, and the conversation to continue.
     pub kept: Kept,
     options: RunOptions,
-    sink: Arc<dyn RunSink>,
-    agents: Arc<Agents>,
+    session: Arc<RunningSession>,
     fired: Arc<Fired>,
-    hooks: Hooks,
-    tasks: Arc<TaskTable>,
-    notices: NoticeSink,
-    _processes: ProcessGuard,
 }
 
 impl PreparedRun {
-    /// Assembles a run. MCP servers begin to connect; nothing waits for them.
+    /// Starts a session for one run. MCP servers begin to connect; nothing waits for them.
     ///
-    /// `front_end` is shown events from the run itself, so it must not block. Without one, the session's own channels are
-    /// used, whose front ends come and go.
+    /// `front_end` is shown events from the run itself, so it must not block.
     ///
     /// # Errors
     /// MCP servers that can't be started.
     pub fn new(
-        session: SessionParts,
+        parts: SessionParts,
         plan: RunPlan,
         front_end: Option<Arc<dyn FrontEnd>>,
         runtime: &RuntimeHandle,
     ) -> Result<PreparedRun, SessionError> {
-        let SessionParts {
-            engine,
-            policy,
-            hooks,
-            tasks,
-            crons,
-            workspace,
-            server_starter,
-            channels,
-            notices,
-            process_guard,
-            ..
-        } = session;
+        let resumed = plan.kept.resumed.as_ref().map(|(resumed, _)| resumed);
+        let journal = plan.journal.clone();
+        let session = RunningSession::start(parts, journal, resumed, front_end, Some(runtime))?;
+        Ok(PreparedRun::join(Arc::new(session), plan))
+    }
+
+    /// Brings a model into a session that runs.
+    pub(crate) fn join(session: Arc<RunningSession>, plan: RunPlan) -> PreparedRun {
         let RunPlan { model, others, kinds, options, mut kept, background, .. } = plan;
-        let planned = Arc::new(Planned::begin(crons, notices.clone()));
-        let agents = Agents::new(kinds);
-        let is_live = channels.is_some();
-        let SessionChannels { events, prompts } = channels.unwrap_or_default();
-        if let Some(front_end) = front_end {
-            events.set_direct(front_end.clone());
-            if front_end.can_ask(PromptKind::Permission) {
-                prompts.attach(front_end);
-            } else if let Some(asker) = server_starter.asker.clone().filter(|_| !is_live) {
-                prompts.attach(Arc::new(AskerFrontEnd { name: "terminal", asker }));
-            }
-        }
-        let sink: Arc<dyn RunSink> = events.clone();
-        // Where front ends come and go, whoever answers may come later.
-        let asker = (is_live && server_starter.asker.is_some() || prompts.is_available()).then(|| {
-            let (hooks, notices) = (hooks.clone(), notices.clone());
-            Arc::new(Notifying { asker: prompts.clone(), hooks, notices }) as Arc<dyn Asker>
-        });
-        let engine = engine.events(ToolEventSink::new(sink.clone())).ports(|ports| {
-            ports.asker = asker.clone().or(ports.asker.take());
-            ports.mode = Some(Arc::new(ReportedMode { policy: policy.clone(), events }));
-            ports.sub_agents = Some(agents.clone());
-        });
-        let engine = engine.build();
-        agents.open(Setup {
+        let SessionParts { policy, hooks, tasks, crons, workspace, notices, .. } = &session.parts;
+        let engine = session.engine.clone();
+        session.sampler.set_model(model.clone());
+        session.agents.open(Setup {
+            kinds,
             engine: engine.clone(),
             policy: policy.clone(),
             model: model.clone(),
             others,
             options: options.clone(),
-            sink: sink.clone(),
+            sink: session.channels.events.clone(),
             hooks: hooks.clone(),
-            asker: asker.clone(),
+            asker: session.asker.clone(),
             cwd: workspace.cwd().to_owned(),
             keeping: kept.keeping(),
             notices: notices.clone(),
         });
-        kept.places(&engine);
-        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
-        let _ = engine.clean_results(RESULTS_KEPT);
-        let asker = asker.filter(|asker| asker.is_available());
-        let pool = open_servers(runtime, &server_starter, &engine, &model, asker)?;
-        let fired = Fired::new(hooks.clone(), pool, notices.clone()).ending_grants_of(&policy);
+        // With the tools that need a model.
+        engine.fit_window(options.window_tokens);
+        kept.not_there = session.lost_directory.clone();
+        let planned = Arc::new(Planned::begin(crons.clone(), notices.clone()));
+        let fired = Fired::new(hooks.clone(), session.servers.clone(), notices.clone());
+        let fired = fired.ending_grants_of(policy);
         let fired = Arc::new(match background {
-            BackgroundAgents::Awaited => fired.waiting_for(&tasks),
-            BackgroundAgents::Reported => fired.telling_of(&tasks),
+            BackgroundAgents::Awaited => fired.waiting_for(tasks),
+            BackgroundAgents::Reported => fired.telling_of(tasks),
         });
-        Ok(PreparedRun {
-            engine,
-            policy,
-            model,
-            planned,
-            kept,
-            options,
-            sink,
-            agents,
-            fired,
-            hooks,
-            tasks,
-            notices,
-            _processes: process_guard,
-        })
+        PreparedRun { engine, model, planned, kept, options, session, fired }
     }
 
     /// The permission mode, to read and to change.
     pub fn mode(&self) -> ModeControl {
-        ModeControl(self.policy.clone())
+        ModeControl(self.session.parts.policy.clone())
     }
 
     /// Fires the hooks of a session's start. Returns the conversation to begin with.
@@ -190,11 +138,11 @@ impl PreparedRun {
         handle: &RunHandle,
     ) -> RunOutcome {
         let account = UsageMeter::new();
-        self.agents.main_runs(handle, &account);
+        self.session.agents.main_runs(handle, &account);
         let agent = AgentLoop::new(self.engine.clone(), self.model.clone())
             .options(self.options.clone())
             .usage_meter(account)
-            .events(self.sink.clone())
+            .events(self.session.channels.events.clone())
             .hooks(self.fired.clone())
             .handle(handle.clone());
         let agent = self.kept.keeps(agent);
@@ -205,16 +153,18 @@ impl PreparedRun {
     /// Fires the hooks of a session's end, ends the servers and closes the journal.
     pub async fn end(&self, why: &RunEnd) {
         self.fired.end().await;
+        self.session.close_servers().await;
         self.kept.ended(why);
-        self.agents.close();
+        self.session.agents.close();
     }
 
     /// Reports what ended with the session: background tasks, planned prompts, messages of hooks.
     pub fn report(&self) {
-        self.agents.close();
-        report_tasks(&self.tasks, &self.notices);
+        self.session.agents.close();
+        let SessionParts { tasks, hooks, notices, .. } = &self.session.parts;
+        report_tasks(tasks, notices);
         self.planned.report();
-        crate::hooks::report(&self.hooks, &self.notices);
+        crate::hooks::report(hooks, notices);
     }
 }
 
@@ -233,44 +183,5 @@ impl ModeControl {
     /// Settings forbid it.
     pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
         self.0.set_mode(mode)
-    }
-}
-
-/// Starts the MCP servers of a run, if it has any.
-fn open_servers(
-    runtime: &RuntimeHandle,
-    server_starter: &ServerStarter,
-    engine: &Engine,
-    model: &Arc<dyn Model>,
-    asker: Option<Arc<dyn Asker>>,
-) -> Result<Option<Arc<ServerPool>>, SessionError> {
-    server_starter.warn();
-    if server_starter.is_fixed() {
-        return Ok(None);
-    }
-    let _entered = runtime.enter();
-    let sampler = Arc::new(ModelSampler::new(model.clone(), asker.clone()));
-    let ports = ServerPorts { asker: asker.clone(), sampler: Some(sampler), ..ServerPorts::default() };
-    let pool = server_starter.start(engine, ports)?;
-    if let Some(asker) = &asker {
-        pool.ask_for_approvals(&server_starter.planned, asker);
-    }
-    Ok(Some(Arc::new(pool)))
-}
-
-/// The permission mode, for tools that change it: each change is an event.
-struct ReportedMode {
-    policy: Policy,
-    events: Arc<EventHub>,
-}
-
-impl Mode for ReportedMode {
-    fn current(&self) -> PermissionMode {
-        self.policy.current()
-    }
-
-    fn set(&self, mode: PermissionMode) {
-        self.policy.set(mode);
-        self.events.send(SessionEventKind::ModeChanged(self.policy.current()));
     }
 }

@@ -1,4 +1,4 @@
-//! Which model is asked: by flag, environment or the user's settings, in this order. Never by a project's files.
+//! Which model is asked: by option, environment or the user's settings, in this order. Never by a project's files.
 //!
 //! What a workspace's settings say about it was left out, with a warning, before it gets here; a workspace can't set
 //! variables of this process either. Keys are read, handed to the client and shown nowhere.
@@ -17,7 +17,7 @@ use haft_provider::{RequestOptions, Wire};
 
 use super::proxy;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError, SessionOptions, loaded_settings};
+use crate::{NoticeSink, SessionError, SessionOption, SessionOptions, loaded_settings};
 
 /// The order in which a key decides who is asked.
 const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::OpenAiChat];
@@ -69,7 +69,7 @@ pub enum ProviderChoice {
 /// A model that can be asked, and what is known of it.
 pub struct ChosenModel {
     pub model: Arc<dyn Model>,
-    /// Who is asked, as the flag says it.
+    /// The name of the provider.
     pub provider: &'static str,
     pub window_tokens: Option<u64>,
     pub prices: Option<TokenPrices>,
@@ -138,8 +138,9 @@ pub fn choose(
         ProviderChoice::Auto if args.script.is_some() => return scripted(args),
         _ if args.script.is_some() => {
             return Err(SessionError::model(
-                "--script is played by the provider `scripted`; leave --provider out",
-            ));
+                "a script is played by the provider `scripted` alone; name no other",
+            )
+            .with_option(SessionOption::Provider));
         }
         ProviderChoice::Auto => auto(args, settings, lookup)?,
         ProviderChoice::Anthropic => Provider::Anthropic,
@@ -161,9 +162,10 @@ fn auto(args: &ModelOptions, settings: &RunSettings, lookup: Lookup<'_>) -> Resu
     found.copied().ok_or_else(|| {
         let url = args.base_url.as_deref().unwrap_or_default();
         SessionError::model(format!(
-            "which API is spoken at `{}`? say --provider anthropic, openai, openai-chat or gemini",
+            "which API is spoken at `{}`? name the provider: anthropic, openai, openai-chat or gemini",
             one_line(url)
         ))
+        .with_option(SessionOption::Provider)
     })
 }
 
@@ -185,17 +187,17 @@ fn over_http(
     if key.is_none() && is_vendors {
         let (name, word) = (key_variable(wire), provider.word());
         return Err(SessionError::model(format!(
-            "there is no key for `{word}`; set {name}, or `run.{word}.apiKey` in your own settings; a server that wants no key is named by --base-url"
-        )));
+            "there is no key for `{word}`; set {name}, or `run.{word}.apiKey` in your own settings; a server that wants no key needs a base URL"
+        ))
+        .with_option(SessionOption::BaseUrl));
     }
     let of_environment = variable(lookup, model_variable(provider));
     let name = args.model.clone().or(of_environment).or_else(|| settings.model(provider));
     let name = match (name, provider) {
         (Some(name), _) => name,
         (None, Provider::OpenAiChat) if !is_vendors => {
-            return Err(SessionError::model(
-                "which model? a server of your own has no usual one; say --model",
-            ));
+            return Err(SessionError::model("which model? a server of your own has no usual one; name it")
+                .with_option(SessionOption::Model));
         }
         (None, _) => usual_model(provider).to_owned(),
     };
@@ -274,14 +276,12 @@ pub fn small(
 
 fn scripted(args: &ModelOptions) -> Result<ChosenModel, SessionError> {
     if args.base_url.is_some() {
-        return Err(SessionError::model(
-            "a script is played here and needs no --base-url; `haft script serve` serves one",
-        ));
+        return Err(SessionError::model("a script is played here and needs no base URL")
+            .with_option(SessionOption::BaseUrl));
     }
     let Some(path) = &args.script else {
-        return Err(SessionError::model(
-            "the provider `scripted` plays a script; say which with --script FILE",
-        ));
+        return Err(SessionError::model("the provider `scripted` plays a script; name its file")
+            .with_option(SessionOption::Script));
     };
     let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script(path)?, Wire::Anthropic));
     let others = only(&model);
@@ -437,10 +437,10 @@ mod tests {
         refused("--provider anthropic", "set ANTHROPIC_API_KEY");
         refused("--provider gemini", "set GEMINI_API_KEY");
         refused("--base-url http://127.0.0.1:1", "which API");
-        refused("--provider openai-chat --base-url http://127.0.0.1:1/v1", "say --model");
-        refused("--provider scripted", "--script FILE");
-        refused("--provider scripted --script x --base-url y", "needs no --base-url");
-        refused("--provider openai --script x", "leave --provider out");
+        refused("--provider openai-chat --base-url http://127.0.0.1:1/v1", "which model");
+        refused("--provider scripted", "name its file");
+        refused("--provider scripted --script x --base-url y", "needs no base URL");
+        refused("--provider openai --script x", "name no other");
         refused("--provider anthropic --base-url ftp://x", "`https:` and `http:`");
     }
 }

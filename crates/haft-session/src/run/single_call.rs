@@ -42,9 +42,10 @@ impl SessionParts {
         run_options.prices = chosen.prices;
         let kinds = Kinds::load(&self.given, options);
         kinds.problems.iter().for_each(|problem| self.notices.warn(problem));
-        let agents = Agents::new(kinds);
+        let agents = Agents::new();
         self.engine = self.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
         agents.open(Setup {
+            kinds,
             engine: self.engine().clone(),
             policy: self.policy.clone(),
             model: chosen.model,

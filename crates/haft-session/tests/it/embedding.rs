@@ -246,6 +246,13 @@ fn the_whole_product_in_forty_lines() {
     let source = include_str!("../../examples/agent.rs");
     let lines = source.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
     assert!(lines.count() < 40);
+    let program = &source[source.find("use ").unwrap()..];
+    for (page, text) in [
+        ("README.md", include_str!("../../../../README.md")),
+        ("docs/embedding.md", include_str!("../../../../docs/embedding.md")),
+    ] {
+        assert!(text.contains(program), "{page} shows the example as it is");
+    }
     let workspace = Workspace::new();
     let shown = workspace.run_example("agent");
     assert!(shown.contains("asked: Bash") && shown.contains("answer: I can read the notes"), "{shown}");

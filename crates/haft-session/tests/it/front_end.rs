@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use haft::decision::Verdict;
-use haft_session::assembly::{NoticeEvents, SessionFactory};
+use haft_session::assembly::{NoticeEvents, SessionAssembler};
 use haft_session::clients::{ClientViewError, ClientViews};
 use haft_session::mcp::server_files::{ServerFiles, ServerFilesError, ServerScope};
 use haft_session::replay::{CallRecording, check_calls};
@@ -97,21 +97,21 @@ fn each_client_has_the_tools_of_its_view() {
         {"name": "reader", "tokenSha256": "0000000000000000000000000000000000000000000000000000000000000000",
          "tools": ["Read", "Glob"], "deny": ["Glob"]}]}}"#;
     let dir = workspace(&[("config/settings.json", settings)]);
-    let factory = SessionFactory::load(&options(dir.path()), SessionPurpose::Run).unwrap();
-    let views = ClientViews::new(&factory, None, &[]).unwrap();
+    let assembler = SessionAssembler::load(&options(dir.path()), SessionPurpose::Run).unwrap();
+    let views = ClientViews::new(&assembler, None, &[]).unwrap();
     let view = views.view_of(Some("reader"));
     assert!(view.has_tool("Read") && !view.has_tool("Write") && views.default_view().has_tool("Write"));
-    let session = view.factory().open_client(None, NoticeEvents(NoticeSink::default())).unwrap();
+    let session = view.assembler().open_client(None, NoticeEvents(NoticeSink::default())).unwrap();
     assert!(session.denies_tool("Glob") && !session.denies_tool("Read"));
-    session.set_tools(&view.filter_tools(view.factory().registry()));
+    session.set_tools(&view.filter_tools(view.assembler().registry()));
     let snapshot = session.engine().snapshot();
     assert_eq!(snapshot.offers().iter().map(|offer| offer.name()).collect::<Vec<_>>(), ["Read"]);
 
     assert_eq!(
-        ClientViews::new(&factory, Some("writer"), &[]).err(),
+        ClientViews::new(&assembler, Some("writer"), &[]).err(),
         Some(ClientViewError::UnknownClient(vec!["reader".to_owned()]))
     );
-    let unknown = ClientViews::new(&factory, None, &["Raed".to_owned()]).err().unwrap();
+    let unknown = ClientViews::new(&assembler, None, &["Raed".to_owned()]).err().unwrap();
     assert_eq!(unknown.to_string(), "no tool is called that; closest: `Read`");
 }
 
@@ -125,8 +125,8 @@ async fn a_factory_opens_sessions_that_decide_by_its_rules() {
         notices: NoticeSink::new(move |notice| received.lock().unwrap().push(notice.to_string())),
         ..options(dir.path())
     };
-    let factory = SessionFactory::load(&options, SessionPurpose::Inspect).unwrap();
-    let (first, second) = (factory.open().unwrap(), factory.open().unwrap());
+    let assembler = SessionAssembler::load(&options, SessionPurpose::Inspect).unwrap();
+    let (first, second) = (assembler.open().unwrap(), assembler.open().unwrap());
     for session in [&first, &second] {
         let report = session.check("Read", json!({"file_path": "notes.txt"})).await.unwrap();
         assert_eq!(report.verdict, Verdict::Deny);

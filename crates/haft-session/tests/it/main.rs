@@ -3,4 +3,5 @@
 
 mod embedding;
 mod front_end;
+mod running;
 mod sessions;

@@ -138,6 +138,34 @@ async fn an_answer_from_outside_names_what_it_was_shown() {
     assert!(!workspace.work().join("one.txt").exists());
 }
 
+/// A front end that comes while a prompt is open is asked too, and its answer counts; the question of one that goes is dropped.
+#[tokio::test]
+async fn a_front_end_that_comes_later_is_asked_too() {
+    let workspace = Workspace::new();
+    let ((first, mut first_user), (second, mut second_user)) = (front_end("first"), front_end("second"));
+    let session = workspace.builder().build().await.unwrap();
+    let first_guard = session.handle().attach(first);
+    let pending = session.submit(write("1", "new.txt"));
+    let shown = first_user.asked.recv().await.unwrap();
+    let second_guard = session.handle().attach(second);
+    let other = second_user.asked.recv().await.unwrap();
+    assert_eq!((shown.id, &shown.digest), (other.id, &other.digest));
+    drop(first_guard);
+    second_user.answer.notify_one();
+    assert!(pending.await.error().is_none());
+    assert_eq!(first_user.ended.load(Ordering::SeqCst), 1, "the other question is dropped");
+
+    // With the last front end the prompt goes too, and the call is denied.
+    let (third, mut third_user) = front_end("third");
+    drop(second_guard);
+    let guard = session.handle().attach(third);
+    let pending = session.submit(write("2", "other.txt"));
+    third_user.asked.recv().await.unwrap();
+    drop(guard);
+    assert!(pending.await.error().is_some());
+    assert!(!workspace.work().join("other.txt").exists());
+}
+
 /// Whether a user can answer is asked when the question comes up, not when the session is built.
 #[tokio::test]
 async fn front_ends_come_and_go() {

@@ -1,22 +1,22 @@
 //! One message of a model: its calls go in, one result for each comes out, in order.
 
-use std::cell::RefCell;
+mod call_task;
+mod running_call;
+
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
-use std::time::Duration;
 
 use haft_scheduler::{
     CallBatch, CallBoard, Cancel, Cause, ConflictKeys, ConflictRule, Footprint, Interrupt, NewCall,
-    StartedCall, until_cancelled,
+    StartedCall,
 };
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
+use self::call_task::{ResultGuard, drive};
 use crate::call::ToolCall;
-use crate::content::{Content, Output};
 use crate::context::Context;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
@@ -27,13 +27,11 @@ use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
 use crate::future::{BoxFuture, guarded};
 use crate::limits;
-use crate::pipeline::execute::{execute, left_behind, not_run, timed_out};
+use crate::pipeline::execute::not_run;
 use crate::pipeline::{self, Opened};
-use crate::ports::{NewTask, RefusedCall, TaskId};
+use crate::ports::{RefusedCall, TaskId};
 use crate::registry::{Entry, Offer, Snapshot};
 use crate::result::{ToolResult, within_budget};
-use crate::supervise::{Mark, Watched};
-use crate::tool::SiblingPolicy;
 
 /// The calls of one message.
 ///
@@ -358,12 +356,12 @@ impl TurnShared {
         let call = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
         let cx = Context::new(self.engine.host.clone(), self.number, call, cancel, Some(entry));
         let runtime = self.runtime();
-        // Owed from before the task is made: a task that is dropped before it ran owes a result too.
-        let mut owed = Owed { turn: self, cx, paid: false };
+        // Made before the task: a call whose task is dropped before it ran gets a result too.
+        let mut guard = ResultGuard::new(self, cx);
         match runtime {
             // Boxed: moved once, and not once for each layer of the runtime.
-            Some(runtime) => drop(runtime.spawn(Box::pin(drive(owed, start)))),
-            None => drop(owed.pay(start.opened.refused(no_runtime()))),
+            Some(runtime) => drop(runtime.spawn(Box::pin(drive(guard, start)))),
+            None => drop(guard.complete(start.opened.refused(no_runtime()))),
         }
     }
 
@@ -492,278 +490,6 @@ impl TurnShared {
     }
 }
 
-/// The way of one call, in a task of its own: prepare, wait for conflicts and for a slot, run, say so.
-async fn drive(mut owed: Owed, mut start: Box<Start>) {
-    let (turn, cx) = (&owed.turn, &owed.cx);
-    let call = cx.call().index();
-    let asking = || {
-        turn.batch.begin_asking(call);
-        turn.go();
-    };
-    let mut began = false;
-    let result = 'result: {
-        let prepared = {
-            let preparing = pin!(pipeline::prepare(&turn.engine, &mut start.opened, cx, &asking));
-            until_cancelled(cx.cancel(), preparing).await
-        };
-        match prepared {
-            Ok(Ok(())) => {}
-            Ok(Err(result)) => break 'result result,
-            Err(cause) => break 'result owed.cancelled(&start.opened, cause),
-        }
-        // What was found out since the call was pushed may make it conflict with others.
-        if turn.changed(&start).is_some() {
-            let waiting = Box::pin(turn.reconsider(&mut start, cx, &asking));
-            match until_cancelled(cx.cancel(), waiting).await {
-                Ok(Ok(())) => {}
-                Ok(Err(result)) => break 'result result,
-                Err(cause) => break 'result owed.cancelled(&start.opened, cause),
-            }
-        }
-        if !turn.batch.authorize(call) {
-            turn.go();
-            if let Err(cause) = until_cancelled(cx.cancel(), turn.batch.wait(call)).await {
-                break 'result owed.cancelled(&start.opened, cause);
-            }
-        }
-        began = true;
-        let limit = start.opened.entry.tool().spec().timeout.limit();
-        cx.running().belongs_to(Arc::downgrade(turn));
-        let live = Live { turn: turn.clone(), cx: cx.clone() };
-        let watch = |started: Instant| {
-            // In this order: what an interrupt spares, it finds here.
-            let watching = turn.engine.supervisor.watch(started, limit, live);
-            if let Some(cause) = turn.batch.mark_running(call) {
-                cx.cancel().cancel(cause);
-            }
-            watching
-        };
-        execute(&turn.engine, &mut start.opened, cx, watch).await
-    };
-    // One that went to the background, or was answered in its place, has no siblings any more: those that run now are
-    // others.
-    let beside = began && !turn.batch.is_done(call);
-    let failed = beside && result.error_kind().is_some_and(ErrorKind::began);
-    let stops_siblings = failed && turn.stops_siblings(&start.opened.entry);
-    let ends_turn = result.ends_turn();
-    let by_hook = result.stop_reason().is_some()
-        || result.error().is_some_and(|error| error.cause() == Some(Cause::Hook));
-    // Before the call has its result: from then on whoever ends beside it may let the next ones go.
-    if stops_siblings {
-        turn.batch.stop_siblings(call);
-    }
-    if ends_turn {
-        turn.stop(if by_hook { Cause::Hook } else { Cause::User }, false);
-    }
-    let others = match owed.pay(result) {
-        Ok(others) => others,
-        Err(late) => {
-            if let Some(task) = owed.cx.running().task() {
-                owed.turn.came_back(task, &owed.cx, late);
-            }
-            true
-        }
-    };
-    if others {
-        owed.turn.go();
-    }
-}
-
-impl TurnShared {
-    /// Whether a failure of this tool stops those that run beside it.
-    fn stops_siblings(&self, entry: &Entry) -> bool {
-        entry.tool().spec().on_error.unwrap_or(self.engine.siblings) == SiblingPolicy::OnError
-    }
-
-    /// The real result of a call that went on in the background.
-    fn came_back(&self, task: TaskId, cx: &Context, result: ToolResult) {
-        let engine = &self.engine;
-        engine.background.remove(task);
-        if let Some(tasks) = engine.host.ports.tasks.as_deref() {
-            tasks.finish(task, result.clone());
-        }
-        engine.host.tell(self.number, Some(cx.call_ref()), || What::BackgroundFinished(result));
-    }
-}
-
-impl Watched for Live {
-    fn abandon(&self) {
-        let call = self.cx.call_ref();
-        let limit = self.cx.entry().and_then(|entry| entry.tool().spec().timeout.limit());
-        let cause = self.cx.cancel().cause();
-        // As if it had answered for itself, and in the same order.
-        let late = cause.is_none_or(|cause| cause == Cause::Timeout) && !self.turn.batch.is_done(call.index);
-        if late && self.cx.entry().is_some_and(|entry| self.turn.stops_siblings(entry)) {
-            self.turn.batch.stop_siblings(call.index);
-        }
-        let error = match cause {
-            None | Some(Cause::Timeout) => timed_out(&call.tool, limit),
-            Some(cause) => left_behind(&call.tool, cause),
-        };
-        let (input, duration) = self.cx.running().so_far();
-        let tool = self.cx.entry().map(|entry| entry.tool().clone());
-        let result = ToolResult::refused(call.id.clone(), call.tool.clone(), error).with(|parts| {
-            (parts.tool, parts.input, parts.duration) = (tool, input, duration);
-        });
-        if self.turn.end(call.index, result).is_ok() {
-            self.cx.running().let_go();
-            self.turn.go();
-        }
-    }
-
-    fn blocks_thread(&self, since: Duration) {
-        self.turn
-            .engine
-            .host
-            .tell(self.turn.number, Some(self.cx.call_ref()), || What::BlocksThread { since });
-    }
-
-    fn mark(&self) -> &Mark {
-        &self.cx.running().mark
-    }
-
-    fn cancel(&self) -> &Cancel {
-        self.cx.cancel()
-    }
-}
-
-impl Live {
-    fn detach(&self) -> Result<TaskId, String> {
-        let (engine, running) = (&self.turn.engine, self.cx.running());
-        let (call, tool) = (self.cx.call_ref(), &*self.cx.call_ref().tool);
-        let entry = self.cx.entry().ok_or("this call runs elsewhere")?;
-        let tasks = engine.host.ports.tasks.as_deref().ok_or("this host has no background tasks")?;
-        if self.turn.batch.is_done(call.index) || running.task().is_some() {
-            return Err(format!("{tool} is done already"));
-        }
-        let new = NewTask {
-            tool: tool.to_owned(),
-            about: running.about(),
-            cancel: self.cx.cancel().clone(),
-            log: running.log(),
-        };
-        let task = tasks.adopt(new).map_err(|full| full.to_string())?;
-        let answer = |words: String| {
-            let output = Output::new(vec![Content::text(words)]);
-            ToolResult::answered(call.id.clone(), entry, running.input(), output)
-        };
-        // The task is set before the answer is given: whoever ends the call second finds out here or in `drive`, so
-        // each result goes to exactly one place. And before others are told of it, so that it never meets itself.
-        if !running.becomes(task) {
-            // Somebody else moves the same call: theirs is the task that its result will go to.
-            let words = format!("{tool} is being moved to the background already");
-            tasks.finish(task, answer(words.clone()));
-            return Err(words);
-        }
-        // Later calls are told of the overlap from before the answer on, and no longer than the task runs.
-        let keys = running.conflict_keys(entry, self.cx.cwd(), engine.surroundings.confined);
-        engine.background.add(task, call.tool.clone(), keys);
-        let goes_on = answer(format!("{tool} goes on in the background as {task}; its result is kept there"));
-        if self.turn.end(call.index, goes_on).is_err() {
-            engine.background.remove(task);
-            tasks.finish(task, answer(format!("{tool} ended before it could go on in the background")));
-            return Err(format!("{tool} is done already"));
-        }
-        running.let_go();
-        self.turn.go();
-        Ok(task)
-    }
-}
-
-/// A result that is owed: if the task ends without one, by a panic of ours or because the runtime goes down, the
-/// call still gets one.
-struct Owed {
-    turn: Arc<TurnShared>,
-    cx: Context,
-    paid: bool,
-}
-
-impl Owed {
-    /// Gives the call its result, or gives it back if somebody else did. Says whether others may go now.
-    fn pay(&mut self, result: ToolResult) -> Result<bool, ToolResult> {
-        self.paid = true;
-        self.turn.end(self.cx.call().index(), result)
-    }
-
-    fn cancelled(&self, opened: &Opened, cause: Cause) -> ToolResult {
-        opened.refused(not_run(&self.cx.call_ref().tool, cause))
-    }
-}
-
-impl Drop for Owed {
-    fn drop(&mut self) {
-        if self.paid {
-            return;
-        }
-        let CallRef { index, id, tool } = self.cx.call_ref();
-        let error = ToolError::cancelled(Cause::Shutdown, &format!("{tool} was {}", Cause::Shutdown.words()));
-        if self.turn.end(*index, ToolResult::refused(id.clone(), tool.clone(), error)).is_err() {
-            return;
-        }
-        // A panic of ours: the others go on. Otherwise the runtime goes down under the turn: it is over.
-        let is_over = !std::thread::panicking();
-        go_after_loss(&self.turn, is_over);
-    }
-}
-
-/// The turn of a call whose task was lost, and whether the turn is over.
-type LostCall = (Arc<TurnShared>, bool);
-
-thread_local! {
-    /// Turns that lost a call while `go_after_loss` runs on this thread.
-    static LOSSES: RefCell<Option<Vec<LostCall>>> = const { RefCell::new(None) };
-}
-
-/// Lets others go after the task of a call was lost; first ends the turn if `is_over`.
-///
-/// A call that begins on a runtime that is gone is lost at once, so this would call itself, once for each call that waits.
-/// The outermost one does it for all of them.
-fn go_after_loss(turn: &Arc<TurnShared>, is_over: bool) {
-    let outermost = LOSSES.try_with(|losses| {
-        let mut losses = losses.borrow_mut();
-        let is_outermost = losses.is_none();
-        losses.get_or_insert_default().push((turn.clone(), is_over));
-        is_outermost.then(|| LossGuard)
-    });
-    // A thread that ends has no list any more: then it is one call after the other.
-    let Ok(outermost) = outermost else { return settle_loss(turn, is_over) };
-    let Some(_guard) = outermost else { return };
-    while let Some((turn, is_over)) = LOSSES.with_borrow_mut(|losses| losses.as_mut().and_then(Vec::pop)) {
-        settle_loss(&turn, is_over);
-    }
-}
-
-fn settle_loss(turn: &Arc<TurnShared>, is_over: bool) {
-    if is_over {
-        turn.stop(Cause::Shutdown, true);
-    } else {
-        turn.go();
-    }
-}
-
-/// Ends the list of the outermost `go_after_loss`, also after a panic.
-struct LossGuard;
-
-impl Drop for LossGuard {
-    fn drop(&mut self) {
-        drop(LOSSES.take());
-    }
-}
-
 fn no_runtime() -> ToolError {
     ToolError::new("this call needs a Tokio runtime, and there is none where it was made")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A task that fits the allocator's small sizes costs half of one that does not.
-    #[test]
-    fn the_future_of_a_call_is_small() {
-        fn size<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
-            size_of::<F>()
-        }
-        assert!(size(drive) <= 848, "{} bytes", size(drive));
-    }
 }

@@ -3,17 +3,54 @@
 //! It lies between a policy, which knows rules and no processes, and a sandbox, which knows processes and no rules.
 
 use std::ffi::OsString;
+use std::ops::Deref;
 use std::path::PathBuf;
 
+use super::Authorizer;
 use crate::files::Hidden;
 
-/// Everything that a sandbox has to know of the rules and settings of a session.
+/// The rules that a sandbox enforces. Only an [`Authorizer`] that [says what they are](RestrictProcesses) can make them.
 ///
-/// The policy of the session makes it, and the configuration of a sandbox can't be made without it. A sandbox that lacked
-/// one part of it would show commands what a rule denies, so there is no default: a host that has no rules says
-/// [`SandboxRules::none`].
+/// The configuration of a sandbox can't be made without them, so a host that authorizes calls by rules can't run commands
+/// that these rules don't bind. [`Permissions`](crate::Permissions) knows no files and hosts and restricts nothing.
+///
+/// ```compile_fail
+/// // What is restricted is no set of rules by itself.
+/// let rules = haft::ports::SandboxRules(haft::ports::ProcessRestrictions::none());
+/// ```
+///
+/// ```compile_fail
+/// // Nothing can be taken out of it.
+/// let mut rules = haft::ports::SandboxRules::from_authorizer(&haft::Permissions::new());
+/// rules.unreadable = None;
+/// ```
 #[derive(Clone, Debug)]
-pub struct SandboxRules {
+pub struct SandboxRules(ProcessRestrictions);
+
+impl SandboxRules {
+    /// What this authorizer restricts, as of now.
+    pub fn from_authorizer(authorizer: &(impl Authorizer + RestrictProcesses)) -> SandboxRules {
+        SandboxRules(authorizer.process_restrictions())
+    }
+}
+
+impl Deref for SandboxRules {
+    type Target = ProcessRestrictions;
+
+    fn deref(&self) -> &ProcessRestrictions {
+        &self.0
+    }
+}
+
+/// Says what the rules of an authorizer keep child processes from.
+pub trait RestrictProcesses {
+    /// Returns all restrictions, as of now. One that is missing is not enforced for commands.
+    fn process_restrictions(&self) -> ProcessRestrictions;
+}
+
+/// What child processes are kept from, and the hosts that they may reach.
+#[derive(Clone, Debug)]
+pub struct ProcessRestrictions {
     /// Says which files no child may read, if a rule speaks of any. Rules that ask count: a child isn't asked in the
     /// middle of its run.
     pub unreadable: Option<Hidden>,
@@ -35,10 +72,10 @@ pub struct SandboxRules {
     pub hidden_variables: Vec<OsString>,
 }
 
-impl SandboxRules {
-    /// The rules of a host that has none: nothing is denied, and no host is allowed.
-    pub fn none() -> SandboxRules {
-        SandboxRules {
+impl ProcessRestrictions {
+    /// No restrictions, and no host is allowed.
+    pub fn none() -> ProcessRestrictions {
+        ProcessRestrictions {
             unreadable: None,
             denied_reads: Vec::new(),
             unreadable_paths: Vec::new(),

@@ -17,6 +17,11 @@ use crate::future::BoxFuture;
 /// Called from the delegating call's task. The child's calls are judged one by one, each at most as freely as its
 /// parent's would be; it ends when the context's cancellation is raised, or when the future is dropped.
 pub trait SubAgents: Send + Sync + 'static {
+    /// Returns whether sub-agents can work now. While they can't, tools that need them are not offered.
+    fn is_available(&self) -> bool {
+        true
+    }
+
     /// Says what is wrong with a request before anything is asked or run: a kind that isn't there, agents too deep.
     ///
     /// # Errors

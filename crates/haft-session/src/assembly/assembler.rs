@@ -1,42 +1,37 @@
-//! [`SessionFactory`]: loads settings, tools and rules once, and opens sessions with them.
+//! [`SessionAssembler`]: loads settings, tools and rules once, and assembles sessions from them.
 //!
-//! Most commands load one factory and open one session. A server makes a factory for each view of its tools
-//! ([`crate::clients`]) and opens a session for each client. The sessions of one factory share its sandbox.
+//! Most commands load one assembler and open one session. A server makes an assembler for each view of its tools
+//! ([`crate::clients`]) and opens a session for each client. The sessions of one assembler share its sandbox.
 
-use std::collections::{BTreeSet, HashSet};
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use haft::call_log::CallLog;
 use haft::dispatch::TaskTable;
-use haft::env::Lookup;
 use haft::event::EventSink;
 use haft::ports::{Asker, Processes};
 use haft::registry::Gates;
 use haft::results::OffloadStore;
-use haft::{Engine, EngineBuilder, Registry, Workspace};
-use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup, ShellAnalyzer};
+use haft::{Engine, EngineBuilder, Registry};
+use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
-use haft_tools::Seen;
 
 use super::client_session::{ClientSession, SharedServers};
 use super::confine::{children, surroundings};
 use super::kit::{self, InForce};
-use super::server_plan::{self, ServerPlan};
 use super::server_pool::ServerStarter;
-use super::tools::{core, readers, with_scripts};
-use super::workspace::{real, with_directories, workspace};
+use super::session_config::SessionConfig;
+use super::tools::readers;
 use super::{NoticeEvents, ProcessGuard, SessionParts};
 use crate::hooks::ServerSlot;
-use crate::loaded_settings::{self, LoadedSettings};
+use crate::loaded_settings::LoadedSettings;
 use crate::processes::{self, Starter};
 use crate::text::one_line;
-use crate::{SessionError, SessionOptions, SessionPurpose, hooks};
+use crate::{SessionChannels, SessionError, SessionOptions, SessionPurpose, hooks};
 
 /// Opens sessions with the same settings, tools, rules and sandbox.
-pub struct SessionFactory {
+pub struct SessionAssembler {
     pub(super) config: SessionConfig,
     purpose: SessionPurpose,
     /// The id of the first session. It also names the folder for temporary files of the sandbox.
@@ -46,22 +41,6 @@ pub struct SessionFactory {
     process_guard: ProcessGuard,
     /// Whether the sandbox could be planned. Set when the first rules are made.
     sandbox: OnceLock<Result<(), SessionError>>,
-}
-
-/// Settings, directories and tools, read once.
-#[derive(Clone)]
-pub(super) struct SessionConfig {
-    pub(super) options: SessionOptions,
-    pub(super) given: LoadedSettings,
-    pub(super) workspace: Workspace,
-    pub(super) registry: Registry,
-    /// Analyses shell commands, for tools and rules.
-    analyzer: ShellAnalyzer,
-    server_plan: ServerPlan,
-    state: Option<PathBuf>,
-    max_concurrency: Option<NonZeroUsize>,
-    /// What the file tools have read.
-    seen: Seen,
 }
 
 /// What the engine of one session has, and those of other sessions have not.
@@ -87,18 +66,26 @@ pub(super) struct EngineParts {
     pub(super) servers: ServerSlot,
 }
 
-impl SessionFactory {
+impl SessionAssembler {
     /// Reads settings, directories and tools. Starts nothing.
     ///
     /// # Errors
     /// Settings, directories or tools that can't be used.
-    pub fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionFactory, SessionError> {
+    pub fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionAssembler, SessionError> {
         let config = SessionConfig::load(options, purpose)?;
         let id = options.resume.clone().unwrap_or_else(hooks::session_id);
-        Ok(SessionFactory::new(config, purpose, id))
+        Ok(SessionAssembler::new(config, purpose, id))
     }
 
-    fn new(config: SessionConfig, purpose: SessionPurpose, id: String) -> SessionFactory {
+    /// An assembler with the same settings, tools and rules, and with front ends, processes and a sandbox of its own.
+    pub(crate) fn separate(&self, purpose: SessionPurpose) -> SessionAssembler {
+        let mut config = self.config.clone();
+        config.options.channels = Some(SessionChannels::default());
+        let id = config.options.resume.clone().unwrap_or_else(hooks::session_id);
+        SessionAssembler::new(config, purpose, id)
+    }
+
+    fn new(config: SessionConfig, purpose: SessionPurpose, id: String) -> SessionAssembler {
         let notices = config.options.notices.clone();
         let starter = Arc::new(match config.is_confined() {
             true => Starter::confined(notices),
@@ -106,7 +93,7 @@ impl SessionFactory {
         });
         let processes: Arc<dyn Processes> = Arc::new(children(&starter, &config.given));
         let process_guard = ProcessGuard::new(starter.clone());
-        SessionFactory { config, purpose, id, starter, processes, process_guard, sandbox: OnceLock::new() }
+        SessionAssembler { config, purpose, id, starter, processes, process_guard, sandbox: OnceLock::new() }
     }
 
     /// Opens a session: the conversation of a user, or the calls of one command. Starts nothing.
@@ -238,10 +225,10 @@ impl SessionFactory {
         &self,
         change: impl FnOnce(&mut Settings),
         describe: impl Fn(String) -> String,
-    ) -> Result<SessionFactory, SessionError> {
+    ) -> Result<SessionAssembler, SessionError> {
         let mut config = self.config.clone();
         change(&mut config.given.loaded.settings);
-        let factory = SessionFactory::new(config, self.purpose, hooks::session_id());
+        let factory = SessionAssembler::new(config, self.purpose, hooks::session_id());
         let (_, findings) = factory.rules(factory.config.options.non_interactive)?;
         let lints = findings.lints.iter().map(ToString::to_string);
         let warnings = factory.config.given.warnings().into_iter().chain(lints).chain(findings.notices);
@@ -385,79 +372,5 @@ impl SessionFactory {
             slot: slot.clone(),
             for_hooks: hooks::use_servers(self.config.settings()),
         }
-    }
-}
-
-impl SessionConfig {
-    fn load(options: &SessionOptions, purpose: SessionPurpose) -> Result<SessionConfig, SessionError> {
-        let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        let from_environment =
-            || haft::env::max_concurrency(lookup).map_err(|error| SessionError::settings(error.to_string()));
-        let max_concurrency = match options.max_concurrency {
-            Some(calls) => Some(calls),
-            None => from_environment()?,
-        };
-        let state = haft::env::state_dir(lookup).map(|dir| real(&dir));
-        let config_dir = haft::env::config_dir(lookup).map(|dir| real(&dir));
-
-        let mut workspace = workspace(options)?;
-        let given = loaded_settings::load(options, workspace.cwd(), lookup)?;
-        workspace = with_directories(workspace, &given, &options.notices);
-        let analyzer = haft_policy::gate::analyzer(&workspace, given.places.home.as_deref());
-        let seen = Seen::default();
-        let continues = options.resume.as_deref();
-        let registry = core(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;
-        let registry = with_scripts(registry, options, config_dir.as_deref(), &given)?;
-        let usual = given.places.usual.iter().map(|dir| real(dir));
-        for dir in [&state, &config_dir].into_iter().flatten().cloned().chain(usual) {
-            workspace = workspace.with_protected(dir);
-        }
-        let server_plan = server_plan::plan(&given.loaded.settings, &given.places, lookup);
-        let options = options.clone();
-        Ok(SessionConfig {
-            options,
-            given,
-            workspace,
-            registry,
-            analyzer,
-            server_plan,
-            state,
-            max_concurrency,
-            seen,
-        })
-    }
-
-    pub(super) fn settings(&self) -> &Settings {
-        &self.given.loaded.settings
-    }
-
-    fn is_confined(&self) -> bool {
-        processes::is_wanted(self.options.no_sandbox, &self.settings().sandbox)
-    }
-
-    /// The groups of tools that are left out.
-    fn groups_off(&self) -> Result<HashSet<String>, SessionError> {
-        let known: BTreeSet<&str> = self.registry.entries().map(|entry| entry.tool().group()).collect();
-        for group in &self.options.tools_off {
-            if !known.contains(group.as_str()) {
-                let known: Vec<&str> = known.into_iter().collect();
-                return Err(SessionError::settings(format!(
-                    "--tools-off {}: there is no such group of tools; there are {}",
-                    one_line(group),
-                    known.join(", ")
-                )));
-            }
-        }
-        Ok(self.options.tools_off.iter().cloned().collect())
-    }
-
-    /// Where results are kept that are too long for the model.
-    fn results(&self) -> Option<OffloadStore> {
-        Some(self.store(self.state.as_ref()?.join("results")))
-    }
-
-    /// A folder for such results, with advice that fits the tools.
-    fn store(&self, dir: impl Into<PathBuf>) -> OffloadStore {
-        OffloadStore::at(dir).with_readers(readers(&self.registry))
     }
 }

@@ -1,0 +1,210 @@
+//! A session that runs: its engine, its MCP servers and its sub-agents, for calls and for the agent alike.
+
+use std::sync::Arc;
+
+use haft::Engine;
+use haft::ToolCall;
+use haft::ports::{Asker, Mode, PermissionMode};
+use haft::registry::Snapshot;
+use haft_agent::{RunSink, ToolEventSink};
+use haft_policy::gate::Policy;
+use tokio::runtime::Handle as RuntimeHandle;
+
+use super::hooks::Notifying;
+use crate::agents::Agents;
+use crate::assembly::{RESULTS_KEPT, ServerPool, ServerPorts, SessionParts};
+use crate::events::{EventHub, SessionEventKind};
+use crate::front_end::{AskerFrontEnd, FrontEnd};
+use crate::kept::left::Noted;
+use crate::kept::{Lazy, Resumed};
+use crate::mcp::sample::ModelSampler;
+use crate::prompts::PromptKind;
+use crate::{SessionChannels, SessionError};
+
+/// A session that runs.
+///
+/// It has one engine from its beginning to its end. A model joins it later, or never.
+pub(crate) struct RunningSession {
+    pub(crate) parts: SessionParts,
+    pub(crate) channels: SessionChannels,
+    pub(crate) engine: Engine,
+    pub(crate) journal: Arc<Lazy>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) servers: Option<Arc<ServerPool>>,
+    pub(crate) sampler: Arc<ModelSampler>,
+    pub(crate) asker: Option<Arc<dyn Asker>>,
+    /// What the model is told of a directory that a continued session can't be in any more.
+    pub(crate) lost_directory: Option<String>,
+}
+
+impl RunningSession {
+    /// Builds the engine. MCP servers begin to connect; nothing waits for them.
+    ///
+    /// `front_end` is shown events from the session itself, so it must not block. Without one, the session's own channels are
+    /// used, whose front ends come and go. A session with MCP servers needs a runtime.
+    ///
+    /// # Errors
+    /// MCP servers that can't be started.
+    pub(crate) fn start(
+        mut parts: SessionParts,
+        journal: Arc<Lazy>,
+        resumed: Option<&Resumed>,
+        front_end: Option<Arc<dyn FrontEnd>>,
+        runtime: Option<&RuntimeHandle>,
+    ) -> Result<RunningSession, SessionError> {
+        let is_live = parts.channels.is_some();
+        let channels = parts.channels.clone().unwrap_or_default();
+        let terminal = parts.server_starter.asker.clone();
+        if let Some(front_end) = front_end {
+            channels.use_direct(front_end, terminal.clone().filter(|_| !is_live));
+        }
+        // Where front ends come and go, one that answers may come later.
+        let can_answer = is_live && terminal.is_some() || channels.prompts.is_available();
+        let asker = can_answer.then(|| notifying(&parts, &channels));
+        let agents = Agents::new();
+        let engine = build_engine(&mut parts, &channels, &journal, asker.clone(), &agents);
+        let lost_directory = resumed.and_then(|resumed| resumed.place(&engine));
+        // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
+        let _ = engine.clean_results(RESULTS_KEPT);
+        let available = asker.clone().filter(|asker| asker.is_available());
+        let sampler = Arc::new(ModelSampler::new(asker.clone()));
+        let servers = start_servers(runtime, &parts, &engine, &sampler, available)?;
+        Ok(RunningSession {
+            parts,
+            channels,
+            engine,
+            journal,
+            agents,
+            servers,
+            sampler,
+            asker,
+            lost_directory,
+        })
+    }
+
+    /// Brings in what servers have changed, from the next turn on.
+    pub(crate) fn refresh_tools(&self) {
+        if let Some(servers) = &self.servers {
+            servers.refresh();
+        }
+    }
+
+    /// Waits for the servers that these calls need: until each tool is there, or no server can bring it.
+    pub(crate) async fn wait_for_tools(&self, calls: &[ToolCall]) {
+        let Some(servers) = &self.servers else { return };
+        let has_all =
+            |snapshot: &Snapshot| calls.iter().all(|call| self.parts.needs_no_more_servers(snapshot, call));
+        servers.refresh();
+        if !has_all(&self.engine.snapshot()) {
+            servers.settled(has_all).await;
+        }
+    }
+
+    /// Waits until each server can be used, or can't.
+    pub(crate) async fn wait_for_servers(&self) {
+        if let Some(servers) = &self.servers {
+            servers.settled(|_| false).await;
+        }
+    }
+
+    /// Ends the servers politely.
+    pub(crate) async fn close_servers(&self) {
+        if let Some(servers) = &self.servers {
+            servers.close().await;
+        }
+    }
+
+    /// Ends servers and sub-agents at once.
+    pub(crate) fn shut_down(&self) {
+        self.agents.close();
+        if let Some(servers) = &self.servers {
+            servers.stop();
+        }
+    }
+}
+
+impl SessionChannels {
+    /// Shows everything to this front end from the session itself. It is asked too if it can; else this asker is.
+    fn use_direct(&self, front_end: Arc<dyn FrontEnd>, asker: Option<Arc<dyn Asker>>) {
+        self.events.set_direct(front_end.clone());
+        if front_end.can_ask(PromptKind::Permission) {
+            self.prompts.attach(front_end);
+        } else if let Some(asker) = asker {
+            self.prompts.attach(Arc::new(AskerFrontEnd { name: "terminal", asker }));
+        }
+    }
+}
+
+/// The prompts of the session, after its hooks were told that the user is asked.
+fn notifying(parts: &SessionParts, channels: &SessionChannels) -> Arc<dyn Asker> {
+    let (hooks, notices) = (parts.hooks.clone(), parts.notices.clone());
+    Arc::new(Notifying { asker: channels.prompts.clone(), hooks, notices })
+}
+
+/// Builds the engine that all calls of the session go to.
+fn build_engine(
+    parts: &mut SessionParts,
+    channels: &SessionChannels,
+    journal: &Arc<Lazy>,
+    asker: Option<Arc<dyn Asker>>,
+    agents: &Arc<Agents>,
+) -> Engine {
+    let sink: Arc<dyn RunSink> = channels.events.clone();
+    let recorder = journal.recorder();
+    parts.engine = parts.engine.clone().events(ToolEventSink::new(sink)).ports(|ports| {
+        if recorder.is_some() {
+            ports.tasks = Some(Arc::new(Noted { tasks: parts.tasks.clone(), journal: journal.clone() }));
+        }
+        ports.recorder = recorder;
+        ports.asker = asker.or(ports.asker.take());
+        ports.mode =
+            Some(Arc::new(ReportedMode { policy: parts.policy.clone(), events: channels.events.clone() }));
+        ports.sub_agents = Some(agents.clone());
+    });
+    let engine = parts.engine.clone().build();
+    parts.built_engine = engine.clone().into();
+    engine
+}
+
+/// Starts the MCP servers of a session, if it has any.
+fn start_servers(
+    runtime: Option<&RuntimeHandle>,
+    parts: &SessionParts,
+    engine: &Engine,
+    sampler: &Arc<ModelSampler>,
+    asker: Option<Arc<dyn Asker>>,
+) -> Result<Option<Arc<ServerPool>>, SessionError> {
+    let starter = &parts.server_starter;
+    starter.warn();
+    if starter.is_fixed() {
+        return Ok(None);
+    }
+    let runtime = runtime.ok_or_else(|| {
+        SessionError::tools("a session with MCP servers runs on a tokio runtime; there is none here")
+    })?;
+    let _entered = runtime.enter();
+    let ports =
+        ServerPorts { asker: asker.clone(), sampler: Some(sampler.clone()), ..ServerPorts::default() };
+    let servers = starter.start(engine, ports)?;
+    if let Some(asker) = &asker {
+        servers.ask_for_approvals(&starter.planned, asker);
+    }
+    Ok(Some(Arc::new(servers)))
+}
+
+/// The permission mode, for tools that change it: each change is an event.
+struct ReportedMode {
+    policy: Policy,
+    events: Arc<EventHub>,
+}
+
+impl Mode for ReportedMode {
+    fn current(&self) -> PermissionMode {
+        self.policy.current()
+    }
+
+    fn set(&self, mode: PermissionMode) {
+        self.policy.set(mode);
+        self.events.send(SessionEventKind::ModeChanged(self.policy.current()));
+    }
+}

@@ -1,0 +1,43 @@
+//! Sandbox rules for tests that have no policy.
+
+use crate::decision::{DecisionReason, DecisionSource, Verdict};
+use crate::ports::{Authorizer, ProcessRestrictions, Request, RestrictProcesses, SandboxRules};
+use crate::tool::AnyTool;
+
+/// Returns the rules with a change.
+///
+/// ```
+/// use haft::ports::SandboxRules;
+/// use haft::testing::with_restrictions;
+///
+/// let none = SandboxRules::from_authorizer(&haft::Permissions::new());
+/// let rules = with_restrictions(&none, |rules| rules.unreadable_paths.push("/etc/hosts".into()));
+/// assert_eq!(rules.unreadable_paths.len(), 1);
+/// ```
+pub fn with_restrictions(
+    rules: &SandboxRules,
+    change: impl FnOnce(&mut ProcessRestrictions),
+) -> SandboxRules {
+    let mut restrictions = (**rules).clone();
+    change(&mut restrictions);
+    SandboxRules::from_authorizer(&TestRules(restrictions))
+}
+
+/// Denies every call, and has these restrictions.
+struct TestRules(ProcessRestrictions);
+
+impl Authorizer for TestRules {
+    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+        vec![DecisionReason::new(DecisionSource::Rule, Verdict::Deny, "a test of the sandbox")]
+    }
+
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+        None
+    }
+}
+
+impl RestrictProcesses for TestRules {
+    fn process_restrictions(&self) -> ProcessRestrictions {
+        self.0.clone()
+    }
+}
