@@ -24,7 +24,7 @@ const fn compiler(names: &'static str) -> ProgramEntry {
     program(names, ONE_DASH).guards_patterns().unknown(UnknownOption::Flag)
         .options(&[COMPILER])
 }
-const COMPILER: &[OptionSpec] = &[value("o MF output out-dir outdir", &[WRITE]), value("wrapper", &[meaning(MeaningKind::ProgramList(','))])];
+const COMPILER: &[OptionSpec] = &[value("o MF output out-dir outdir", &[WRITE]), value("wrapper", &[part(WordPart::Spaced(','), &[PROGRAM])])];
 
 const NPM: &[OptionSpec] = &[
     flags("-sqdgfyDSEOP silent quiet verbose global force yes no json offline prefer-offline no-audit no-fund ignore-scripts workspaces recursive no-color \
@@ -65,7 +65,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-BbdeikLnpqrRsStvw silent quiet keep-going dry-run always-make just-print question touch print-directory"), value("-C directory", &[READ]), value("-I include-dir", &[READ]),
         values("-loW what-if old-file assume-old"), with_arity("-jO jobs output-sync", ValueArity::Maybe, &[]),
         value("-f file makefile", &[script(Makefile)]), value("-E eval", &[text(Makefile), UNDETERMINED]),
-    ]]).operands(&[at(From(0), &[meaning(MeaningKind::IfContains('=', &[keys(&MAKE_VARIABLE)]))])]),
+    ]]).operands(&[at(From(0), &[when(WordTest::Holds("="), &[keys(&MAKE_VARIABLE)], &[])])]),
     compiler("gcc g++ cc c++ clang clang++").family(NameFamily::Cross).version("--version"),
     compiler("as ld"),
     compiler("rustc").version("--version -V -vV -Vv").options(&[&[

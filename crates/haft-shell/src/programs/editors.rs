@@ -45,7 +45,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]]).input(&[input(Commands(&BANGS))]),
     program("ed red", EXACT).input(&[needs_input(Commands(&BANGS))]),
     program("dc", GNU).options(&[&[
-        value("-e expression", &[text(Commands(&BANGS)), meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[]))]), value("-f file", &[script(Commands(&BANGS))]), values("-I"),
+        value("-e expression", &[text(Commands(&BANGS)), hidden(&[UNDETERMINED])]), value("-f file", &[script(Commands(&BANGS))]), values("-I"),
     ]]).input(&[input(Commands(&BANGS)), needs_input(Commands(&BANGS)).when(NO_ARGUMENT)]),
     program("lftp gnuplot mail mailx", EXACT).input(&[input(Commands(&BANGS))]),
     program("m4", GNU).options(&[&[value("-D define", &[text(Macros)]), values("-IULFotlBd")]]).operands(&[

@@ -40,7 +40,7 @@ macro_rules! interpreter {
     };
 }
 
-const DESCRIPTOR: ValueMeaning = meaning(MeaningKind::Descriptor);
+const DESCRIPTOR: ValueMeaning = when(WordTest::Descriptor, &[UNDETERMINED], &[]);
 const PYTHON_CODE: ValueMeaning = text(Code(PYTHON));
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[

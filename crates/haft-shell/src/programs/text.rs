@@ -122,10 +122,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("jq", GNU).total().options(&[&[
         flags("-necrRsSCMaj compact-output raw-output slurp null-input raw-input sort-keys exit-status args jsonargs tab"),
         value("-L library-path", &[READ_TREE]), values("indent"), value("-f from-file", &[READ]).sets(GIVEN),
-        with_arity("rawfile slurpfile", ValueArity::Two, &[meaning(MeaningKind::Second(&[READ]))]),
+        with_arity("rawfile slurpfile", ValueArity::Two, &[part(WordPart::Second, &[READ])]),
         with_arity("arg argjson", ValueArity::Two, &[]),
     ]]).operands(&[
-        at(Nth(0), &[meaning(MeaningKind::Mentions("import include", &[meaning(MeaningKind::Opens)])).unless(GIVEN), READ]),
+        at(Nth(0), &[when(WordTest::Holds("import include"), &[OPENS], &[]).unless(GIVEN), READ]),
         at(From(1), &[READ]),
     ]),
     program("du", GNU).total().options(&[&[
@@ -188,12 +188,12 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("awk gawk mawk nawk original-awk", WRAPPER).listed().unknown(UnknownOption::Flag).options(&[AWK_OPTIONS]).operands(&[
         at(Nth(0), &[text(TextLanguage::Awk).unless(GIVEN)]),
         at(Missing(0), &[CHANGES]),
-        at(From(0), &[meaning(MeaningKind::NotContaining('=', &[READ])).when(GIVEN)]),
-        at(From(1), &[meaning(MeaningKind::NotContaining('=', &[READ])).unless(GIVEN)]),
+        at(From(0), &[one_of("*=*", &[], &[READ]).when(GIVEN)]),
+        at(From(1), &[one_of("*=*", &[], &[READ]).unless(GIVEN)]),
     ]),
     program("find", EXPRESSION).family(NameFamily::Gnu).listed().guarded().traits(ProgramTraits::SPECIAL).traits(ProgramTraits::STRICT_WORDS).options(&[FIND]).operands(&[
-        at(From(0), &[READ_TREE, meaning(MeaningKind::DeleteMatches).when(DELETES)]),
-        at(Missing(0), &[HERE_TREE, meaning(MeaningKind::At(".", &[meaning(MeaningKind::DeleteMatches)])).when(DELETES)]),
+        at(From(0), &[READ_TREE, DELETE_MATCHES.when(DELETES)]),
+        at(Missing(0), &[HERE_TREE, meaning(MeaningKind::At(".", &[DELETE_MATCHES])).when(DELETES)]),
         at(Always, &[meaning(MeaningKind::PrintsPaths).unless(FORMATS), EXACT_ONLY.reason("removes what it finds").when(DELETES)]),
     ]),
 ];

@@ -46,7 +46,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         .options(&[&[flags("-pvlqa portability verbose quiet append"), values("-f format"), value("-o output", &[WRITE])]]).operands(&[at(From(0), &[COMMAND_PAST])]),
     program("xargs", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt).options(&[&[
         flags("-0rtpxo null no-run-if-empty verbose interactive exit open-tty"), values("-ELnPsd delimiter max-args max-procs max-chars"),
-        value("-a arg-file", &[READ]).sets(FROM_FILE), value("-I", &[MARK, meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[]))]).sets(REPLACES), attached("-i replace", &[UNDETERMINED]),
+        value("-a arg-file", &[READ]).sets(FROM_FILE), value("-I", &[MARK, hidden(&[UNDETERMINED])]).sets(REPLACES), attached("-i replace", &[UNDETERMINED]),
         attached("-el eof max-lines", &[]), value("process-slot-var", &[UNDETERMINED]),
     ]]).operands(&[at(From(0), &[
         filled(ArgvFill::Append, AllowScope::Past, true).unless(ANY_OPTION),
@@ -146,7 +146,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]),
     program("scriptlive", GNU).guards_patterns().options(&[&[values("-BdEIOmoTt"), value("-c command", &[PROGRAM])]]),
     program("capsh", EXACT).unknown(UnknownOption::Flag).operands(&[
-        at(AfterDashes, &[meaning(MeaningKind::Prepend("bash"))]), at(From(0), &[meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[])), one_of("== -+ =+", &[UNDETERMINED], &[])]),
+        at(AfterDashes, &[meaning(MeaningKind::Prepend("bash"))]), at(From(0), &[hidden(&[UNDETERMINED]), one_of("== -+ =+", &[UNDETERMINED], &[])]),
     ]),
     program("parallel", GNU).syntax(WRAPPER).unknown(UnknownOption::Doubt).options(&[PARALLEL]).operands(&[
         at(From(0), &[meaning(MeaningKind::Template)]), at(Missing(0), &[UNDETERMINED.when(ANY_OPTION), UNDETERMINED.when(NO_ARGUMENT)]),
