@@ -35,6 +35,7 @@ mod questions;
 mod redirect;
 mod show;
 mod streams;
+mod tokens;
 mod tree;
 mod walk;
 mod word;
@@ -47,6 +48,7 @@ use haft::Effects;
 
 pub use analyzer::{CACHED_ANALYSES_MAX, ShellAnalyzer};
 pub use show::Line;
+pub use tokens::{Token, TokenKind, precedes_command, tokens};
 
 /// The longest command that is read, in characters.
 pub const CHARS_MAX: usize = 10_000;
