@@ -11,6 +11,7 @@ mod texts;
 
 use files::{below, below_base, is_stream};
 pub(crate) use files::{is_place, names_below, pattern_folder};
+pub(crate) use meanings::fits_any;
 
 use haft::effects::Access;
 
@@ -271,7 +272,7 @@ impl CommandExaminer<'_> {
         }
         self.unlisted(entry, words, reading);
         let subcommand = reading.operands.first().and_then(|at| {
-            let found = find_subcommand(entry.subcommands, words[*at].literal()?)?;
+            let found = entry.subcommand(words[*at].literal()?)?;
             Some((found, start + at + 1))
         });
         if let Some((found, below)) = subcommand {
@@ -396,10 +397,6 @@ fn splits_into_options(entry: &ProgramEntry, reading: &WordReading, words: &[Wor
     let front = reading.operands.iter().take(reading.options_end);
     (entry.syntax.stop == StopRule::Expression && words.iter().any(splits))
         || front.into_iter().any(|at| splits(&words[*at]))
-}
-
-fn find_subcommand(entries: &'static [ProgramEntry], name: &str) -> Option<&'static ProgramEntry> {
-    entries.iter().find(|entry| entry.all_names().any(|known| known == name))
 }
 
 fn shape(word: &Word) -> String {

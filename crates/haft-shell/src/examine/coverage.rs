@@ -96,10 +96,7 @@ impl CommandExaminer<'_> {
     /// Words and patterns that may become an option which runs or writes something.
     pub(super) fn guard(&mut self, entry: &ProgramEntry) {
         let arguments = &self.argv[1..];
-        let named = arguments.iter().find_map(|word| {
-            let name = word.literal()?;
-            entry.subcommands.iter().find(|one| one.all_names().any(|known| known == name))
-        });
+        let named = arguments.iter().find_map(|word| entry.subcommand(word.literal()?));
         let told =
             self.findings.iter().any(|found| matches!(found, Finding::ExactOnly(_) | Finding::Held(_)));
         let files = named.is_some_and(|one| one.traits.has(ProgramTraits::PATTERNS_ARE_FILES));

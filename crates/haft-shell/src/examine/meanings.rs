@@ -148,7 +148,7 @@ impl CommandExaminer<'_> {
     ) {
         let name = name.trim();
         let name = if table.fold_case { name.to_ascii_lowercase() } else { name.to_owned() };
-        let fits = |spec: &&KeySpec| spec.keys.split(' ').any(|pattern| fits_pattern(pattern, &name));
+        let fits = |spec: &&KeySpec| fits_any(spec.keys, &name);
         let meanings = table.keys.iter().find(fits).map_or(other, |spec| spec.meanings);
         let place = ValuePlace { from: None, attached: true, ..*place };
         self.all(meanings, std::slice::from_ref(value), &place);
@@ -233,6 +233,11 @@ fn fits_pattern(pattern: &str, text: &str) -> bool {
             ends.any(|at| fits_pattern(rest, &tail[at..]))
         }),
     }
+}
+
+/// The same for one of several patterns.
+pub(crate) fn fits_any(patterns: &str, text: &str) -> bool {
+    patterns.split_ascii_whitespace().any(|pattern| fits_pattern(pattern, text))
 }
 
 /// The parts of a word, or of several.

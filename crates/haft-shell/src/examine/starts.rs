@@ -101,7 +101,7 @@ impl CommandExaminer<'_> {
         match (word.literal(), place.from) {
             (None, _) => self.undetermined(place.reason),
             (Some(name), Some(from)) => {
-                if let Some(entry) = find_subcommand(entries, name) {
+                if let Some(entry) = find_entry(entries, name) {
                     self.entry(entry, from + 1);
                 }
             }

@@ -343,10 +343,20 @@ impl ProgramEntry {
         self.names.split(' ')
     }
 
+    /// A sub-command by its name.
+    pub(crate) fn subcommand(&self, name: &str) -> Option<&'static ProgramEntry> {
+        find_entry(self.subcommands, name)
+    }
+
     /// Every option of the entry.
     pub(crate) fn all_options(&self) -> impl Iterator<Item = &'static OptionSpec> + use<> {
         self.options.iter().flat_map(|group| group.iter())
     }
+}
+
+/// An entry among others, by one of its names.
+pub(crate) fn find_entry(entries: &'static [ProgramEntry], name: &str) -> Option<&'static ProgramEntry> {
+    entries.iter().find(|entry| entry.all_names().any(|known| known == name))
 }
 
 const fn option(

@@ -74,7 +74,7 @@ const SSH_COMMON: &[OptionSpec] = &[
     value("-o", &[keys(&SSH_SETTING)]), value("-F", &[READ, UNDETERMINED, unknown_host("hosts come from a file")]), value("-i", &[READ]),
     value("-J", &[part(WordPart::Each(','), &[CHANGE])]),
 ];
-const SSH: &[OptionSpec] = &[flags("-46AaCfGgKkMNnqsTtVvXxYy"), values("-BbcDeIlLmOpQRSWw"), value("-E", &[WRITE])];
+const SSH: &[OptionSpec] = &[flags("-46AaCfGgKkMNnqsTtVvXxYy"), values("-BbcDelLmOpQRSWw"), value("-I", &[UNDETERMINED]), value("-E", &[WRITE])];
 const SSH_OPERANDS: &[OperandSpec] = &[
     at(Nth(0), &[connect(Host, Change)]), at(From(1), &[JOINED]), at(Missing(1), &[COMMANDS_IN.unless(NO_ARGUMENT)]),
 ];
@@ -138,7 +138,12 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     // What follows the host, after `--`, is a command for it.
     client("mosh", &[&[value("ssh client server", &[PROGRAM])]], &[at(Nth(0), &[connect(Host, Change)]), at(AfterDashes, &[LAUNCH_CONTAINED])]).syntax(SSH_SYNTAX),
     program("socat", EXACT).operands(&[at(From(0), SOCKETS)]),
-    program("youtube-dl yt-dlp", EXACT).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-aforpuP"), value("exec exec-before-download downloader external-downloader", &[PROGRAM])]]),
+    program("youtube-dl yt-dlp", EXACT).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-aforpuP"), value("exec exec-before-download downloader external-downloader netrc-cmd ffmpeg-location", &[PROGRAM]), value("config-location config-locations plugin-dirs", &[UNDETERMINED])]]),
+    program("ssh-add", POSIX).options(&[&[value("-esS", &[UNDETERMINED]), values("-tEH")]]),
+    program("sshfs", EXACT).options(&[&[value("-o", &[part(WordPart::Each(','), &[one_of("ssh_command=* *proxycommand=*", &[part(WordPart::After("="), &[SHELL])], &[])])]), values("-pF")]]),
+    program("dbclient", POSIX).options(&[&[value("-J", &[SHELL]), values("-plibBcmLRWKI")]]),
+    program("msmtp", EXACT).options(&[&[value("passwordeval", &[SHELL]), value("-CF file", &[UNDETERMINED])]]),
+    program("fetchmail", EXACT).options(&[&[value("-m mda plugin plugout preconnect postconnect", &[SHELL]), value("-f fetchmailrc", &[UNDETERMINED])]]),
 ];
 
 const BANGS: CommandEscapes = CommandEscapes {

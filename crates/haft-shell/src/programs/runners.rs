@@ -133,6 +133,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("nodemon", EXACT).guards_patterns().options(&[&[values("-ewCdI ext watch ignore"), value("-x exec", &[PROGRAM])]]),
     program("chokidar", EXACT).guards_patterns().options(&[&[values("-dtpi"), value("-c command", &[PROGRAM])]]),
     program("asciinema", EXACT).guards_patterns().options(&[&[values("-eIitq"), value("-c command", &[PROGRAM])]]),
+    program("overmind", EXACT).subcommands(&[run("run", NONE, FIRST)]), program("terminalizer", EXACT).options(&[&[value("-d command", &[PROGRAM])]]),
+    program("svg-term", EXACT).options(&[&[value("command", &[PROGRAM])]]),
     program("termtosvg", EXACT).guards_patterns().options(&[&[values("-DgmMst"), value("-c command", &[PROGRAM])]]),
     program("ttyrec", EXACT).guards_patterns().options(&[&[value("-e", &[PROGRAM])]]),
     program("execlineb", EXACT).guards_patterns().options(&[&[values("-s"), value("-c", &[PROGRAM])]]),

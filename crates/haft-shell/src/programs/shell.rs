@@ -103,6 +103,6 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
             ]),
             at(Missing(0), &[SHELL_INPUT, UNDETERMINED.reason("starts another command").when(TEXT_GIVEN)]),
         ]),
-    foreign_shell("zsh fish csh tcsh pwsh"),
+    foreign_shell("zsh fish csh tcsh pwsh nu xonsh elvish yash osh ysh rc es"),
     program("expect run-parts", WRAPPER).operands(&[at(Argument, &[UNDETERMINED.reason("starts another command")])]),
 ];

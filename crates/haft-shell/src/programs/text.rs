@@ -161,6 +161,12 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-bhikLNnprs0 brief mime mime-type mime-encoding dereference no-dereference"), values("-eF"), value("-fm files-from magic-file", &[READ, CHANGES]),
     ]]).operands(FILES),
     program("ps", GNU).listed().options(&[&[flags("-AaefFlwxjHT forest no-headers"), values("-Copu sort format pid")]]).operands(&[at(From(1), &[CHANGES])]),
+    program("ss", GNU).listed().options(&[&[flags("-HOnrlaptuwxsieomb460TSZz numeric listening all processes tcp udp summary info extended options memory no-header"), values("-fA")]])
+        .operands(&[at(From(0), &[])]),
+    program("netstat", GNU).listed().options(&[&[flags("-rigsMvWnNeopalFCtuUwx46 numeric listening all programs tcp udp route interfaces statistics")]]),
+    program("lsof", EXACT).listed().options(&[&[flags("-abhlnNPRtTUvVwX"), values("-pucdg"), with_arity("-i", ValueArity::Maybe, &[])]]).operands(FILES),
+    // Without what follows `source` to other files.
+    program("shellcheck", GNU).listed().guards_patterns().options(&[&[flags("-aV check-sourced version norc"), values("-CefisSWo color exclude format include shell severity enable")]]).operands(FILES),
     program("rg", GNU).listed().guarded().options(&[RG]).operands(RG_FILES),
     program("fd fdfind", GNU).listed().guarded().options(&[FD]).operands(&[at(From(1), &[READ_TREE]), at(Missing(0), &[HERE_TREE]), at(Missing(1), &[HERE_TREE])]),
     program("sort", GNU).family(NameFamily::Gnu).listed().guarded().options(&[&[
