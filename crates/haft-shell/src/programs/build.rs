@@ -42,7 +42,7 @@ const fn compiler(names: &'static str) -> ProgramEntry {
 const COMPILER: &[OptionSpec] = &[value("o MF output out-dir outdir", &[WRITE]), value("wrapper", &[part(WordPart::Spaced(','), &[PROGRAM])]),
     // These name folders with programs, or libraries that are loaded.
     value("B specs", &[UNDETERMINED]), value("fplugin fpass-plugin load plugin", &[UNDETERMINED]), attached("fuse-ld ld-path", &[one_of("bfd gold lld mold", &[], &[UNDETERMINED])]),
-    value("Xlinker Xclang", &[one_of("*plugin* *load*", &[UNDETERMINED], &[])]), act("Wl", &[]),
+    value("Xlinker Xclang", &[one_of("*plugin* *load*", &[UNDETERMINED], &[])]), attached("W", &[one_of("l,*plugin*", &[UNDETERMINED], &[])]),
 ];
 
 const NPM: &[OptionSpec] = &[
