@@ -10,7 +10,7 @@ use crate::sections::{self, Sections};
 use crate::source::write;
 
 /// Crate and benchmark, in the order of the page.
-const BENCHES: [(&str, &str); 17] = [
+const BENCHES: [(&str, &str); 18] = [
     ("haft", "core"),
     ("haft", "search"),
     ("haft-journal", "turns"),
@@ -21,6 +21,7 @@ const BENCHES: [(&str, &str); 17] = [
     ("haft-provider", "gap"),
     ("haft-sandbox", "start"),
     ("haft-sandbox", "work"),
+    ("haft-shell", "analyse"),
     ("haft-terminal", "screen"),
     ("haft-tools", "files"),
     ("haft-tools", "scripts"),

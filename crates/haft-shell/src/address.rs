@@ -118,7 +118,7 @@ impl AddressFindings<'_> {
             (None, None) => self.hidden(word),
             (_, Some(host)) => self.text(host),
             (Some(text), None) if named && !text.starts_with(['/', '.', '~']) => {
-                self.unknown(format!("git knows the host of the remote `{text}`"));
+                self.unknown(format!("the configuration names the host of the remote `{text}`"));
             }
             (Some(text), None) => self.file(text),
         }

@@ -4,6 +4,7 @@
 //! assignment or by `export`, `declare`, `read` and the like. A few names are known to be harmless, a few to be
 //! dangerous, and ordinary names of a script are its own affair; everything else only costs the read-only judgement.
 
+use super::examine::fits_any;
 use super::programs::PLAIN_PAGER;
 
 /// What setting a variable means.
@@ -19,179 +20,73 @@ pub(super) enum Weight {
     Dangerous,
 }
 
-const HARMLESS: &[&str] = &[
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "TERM",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "RUST_BACKTRACE",
-    "RUST_LOG",
-    "CARGO_TERM_COLOR",
-    "NODE_ENV",
-    "CI",
-    "PYTHONUNBUFFERED",
-    "PYTHONDONTWRITEBYTECODE",
-    "PYTHONIOENCODING",
-    "PYTHONUTF8",
-    "GOOS",
-    "GOARCH",
-    "CGO_ENABLED",
-    "DEBIAN_FRONTEND",
-    "HUSKY",
-    "GIT_TERMINAL_PROMPT",
-    "GIT_OPTIONAL_LOCKS",
-];
+/// `*` stands for anything.
+const HARMLESS: &str = "LANG LANGUAGE LC_* TZ NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM COLUMNS LINES RUST_BACKTRACE RUST_LOG \
+    CARGO_TERM_COLOR NODE_ENV CI PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONIOENCODING PYTHONUTF8 GOOS GOARCH CGO_ENABLED DEBIAN_FRONTEND \
+    HUSKY GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS";
 
+/// Names and families of names. A variable that names a program, its options or its configuration mostly says so in its
+/// last word.
 const DANGEROUS: &[&str] = &[
-    "PATH",
-    "CDPATH",
-    "HOME",
-    "SHELL",
-    "ENV",
-    "BASH_ENV",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "PROMPT_COMMAND",
-    "PS0",
-    "PS1",
-    "PS2",
-    "PS3",
-    "PS4",
-    "EXECIGNORE",
-    "FPATH",
-    "ZDOTDIR",
-    "EDITOR",
-    "VISUAL",
-    "BROWSER",
-    "LESS",
-    "LESSOPEN",
-    "LESSCLOSE",
-    "LESSEDIT",
-    "LESSKEY",
-    "LESSKEYIN",
-    "MAKEFLAGS",
-    "GNUMAKEFLAGS",
-    "MAKEFILES",
-    "CC",
-    "CXX",
-    "LD",
-    "AR",
-    "RUSTC",
-    "RUSTC_WRAPPER",
-    "RUSTC_WORKSPACE_WRAPPER",
-    "RUSTDOC",
-    "RUSTFLAGS",
-    "CARGO",
-    "CARGO_HOME",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PERL5OPT",
-    "PERL5LIB",
-    "PERL5DB",
-    "PERLLIB",
-    "RUBYOPT",
-    "RUBYLIB",
-    "JAVA_TOOL_OPTIONS",
-    "_JAVA_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "CLASSPATH",
-    "GOFLAGS",
-    "GOPATH",
-    "GOROOT",
-    "GOPROXY",
-    "RIPGREP_CONFIG_PATH",
-    "GREP_OPTIONS",
-    "TAR_OPTIONS",
-    "GZIP",
-    "XZ_OPT",
-    "CURL_HOME",
-    "WGETRC",
-    "SSH_ASKPASS",
-    "SUDO_ASKPASS",
-    "SSH_AUTH_SOCK",
-    "RSYNC_RSH",
-    "EMACS",
-    "VIMINIT",
-    "EXINIT",
-    "GCONV_PATH",
-    "LOCPATH",
-    "NLSPATH",
-    "TERMINFO",
-    "TERMINFO_DIRS",
-    "HOSTALIASES",
-    "OPENSSL_CONF",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "DOCKER_HOST",
-    "KUBECONFIG",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_DIRS",
-    "XDG_CONFIG_DIRS",
-    "TMPDIR",
-    "HISTFILE",
+    // Which programs and libraries are found.
+    "PATH CDPATH HOME SHELL ENV EXECIGNORE FPATH ZDOTDIR LD LD_* DYLD_* GCONV_PATH LOCPATH NLSPATH GLIBC_TUNABLES TMPDIR COMPILER_PATH \
+     GCC_EXEC_PREFIX COLLECT_* CCC_OVERRIDE_OPTIONS CLASSPATH AWKPATH AWKLIBPATH EMACSLOADPATH TCLLIBPATH",
+    // Shells.
+    "BASH_* BASHOPTS SHELLOPTS PROMPT_COMMAND PS0 PS1 PS2 PS3 PS4 HISTFILE INPUTRC",
+    // Programs that others start.
+    "*EDITOR *PAGER *BROWSER *_ASKPASS *_WRAPPER *_LAUNCHER *_COMMAND *_COMPILER *_EXECUTABLE *_HELPER *_PROG *_PROGRAM *_PROXY *_proxy *_PREFIX_CMD \
+     *_RSH *_SSH *_EXTERNAL_DIFF FCEDIT VISUAL EMACS JAVACMD PKG_CONFIG PACMAN",
+    // Programs of a build.
+    "AR AS CC CPP CXX FC LEX LINT MAKEINFO NM OBJCOPY RANLIB STRIP YACC RUSTC RUSTC_* RUSTDOC RUSTDOC* RUSTUP_* RUSTFLAGS CARGO CARGO_* CCACHE_* \
+     DISTCC_* CMAKE_* MAKE MAKEFILES *MAKEFLAGS",
+    // Options and configuration of programs.
+    "*_OPTIONS *_OPTS *OPT *OPTS LESS* MAN* GREP_OPTIONS GZIP BZIP BZIP2 XZ_* ZIP UNZIP CURL_HOME WGETRC RIPGREP_CONFIG_PATH BAT_CONFIG_PATH FZF_* VIMINIT EXINIT \
+     MYVIMRC PSQLRC PHPRC PHP_INI_* IRBRC R_PROFILE* R_ENVIRON* R_LIBS* TERMINFO* HOSTALIASES SSL_* OPENSSL_* KUBECONFIG XDG_CONFIG_* XDG_DATA_DIRS \
+     GOFLAGS GOPATH GOROOT GOENV GOPROXY GOTOOLCHAIN PYTEST_ADDOPTS PYTEST_PLUGINS RUBYLIB ERL_*FLAGS ELIXIR_ERL_* DOTNET_STARTUP_HOOKS",
+    // Everything that a program reads.
+    "GIT_* PYTHON* NODE_* PERL* RUBYOPT BUNDLE_* GEM_* LUA_* JULIA_* GUILE_* npm_config_* NPM_CONFIG_* YARN_* PIP_* UV_* CONDA_* DOCKER_* AWS_* CLOUDSDK_* \
+     ANSIBLE_* HELM_* TF_CLI* SSH_* SUDO_* DBUS_* GNUPGHOME GIO_* GTK_* GST_* QT_* ANTHROPIC_* OPENAI_* HAFT_* CLAUDE_*",
 ];
 
-const DANGEROUS_STARTS: &[&str] = &[
-    "LD_",
-    "DYLD_",
-    "GIT_",
-    "BASH_",
-    "PYTHON",
-    "CARGO_",
-    "npm_config_",
-    "NPM_CONFIG_",
-    "YARN_",
-    "PIP_",
-    "BUNDLE_",
-    "GEM_",
-    "DOCKER_",
-    "AWS_",
-    "ANTHROPIC_",
-    "OPENAI_",
-    "HAFT_",
-    "CLAUDE_",
-    "LUA_",
-    "GIO_",
-    "GTK_",
-    "QT_",
-];
+/// Options of a compiler, which are harmless if each is one of these.
+const COMPILER_FLAGS: &str = "CFLAGS CXXFLAGS CPPFLAGS FFLAGS LDFLAGS CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS";
+const PLAIN_FLAGS: &str =
+    "-O* -g* -W* -D* -U* -I* -L* -l* -std=* -m* -f* -pthread -pipe -static -shared -s -w -pedantic";
 
-/// What setting this variable means. The value counts for pagers and for modules of the project.
+/// What setting this variable means. The value counts for pagers, options of compilers and modules of the project.
 pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
-    if HARMLESS.contains(&name) || name.starts_with("LC_") {
+    let plain = |fits: &dyn Fn(&str) -> bool| value.is_some_and(fits);
+    let harmless = match name {
+        _ if name.ends_with("PAGER") => plain(&|value| value.is_empty() || value == PLAIN_PAGER),
+        _ if fits_any(COMPILER_FLAGS, name) => return weight_of_flags(value),
+        _ => fits_any(HARMLESS, name),
+    };
+    if harmless {
         return Weight::Harmless;
-    }
-    if name.ends_with("PAGER") {
-        return if value.is_some_and(|value| value.is_empty() || value == PLAIN_PAGER) {
-            Weight::Harmless
-        } else {
-            Weight::Dangerous
-        };
     }
     // Where modules of the project are: the interpreter finds them in its folder anyway.
     let inside =
         |part: &str| !part.starts_with('/') && !part.is_empty() && part.split('/').all(|name| name != "..");
-    if name == "PYTHONPATH" && value.is_some_and(|value| value.split(':').all(inside)) {
+    if name == "PYTHONPATH" && plain(&|value| value.split(':').all(inside)) {
         return Weight::Unclear;
     }
-    if DANGEROUS.contains(&name) || DANGEROUS_STARTS.iter().any(|start| name.starts_with(start)) {
+    if DANGEROUS.iter().any(|patterns| fits_any(patterns, name)) {
         return Weight::Dangerous;
     }
-    if name.to_ascii_lowercase().ends_with("_proxy") {
-        return Weight::Dangerous;
-    }
-    if name == "IFS" || name.bytes().any(|b| b.is_ascii_lowercase()) {
-        Weight::Ordinary
-    } else {
-        Weight::Unclear
-    }
+    let ordinary = name == "IFS" || name.bytes().any(|b| b.is_ascii_lowercase());
+    if ordinary { Weight::Ordinary } else { Weight::Unclear }
+}
+
+fn weight_of_flags(value: Option<&str>) -> Weight {
+    let plain = |flag: &str| {
+        let loads = ["plugin", "specs", "-Wl,", "-Xlinker"].iter().any(|sign| flag.contains(sign));
+        fits_any(PLAIN_FLAGS, flag)
+            && !loads
+            && !flag.starts_with("-wrapper")
+            && !flag.starts_with("-fuse-ld=/")
+    };
+    let known = value.is_some_and(|value| value.split_whitespace().all(plain));
+    if known { Weight::Unclear } else { Weight::Dangerous }
 }
 
 #[cfg(test)]
@@ -208,6 +103,9 @@ mod tests {
         assert_eq!(weight("PYTHONPATH", Some("/x")), Weight::Dangerous);
         assert_eq!(weight("BASH_CMDS", None), Weight::Dangerous);
         assert_eq!(weight("https_proxy", None), Weight::Dangerous);
+        assert_eq!(weight("MANOPT", None), Weight::Dangerous);
+        assert_eq!(weight("CFLAGS", Some("-O2 -Wall")), Weight::Unclear);
+        assert_eq!(weight("CFLAGS", Some("-O2 -wrapper x")), Weight::Dangerous);
         assert_eq!(weight("line", None), Weight::Ordinary);
         assert_eq!(weight("IFS", None), Weight::Ordinary);
         assert_eq!(weight("FILE", None), Weight::Unclear);

@@ -72,7 +72,8 @@ pub(crate) fn read_commands(escapes: &CommandEscapes, text: &str) -> TextFinding
             continue;
         }
         let unread = escapes.unread.iter().any(|start| after_command(escapes, line, start).is_some());
-        let signs = escapes.signs.iter().any(|sign| line.contains(sign));
+        let folded = line.to_ascii_lowercase();
+        let signs = escapes.signs.iter().any(|sign| line.contains(sign) || folded.contains(sign));
         let pipes = escapes.pipes.is_some_and(|start| line.starts_with(start) && line.contains('|'));
         let other = !escapes.plain.is_empty() && !is_plain_line(escapes.plain, line);
         found.unknown |= unread || signs || pipes || other;
@@ -83,11 +84,18 @@ pub(crate) fn read_commands(escapes: &CommandEscapes, text: &str) -> TextFinding
 
 /// What follows a command at the start of a line; its name may be shortened for some.
 fn after_command<'t>(escapes: &CommandEscapes, line: &'t str, start: &str) -> Option<&'t str> {
-    if !escapes.abbreviated {
+    if !escapes.abbreviated || start.starts_with(|c: char| !(c.is_alphanumeric() || c == '.')) {
         return line.strip_prefix(start);
     }
-    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-    (name.len() > 2 && start.starts_with(name)).then_some(rest)
+    let mut rest = line;
+    for known in start.split_whitespace() {
+        let (name, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+        if name != known && !(name.len() > 2 && known.starts_with(name)) {
+            return None;
+        }
+        rest = behind.trim_start();
+    }
+    Some(rest)
 }
 
 /// Whether a line is one of a list: `#` stands for a number, and `…` for anything that runs nothing.

@@ -35,6 +35,7 @@ mod questions;
 mod redirect;
 mod show;
 mod streams;
+mod tokens;
 mod tree;
 mod walk;
 mod word;
@@ -47,6 +48,7 @@ use haft::Effects;
 
 pub use analyzer::{CACHED_ANALYSES_MAX, ShellAnalyzer};
 pub use show::Line;
+pub use tokens::{Token, TokenKind, precedes_command, tokens};
 
 /// The longest command that is read, in characters.
 pub const CHARS_MAX: usize = 10_000;
@@ -399,7 +401,7 @@ impl SubCommand {
     /// use haft_shell::{Place, analyse};
     ///
     /// let why = |line| analyse(line, &Place::new("/repo")).commands[0].reaches_unknown();
-    /// assert_eq!(why("git fetch origin").unwrap(), "git knows the host of the remote `origin`");
+    /// assert_eq!(why("git fetch origin").unwrap(), "the configuration names the host of the remote `origin`");
     /// assert!(why("curl $URL").is_some() && why("curl https://x.io/$path").is_none() && why("make").is_none());
     /// ```
     pub fn reaches_unknown(&self) -> Option<String> {

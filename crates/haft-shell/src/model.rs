@@ -5,180 +5,11 @@
 //! words of a command by an entry, [`super::examine`] turns what was read into findings, and the entries themselves are
 //! in [`super::programs`]. Nothing else in this crate knows a program by its name.
 
+mod entry;
+
+pub(crate) use entry::*;
+
 use haft::effects::Access;
-
-/// Bits that options set and meanings ask for. An entry numbers its own from [`mode_bit`]; the high bits belong to the
-/// parser.
-pub(crate) type Modes = u32;
-
-/// Some option was given.
-pub(crate) const ANY_OPTION: Modes = 1 << 31;
-/// The program was started without arguments.
-pub(crate) const NO_ARGUMENT: Modes = 1 << 30;
-/// There are at least two operands.
-pub(crate) const TWO_OPERANDS: Modes = 1 << 29;
-/// An option was given after which the program may touch more than its entry lists.
-pub(crate) const OPEN_ENDED: Modes = 1 << 28;
-/// `--` was given.
-pub(crate) const DASHES: Modes = 1 << 27;
-/// There is no operand.
-pub(crate) const NO_OPERAND: Modes = 1 << 26;
-
-/// One program, or one sub-command of a program.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ProgramEntry {
-    /// Every name, one blank between them.
-    pub(crate) names: &'static str,
-    pub(crate) family: NameFamily,
-    pub(crate) syntax: WordSyntax,
-    pub(crate) coverage: Coverage,
-    pub(crate) unknown: UnknownOption,
-    pub(crate) options: &'static [&'static [OptionSpec]],
-    pub(crate) operands: &'static [OperandSpec],
-    pub(crate) subcommands: &'static [ProgramEntry],
-    /// What standard input is, if it is known (a here-document).
-    pub(crate) input: &'static [ValueMeaning],
-    /// Arguments that only print the version, if one of them is the only argument.
-    pub(crate) version: &'static str,
-    pub(crate) traits: ProgramTraits,
-}
-
-/// Which other names mean the same program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameFamily {
-    Exact,
-    /// A `g` in front, as GNU programs have on other systems: `gtimeout`.
-    Gnu,
-    /// A version at the end: `python3.12`.
-    Versioned,
-    /// A version at the end and a machine in front: `x86_64-linux-gnu-gcc-12`.
-    Cross,
-    /// Everything that begins with the name.
-    Prefix,
-    /// A sub-command as a program of its own: `git-push`.
-    Dashed,
-}
-
-/// How much an entry knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Coverage {
-    /// No option makes the program write or run anything, whatever it is: `cat`.
-    Total,
-    /// Everything that the listed options do is listed; others may do anything: `sort`.
-    Listed,
-    /// The program may do more than its words say: `make`.
-    Partial,
-}
-
-/// What an option that isn't listed may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UnknownOption {
-    /// A flag, or one that takes the next word: both readings count.
-    Either,
-    /// The same, and what the program starts is uncertain then.
-    Doubt,
-    /// A flag for a single letter, and else one that takes the next word; the other reading counts too.
-    Value,
-    /// A flag.
-    Flag,
-    /// A flag if it is a long name, and else uncertain.
-    LongFlag,
-    /// Something that changes how the shell reads later commands.
-    ShellState,
-}
-
-/// How a program reads its words.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WordSyntax {
-    /// Several single letters in one word.
-    pub(crate) clusters: bool,
-    /// Long names begin with one dash, or two.
-    pub(crate) one_dash: bool,
-    /// Any beginning of a long name is that name.
-    pub(crate) abbreviations: bool,
-    /// The first word may be letters without a dash: `tar xf`.
-    pub(crate) first_word_letters: bool,
-    /// `-5` is an option.
-    pub(crate) digits: bool,
-    pub(crate) plus: PlusWords,
-    pub(crate) stop: StopRule,
-}
-
-/// What a word that begins with `+` is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PlusWords {
-    Operand,
-    /// Letters, as after `-`.
-    Options,
-    /// Something of its own.
-    Value(&'static [ValueMeaning]),
-}
-
-/// Where options end, beside at `--`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StopRule {
-    Never,
-    /// At the first operand.
-    AtOperand,
-    /// After so many operands: `ssh host -p 1 command`.
-    AfterOperands(usize),
-    /// Not even at `--`: the words are an expression.
-    Expression,
-}
-
-/// Options that mean the same.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OptionSpec {
-    /// Words that begin with `-` hold single letters, one that begins with `=` is a name with one dash, and others are
-    /// long names: `"-vx verbose =TT"`.
-    pub(crate) names: &'static str,
-    pub(crate) arity: ValueArity,
-    pub(crate) sets: Modes,
-    /// Values with which nothing is set.
-    pub(crate) except: &'static str,
-    pub(crate) meanings: &'static [ValueMeaning],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ValueArity {
-    None,
-    /// Attached, or the next word.
-    One,
-    /// Attached, or the next word unless that begins with `-`.
-    Maybe,
-    /// Attached, or none.
-    Attached,
-    /// The next word, also in the middle of a cluster: `set -eo pipefail`.
-    Next,
-    Two,
-    /// Everything that follows.
-    Rest,
-    /// Everything up to `;`, or up to `+` after `{}`.
-    Until,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OperandSpec {
-    pub(crate) position: OperandPosition,
-    pub(crate) meanings: &'static [ValueMeaning],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OperandPosition {
-    Nth(usize),
-    /// This one and all after it.
-    From(usize),
-    Last,
-    ButLast,
-    /// There is none at this place.
-    Missing(usize),
-    /// What follows `--`.
-    AfterDashes,
-    /// There is some argument.
-    Argument,
-    /// Whatever the arguments are.
-    Always,
-}
 
 /// What a value or an operand is, if the modes fit.
 #[derive(Debug, Clone, Copy)]
@@ -228,8 +59,6 @@ pub(crate) enum MeaningKind {
     Input(TextLanguage, bool),
     /// A program with arguments, to which more are added.
     Program,
-    /// The same with another sign than a blank between the words.
-    ProgramList(char),
     /// The word and all after it are a command.
     Command(CommandForm),
     /// All words up to `:::` are a command in which `{}` stands for others.
@@ -251,52 +80,22 @@ pub(crate) enum MeaningKind {
     KeyValue(&'static KeyTable),
     /// Two operands: a key and its value.
     KeyPair(&'static KeyTable),
-    Prefixed(&'static str, &'static [ValueMeaning], &'static [ValueMeaning]),
-    Contains(char, &'static [ValueMeaning], &'static [ValueMeaning]),
-    /// What is only known when it runs, and what is known.
-    IfHidden(&'static [ValueMeaning], &'static [ValueMeaning]),
-    /// A relative path of a script that sets up the environment of a project, and anything else.
-    Activates(&'static [ValueMeaning], &'static [ValueMeaning]),
-    NotContaining(char, &'static [ValueMeaning]),
-    /// One of these is somewhere in the text.
-    Mentions(&'static str, &'static [ValueMeaning]),
-    /// With this prefix, and without.
-    Starts(&'static str, &'static [ValueMeaning], &'static [ValueMeaning]),
-    /// What follows a prefix, in whichever case it is written.
-    PrefixedFold(&'static str, &'static [ValueMeaning]),
-    /// The part before a sign.
-    Until(char, &'static [ValueMeaning]),
-    IfContains(char, &'static [ValueMeaning]),
-    /// More or less than one plain word.
-    SeveralWords(&'static [ValueMeaning]),
-    /// Not on another machine.
-    Local(&'static [ValueMeaning]),
-    /// A path out of the working directory.
-    LeadsElsewhere(&'static [ValueMeaning]),
-    /// An operand before `--`.
-    BeforeDashes(&'static [ValueMeaning]),
-    /// A descriptor, from which a program comes that isn't known.
-    Descriptor,
-    /// An address that may be a command: `ext::x`.
-    Transport,
     /// A key whose value is elsewhere.
     HiddenKey(&'static KeyTable),
+    /// What follows a prefix, and what doesn't begin with it; both where that is known only when it runs.
+    Prefixed(&'static str, &'static [ValueMeaning], &'static [ValueMeaning]),
+    /// If a test holds, and if not; both where that is known only when it runs.
+    If(WordTest, &'static [ValueMeaning], &'static [ValueMeaning]),
+    /// A part of the word.
+    Part(WordPart, &'static [ValueMeaning]),
+    /// An address that may be a command: `ext::x`.
+    Transport,
     /// The word is a sub-command, and all after it its words.
     Subcommand(&'static [ProgramEntry]),
-    /// The word is a package of one of these programs, perhaps with a version.
-    PackageOf(&'static str),
-    /// Something is sent to a terminal unless a word begins like one of these.
-    Multiplexes(&'static str),
-    /// The second of two values.
-    Second(&'static [ValueMeaning]),
     /// More may be touched than is listed.
     Opens,
     /// A write to any place.
     WritesAnywhere,
-    /// What follows the sign, if there is one.
-    After(&'static str, &'static [ValueMeaning]),
-    List(char, &'static [ValueMeaning]),
-    OneOf(&'static str, &'static [ValueMeaning], &'static [ValueMeaning]),
     Repository(RepositoryLevel),
     /// Prints names of files below what it reads.
     PrintsPaths,
@@ -318,6 +117,55 @@ pub(crate) enum MeaningKind {
     NoValue(&'static [ValueMeaning]),
     /// No other call may run beside it.
     Exclusive,
+}
+
+impl MeaningKind {
+    /// Whether all operands at its position are looked at together.
+    pub(crate) fn takes_all(&self) -> bool {
+        matches!(
+            self,
+            MeaningKind::Command(_)
+                | MeaningKind::Joined(_)
+                | MeaningKind::Prepend(_)
+                | MeaningKind::Template
+                | MeaningKind::KeyPair(_)
+                | MeaningKind::Derived(DerivedPath::IntoTarget(_))
+        )
+    }
+}
+
+/// A question about a word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WordTest {
+    /// It fits one of these patterns, with `*` for anything and `''` for nothing.
+    Fits(&'static str),
+    /// What is known of it holds one of these, in whichever case.
+    Holds(&'static str),
+    /// It is known only when it runs.
+    Hidden,
+    /// It may lead out of the working directory.
+    Outside,
+    /// It names another machine: `host:path`, or an address.
+    Remote,
+    /// It stands for an open descriptor.
+    Descriptor,
+    /// It isn't exactly one plain word, or empty.
+    SeveralWords,
+}
+
+/// A part of a word, or of several.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WordPart {
+    /// What follows the first of these signs, if there is one.
+    After(&'static str),
+    /// The part before a sign, or all of it.
+    Before(char),
+    /// Each part between signs.
+    Each(char),
+    /// All of it with blanks in place of a sign.
+    Spaced(char),
+    /// The second of two values.
+    Second,
 }
 
 /// Paths that follow from other words by a rule.
@@ -470,241 +318,6 @@ pub(crate) enum RunLocation {
     OtherMachine,
 }
 
-/// What else is to know of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProgramTraits(u32);
-
-impl ProgramTraits {
-    pub(crate) const NONE: ProgramTraits = ProgramTraits(0);
-    /// A word that is known only when it runs may be an option that runs or writes something.
-    pub(crate) const GUARDS_WORDS: ProgramTraits = ProgramTraits(1);
-    /// A pattern may expand to such an option.
-    pub(crate) const GUARDS_PATTERNS: ProgramTraits = ProgramTraits(2);
-    /// What options name runs in a folder that isn't known.
-    pub(crate) const RUNS_ELSEWHERE: ProgramTraits = ProgramTraits(4);
-    /// A function of this name would change what is found.
-    pub(crate) const SPECIAL: ProgramTraits = ProgramTraits(16);
-    /// Works on the repository of the folder that it runs in.
-    pub(crate) const OF_REPOSITORY: ProgramTraits = ProgramTraits(32);
-    /// What is expanded may be a part of the expression.
-    pub(crate) const STRICT_WORDS: ProgramTraits = ProgramTraits(64);
-    /// Runs what it finds in the folder that it is started in.
-    pub(crate) const RUNS_WORKSPACE: ProgramTraits = ProgramTraits(128);
-    /// The first plain argument is a script.
-    pub(crate) const RUNS_SCRIPT: ProgramTraits = ProgramTraits(256);
-    /// Nothing happens but what the commands do that it is given.
-    pub(crate) const QUIET: ProgramTraits = ProgramTraits(512);
-    /// `NAME=value` may stand before the command.
-    pub(crate) const TAKES_VARIABLES: ProgramTraits = ProgramTraits(1024);
-    /// What begins like a pattern is a file for it, whatever the pattern expands to.
-    pub(crate) const PATTERNS_ARE_FILES: ProgramTraits = ProgramTraits(2048);
-    /// The first operand is a sub-command, and options may stand before it.
-    pub(crate) const SUBCOMMANDS: ProgramTraits = ProgramTraits(8192);
-    /// Loads modules from the folder that it is started in.
-    pub(crate) const IMPORTS_MODULES: ProgramTraits = ProgramTraits(65536);
-    /// Nothing is touched but what is listed, also where something is changed.
-    pub(crate) const COMPLETE: ProgramTraits = ProgramTraits(16384);
-    /// The commands that it is given run in a folder that isn't known.
-    pub(crate) const COMMANDS_ELSEWHERE: ProgramTraits = ProgramTraits(32768);
-    /// What of its words isn't known is still written or deleted, with all that is below.
-    pub(crate) const CHANGES_FILES: ProgramTraits = ProgramTraits(4096);
-
-    pub(crate) const fn and(self, other: ProgramTraits) -> ProgramTraits {
-        ProgramTraits(self.0 | other.0)
-    }
-
-    pub(crate) const fn has(self, other: ProgramTraits) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-const PLAIN_SYNTAX: WordSyntax = WordSyntax {
-    clusters: true,
-    one_dash: false,
-    abbreviations: false,
-    first_word_letters: false,
-    digits: false,
-    plus: PlusWords::Operand,
-    stop: StopRule::Never,
-};
-/// `getopt_long`: clusters, abbreviations, options after operands.
-pub(crate) const GNU: WordSyntax = WordSyntax { abbreviations: true, ..PLAIN_SYNTAX };
-/// The same, up to the first operand.
-pub(crate) const WRAPPER: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..GNU };
-/// `getopt`: no abbreviations, up to the first operand.
-pub(crate) const POSIX: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..PLAIN_SYNTAX };
-/// Full names only, options anywhere.
-pub(crate) const EXACT: WordSyntax = PLAIN_SYNTAX;
-/// Long names with one dash.
-pub(crate) const ONE_DASH: WordSyntax = WordSyntax { clusters: false, one_dash: true, ..PLAIN_SYNTAX };
-/// Words of an expression, as of `find`.
-pub(crate) const EXPRESSION: WordSyntax = WordSyntax { stop: StopRule::Expression, ..ONE_DASH };
-
-pub(crate) const fn mode_bit(number: u32) -> Modes {
-    1 << number
-}
-
-pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramEntry {
-    ProgramEntry {
-        names,
-        family: NameFamily::Exact,
-        syntax,
-        coverage: Coverage::Partial,
-        unknown: UnknownOption::Either,
-        options: &[],
-        operands: &[],
-        subcommands: &[],
-        input: &[],
-        version: "",
-        traits: ProgramTraits::NONE,
-    }
-}
-
-impl ProgramEntry {
-    pub(crate) const fn family(mut self, family: NameFamily) -> Self {
-        self.family = family;
-        self
-    }
-
-    pub(crate) const fn syntax(mut self, syntax: WordSyntax) -> Self {
-        self.syntax = syntax;
-        self
-    }
-
-    pub(crate) const fn total(mut self) -> Self {
-        self.coverage = Coverage::Total;
-        self
-    }
-
-    pub(crate) const fn listed(mut self) -> Self {
-        self.coverage = Coverage::Listed;
-        self
-    }
-
-    pub(crate) const fn unknown(mut self, unknown: UnknownOption) -> Self {
-        self.unknown = unknown;
-        self
-    }
-
-    pub(crate) const fn options(mut self, options: &'static [&'static [OptionSpec]]) -> Self {
-        self.options = options;
-        self
-    }
-
-    pub(crate) const fn operands(mut self, operands: &'static [OperandSpec]) -> Self {
-        self.operands = operands;
-        self
-    }
-
-    pub(crate) const fn subcommands(mut self, subcommands: &'static [ProgramEntry]) -> Self {
-        self.subcommands = subcommands;
-        self
-    }
-
-    pub(crate) const fn input(mut self, input: &'static [ValueMeaning]) -> Self {
-        self.input = input;
-        self
-    }
-
-    pub(crate) const fn version(mut self, version: &'static str) -> Self {
-        self.version = version;
-        self
-    }
-
-    pub(crate) const fn traits(mut self, traits: ProgramTraits) -> Self {
-        self.traits = self.traits.and(traits);
-        self
-    }
-
-    /// Options may stand before the sub-command.
-    pub(crate) const fn has_subcommands(self) -> Self {
-        self.traits(ProgramTraits::SUBCOMMANDS)
-    }
-
-    /// Words and patterns that may become options are guarded against.
-    pub(crate) const fn guarded(self) -> Self {
-        self.traits(ProgramTraits::GUARDS_WORDS).traits(ProgramTraits::GUARDS_PATTERNS)
-    }
-
-    /// Patterns that may become options are guarded against.
-    pub(crate) const fn guards_patterns(self) -> Self {
-        self.traits(ProgramTraits::GUARDS_PATTERNS)
-    }
-
-    /// Every name of the entry.
-    pub(crate) fn all_names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.names.split(' ')
-    }
-
-    /// Every option of the entry.
-    pub(crate) fn all_options(&self) -> impl Iterator<Item = &'static OptionSpec> + use<> {
-        self.options.iter().flat_map(|group| group.iter())
-    }
-}
-
-const fn option(
-    names: &'static str,
-    arity: ValueArity,
-    sets: Modes,
-    meanings: &'static [ValueMeaning],
-) -> OptionSpec {
-    OptionSpec { names, arity, sets, except: "", meanings }
-}
-
-/// Options without a value that change nothing of what is listed.
-pub(crate) const fn flags(names: &'static str) -> OptionSpec {
-    option(names, ValueArity::None, 0, &[])
-}
-
-/// Options without a value that set modes.
-pub(crate) const fn mode(names: &'static str, sets: Modes) -> OptionSpec {
-    option(names, ValueArity::None, sets, &[])
-}
-
-/// Options without a value that mean something.
-pub(crate) const fn act(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
-    option(names, ValueArity::None, 0, meanings)
-}
-
-/// Options with a value that means nothing here.
-pub(crate) const fn values(names: &'static str) -> OptionSpec {
-    option(names, ValueArity::One, 0, &[])
-}
-
-/// Options with a value.
-pub(crate) const fn value(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
-    option(names, ValueArity::One, 0, meanings)
-}
-
-/// Options with a value in the same word, or none.
-pub(crate) const fn attached(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
-    option(names, ValueArity::Attached, 0, meanings)
-}
-
-pub(crate) const fn with_arity(
-    names: &'static str,
-    arity: ValueArity,
-    meanings: &'static [ValueMeaning],
-) -> OptionSpec {
-    option(names, arity, 0, meanings)
-}
-
-impl OptionSpec {
-    pub(crate) const fn sets(mut self, modes: Modes) -> Self {
-        self.sets = modes;
-        self
-    }
-
-    pub(crate) const fn except(mut self, values: &'static str) -> Self {
-        self.except = values;
-        self
-    }
-}
-
-pub(crate) const fn at(position: OperandPosition, meanings: &'static [ValueMeaning]) -> OperandSpec {
-    OperandSpec { position, meanings }
-}
-
 pub(crate) const fn key(keys: &'static str, meanings: &'static [ValueMeaning]) -> KeySpec {
     KeySpec { keys, meanings }
 }
@@ -733,6 +346,26 @@ impl ValueMeaning {
         self.reason = reason;
         self
     }
+
+    /// Whether this, or what follows from it, is of a kind.
+    pub(crate) fn has(&self, wanted: fn(&MeaningKind) -> bool) -> bool {
+        let any = |meanings: &[ValueMeaning]| meanings.iter().any(|meaning| meaning.has(wanted));
+        let below = match self.kind {
+            MeaningKind::If(_, then, otherwise) | MeaningKind::Prefixed(_, then, otherwise) => {
+                any(then) || any(otherwise)
+            }
+            MeaningKind::At(_, meanings)
+            | MeaningKind::Part(_, meanings)
+            | MeaningKind::NoValue(meanings) => any(meanings),
+            _ => false,
+        };
+        below || wanted(&self.kind)
+    }
+
+    /// Whether it counts where these modes are set.
+    pub(crate) fn applies(&self, modes: Modes) -> bool {
+        modes & self.when == self.when && modes & self.unless == 0
+    }
 }
 
 pub(crate) const READ: ValueMeaning = meaning(MeaningKind::Read(PathExtent::File));
@@ -743,6 +376,8 @@ pub(crate) const WRITE_LOOSE: ValueMeaning = meaning(MeaningKind::WriteLoose(Pat
 pub(crate) const WRITE_INTO: ValueMeaning = meaning(MeaningKind::WriteInto);
 pub(crate) const DELETE: ValueMeaning = meaning(MeaningKind::Delete(PathExtent::File));
 pub(crate) const DELETE_TREE: ValueMeaning = meaning(MeaningKind::Delete(PathExtent::Tree));
+pub(crate) const DELETE_MATCHES: ValueMeaning = meaning(MeaningKind::DeleteMatches);
+pub(crate) const OPENS: ValueMeaning = meaning(MeaningKind::Opens);
 pub(crate) const FOLDER: ValueMeaning = meaning(MeaningKind::Folder);
 pub(crate) const HERE: ValueMeaning = meaning(MeaningKind::At(".", &[READ]));
 pub(crate) const HERE_TREE: ValueMeaning = meaning(MeaningKind::At(".", &[READ_TREE]));
@@ -811,12 +446,31 @@ pub(crate) const fn prefixed(
     meaning(MeaningKind::Prefixed(prefix, rest, other))
 }
 
+/// What a word is if it fits one of some patterns, and what it is otherwise.
 pub(crate) const fn one_of(
-    names: &'static str,
+    patterns: &'static str,
     listed: &'static [ValueMeaning],
     other: &'static [ValueMeaning],
 ) -> ValueMeaning {
-    meaning(MeaningKind::OneOf(names, listed, other))
+    when(WordTest::Fits(patterns), listed, other)
+}
+
+/// What a word is if a test holds, and what it is otherwise.
+pub(crate) const fn when(
+    test: WordTest,
+    then: &'static [ValueMeaning],
+    otherwise: &'static [ValueMeaning],
+) -> ValueMeaning {
+    meaning(MeaningKind::If(test, then, otherwise))
+}
+
+/// What a word is that is known only when it runs.
+pub(crate) const fn hidden(then: &'static [ValueMeaning]) -> ValueMeaning {
+    when(WordTest::Hidden, then, &[])
+}
+
+pub(crate) const fn part(part: WordPart, meanings: &'static [ValueMeaning]) -> ValueMeaning {
+    meaning(MeaningKind::Part(part, meanings))
 }
 
 const fn command(fill: ArgvFill, scope: AllowScope, location: RunLocation, quiet: bool) -> ValueMeaning {

@@ -708,6 +708,11 @@ fn is_reserved(word: &str) -> bool {
     matches!(word, "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[[" | "(")
 }
 
+/// Words of the grammar behind which a command begins.
+pub(super) fn precedes_command(word: &str) -> bool {
+    matches!(word, "!" | "{" | "coproc" | "do" | "elif" | "else" | "if" | "then" | "until" | "while")
+}
+
 /// `time` is a word of the grammar, and a program for shells that keep to the standard; rules see it as the latter.
 fn timed_words(simple: &mut Simple, timed: &mut Vec<&'static str>) {
     let named = simple.words.first().is_some_and(|word| !word.raw.starts_with('-'));

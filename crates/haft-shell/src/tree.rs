@@ -4,6 +4,8 @@
 //! condition and a choice differ only in how often their bodies run. Substitutions hang at the word in which they
 //! stand, so whoever walks the words finds them all.
 
+use super::programs;
+
 /// Commands one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Script {
@@ -188,9 +190,6 @@ impl Script {
 impl Simple {
     fn moves(&self) -> bool {
         let first_is_open = self.words.first().is_some_and(|word| word.literal().is_none());
-        first_is_open
-            || self.words.iter().any(|word| {
-                matches!(&*word.prefix(), "cd" | "pushd" | "popd" | "eval" | "source" | "." | "trap")
-            })
+        first_is_open || self.words.iter().any(|word| programs::may_move(&word.prefix()))
     }
 }

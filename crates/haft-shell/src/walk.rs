@@ -428,35 +428,22 @@ impl Walker<'_> {
         };
         let critical = questions::critical_removal(&findings, &at, self.place);
         let held: Vec<HeldFinding> = outer.iter().chain(&findings).filter_map(held_of).cloned().collect();
-        let loud = held.iter().any(|held| !held.quiet);
         let starts = |finding: &Finding| {
             matches!(finding, Finding::CommandsIn(_) | Finding::Undetermined | Finding::ShellState)
         };
-        let known =
-            starter.is_none() && !loud && !findings.iter().any(starts) && heaviest <= Weight::Ordinary;
+        let known = starter.is_none()
+            && held.iter().all(|held| held.quiet)
+            && !findings.iter().any(starts)
+            && heaviest <= Weight::Ordinary;
         let files: [&[Finding]; 2] = if contained { [&outer, &[]] } else { [&findings, &outer] };
         let touched = CommandPlace { here: &at, place: self.place }.effects(program, files);
-        let mut effects = touched.effects.filter(|_| !(contained && outer.is_empty()));
+        let effects = touched.effects.filter(|_| !(contained && outer.is_empty()));
         exact_only = exact_only.or(touched.exact_only);
-        // What the program touches by its arguments it touches behind a wrapper as well, beside what that may add.
-        if let Some(effects) = effects.as_mut().filter(|_| !known) {
-            effects.unknown = true;
-            if effects.reads.is_empty()
-                && effects.writes.is_empty()
-                && effects.deletes.is_empty()
-                && effects.reaches.is_empty()
-            {
-                *effects = haft::Effects::unknown();
-            }
-        }
-        // Who reads what isn't known may read what nobody may.
-        if read_only.is_ok() && effects.as_ref().is_none_or(|effects| effects.unknown) {
+        // A program that reads what isn't known may read what rules deny.
+        if read_only.is_ok() && (!known || effects.as_ref().is_none_or(|effects| effects.unknown)) {
             read_only = Err("which files it reads isn't known".to_owned());
         }
-        // Names that another command or a loop gives are known well enough to look at, and not for rules about files.
-        if let Some(effects) = effects.as_mut().filter(|_| argv.iter().any(Word::stands_for_names)) {
-            effects.unknown = true;
-        }
+        let effects = effects.map(|effects| known_effects(effects, known, argv));
         let plain =
             layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
         let after = self.moves(&findings, plain, &at, here);
@@ -710,6 +697,18 @@ struct UnwrappedCommand {
     starter: Option<String>,
     /// It has other files.
     contained: bool,
+}
+
+/// Effects with what isn't known of them. What a program touches by its arguments it touches behind a wrapper as well,
+/// beside what that may add.
+fn known_effects(mut effects: haft::Effects, known: bool, argv: &[Word]) -> haft::Effects {
+    // Names that another command or a loop gives are known well enough to look at, and not for rules about files.
+    effects.unknown |= !known || argv.iter().any(Word::stands_for_names);
+    let nothing = effects.reads.is_empty()
+        && effects.writes.is_empty()
+        && effects.deletes.is_empty()
+        && effects.reaches.is_empty();
+    if nothing && !known { haft::Effects::unknown() } else { effects }
 }
 
 /// What a wrapper does beside starting a command.

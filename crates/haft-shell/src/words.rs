@@ -130,7 +130,10 @@ impl WordReader<'_> {
         let ends = match stop {
             StopRule::AtOperand => true,
             StopRule::AfterOperands(number) => count > number,
-            StopRule::Never | StopRule::Expression => !self.entry.subcommands.is_empty(),
+            // What isn't listed takes the options of the program as well.
+            StopRule::Never | StopRule::Expression => {
+                self.words[at].literal().is_some_and(|name| self.entry.subcommand(name).is_some())
+            }
         };
         if ends && !self.reading.ended {
             self.reading.ended = true;

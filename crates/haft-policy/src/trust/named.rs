@@ -6,16 +6,20 @@
 
 use std::path::{Path, PathBuf};
 
+use haft_shell::{TokenKind, tokens};
+
 use crate::settings::{Places, lexical};
 
 /// How many words of one command line are looked at.
 const WORDS_MAX: usize = 256;
+/// How deep quoted lines in quoted lines are looked at.
+const QUOTES_MAX: usize = 4;
 /// How many folders that it names are looked into.
 const FOLDERS_MAX: usize = 8;
 
 /// Files that a line for the shell names.
 pub(crate) fn in_line(line: &str, places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
-    in_words(&words(&substitute(line, places)), places, bases)
+    in_words(&words(&substitute(line, places), LineOutputs::Kept), places, bases)
 }
 
 /// Files that a program and its arguments name.
@@ -28,7 +32,7 @@ pub(crate) fn in_args<'a>(
     for arg in args {
         let arg = substitute(arg, places);
         // An argument may be a path with spaces, or a line for a shell.
-        all.extend(words(&arg));
+        all.extend(words(&arg, LineOutputs::Kept));
         all.push(arg);
     }
     in_words(&all, places, bases)
@@ -50,7 +54,7 @@ fn substitute(text: &str, places: &Places) -> String {
 pub(crate) fn line_runs_inside(line: &str, places: &Places, dirs: &[PathBuf]) -> bool {
     let line = expand(line, places);
     let begins = begins_elsewhere(&line);
-    runs_inside(&words(&without_outputs(&line)), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
+    runs_inside(&words(&line, LineOutputs::LeftOut), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
 }
 
 /// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`.
@@ -71,7 +75,7 @@ pub(crate) fn args_run_inside<'a>(
     let mut all = Vec::new();
     for arg in args {
         let arg = expand(arg, places);
-        let parts = words(&arg);
+        let parts = words(&arg, LineOutputs::Kept);
         all.push(arg);
         all.extend(parts);
     }
@@ -142,64 +146,39 @@ fn expand(line: &str, places: &Places) -> String {
     line
 }
 
-/// The line without the files that its output goes to.
-fn without_outputs(line: &str) -> String {
-    let mut left = String::new();
-    let mut quote = None;
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '>') => {
-                while chars.next_if(|c| matches!(c, '>' | '&' | '|' | ' ' | '\t')).is_some() {}
-                let mut inner = None;
-                while let Some(c) =
-                    chars.next_if(|c| inner.is_some() || !(c.is_whitespace() || ";&|()<>".contains(*c)))
-                {
-                    match inner {
-                        Some(open) if open == c => inner = None,
-                        None if matches!(c, '"' | '\'') => inner = Some(c),
-                        _ => {}
-                    }
-                }
-                left.push(' ');
-                continue;
-            }
-            _ => {}
-        }
-        left.push(c);
-    }
-    left
+/// Words of a line, quotes taken away; a quoted word with spaces gives its parts as well.
+fn words(line: &str, outputs: LineOutputs) -> Vec<String> {
+    let mut found = Vec::new();
+    add_words(line, outputs, 0, &mut found);
+    found.truncate(WORDS_MAX);
+    found
 }
 
-/// Words of a line, quotes taken away; a quoted word with spaces gives its parts as well.
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut quote = None;
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '"' | '\'') => quote = Some(c),
-            (None | Some('"'), '\\') => word.extend(chars.next()),
-            (None, c) if c.is_whitespace() || ";&|()<>`{}".contains(c) => {
-                words.push(std::mem::take(&mut word));
+/// Whether the files that the output of a line goes to count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LineOutputs {
+    Kept,
+    LeftOut,
+}
+
+fn add_words(line: &str, outputs: LineOutputs, depth: usize, found: &mut Vec<String>) {
+    let mut is_output = false;
+    let mut quoted = Vec::new();
+    for token in tokens(line) {
+        let left_out = std::mem::take(&mut is_output) && outputs == LineOutputs::LeftOut;
+        match token.kind {
+            TokenKind::Word if !left_out => {
+                let word = token.unquoted();
+                quoted.extend(word.contains(char::is_whitespace).then(|| word.clone()));
+                found.extend(word.split(['{', '}']).filter(|part| !part.is_empty()).map(str::to_owned));
             }
-            (_, c) => word.push(c),
+            TokenKind::Redirection => is_output = token.text.contains('>'),
+            TokenKind::Word | TokenKind::Separator => {}
         }
     }
-    words.push(word);
-    let quoted: Vec<String> =
-        words.iter().filter(|word| word.contains(char::is_whitespace)).cloned().collect();
-    for inner in quoted {
-        words
-            .extend(inner.split(|c: char| c.is_whitespace() || ";&|()<>`'\"".contains(c)).map(str::to_owned));
+    if depth < QUOTES_MAX {
+        quoted.iter().for_each(|inner| add_words(inner, LineOutputs::Kept, depth + 1, found));
     }
-    words.retain(|word| !word.is_empty());
-    words.truncate(WORDS_MAX);
-    words
 }
 
 fn in_words(words: &[String], places: &Places, bases: &[&Path]) -> Vec<PathBuf> {

@@ -25,7 +25,7 @@ const TAR: &[OptionSpec] = &[
            checkpoint wildcards auto-compress"),
     values("-bHKLNV exclude strip-components transform owner group mode mtime format label blocking-factor sort"),
     // An archive on another machine is fetched by another program.
-    value("-f file", &[WRITE.when(CREATES), READ.unless(CREATES), meaning(MeaningKind::IfContains(':', &[CHANGES]))]),
+    value("-f file", &[WRITE.when(CREATES), READ.unless(CREATES), when(WordTest::Holds(":"), &[CHANGES], &[])]),
     value("-C directory", &[meaning(MeaningKind::OperandFolder), WRITE_INTO.when(EXTRACTS).unless(TO_OUTPUT)]),
     value("-g listed-incremental", &[WRITE]),
     value("-TX files-from exclude-from", &[READ]),

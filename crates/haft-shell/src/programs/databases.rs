@@ -13,7 +13,7 @@ const SQLITE: CommandEscapes = CommandEscapes {
     plain: "", exact: false, abbreviated: true, pipes: Some("."),
 };
 const CLIENT: CommandEscapes = CommandEscapes {
-    shell: &["system "], anywhere: Some("\\!"), unread: &[], signs: &["PROGRAM", "program '", "\\o |", "\\g |"], plain: "", exact: false,
+    shell: &["system "], anywhere: Some("\\!"), unread: &[], signs: &["PROGRAM", "program '", "program $", "program e'", "\\o |", "\\o|", "\\g |", "\\g|", "\\gx |", "\\w |", "\\w|", "\\set", "\\P", "pager ", "edit"], plain: "", exact: false,
     abbreviated: false, pipes: None,
 };
 const STATEMENT: ValueMeaning = text(Commands(&CLIENT));
@@ -26,16 +26,16 @@ const fn client(names: &'static str, options: &'static [&'static [OptionSpec]], 
 const STATEMENTS: &[ValueMeaning] = &[input(Commands(&CLIENT))];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    program("sqlite3 sqlite", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[
-        value("init", &[UNDETERMINED]), value("cmd", &[text(Commands(&SQLITE))]), values("separator newline nullvalue"),
+    program("sqlite3 sqlite sqlcipher duckdb", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[
+        value("init", &[UNDETERMINED]), value("cmd c s", &[text(Commands(&SQLITE))]), values("separator newline nullvalue"),
     ]]).operands(&[at(Nth(0), &[WRITE]), at(From(0), &[text(Commands(&SQLITE))])]).input(&[input(Commands(&SQLITE))]),
-    client("psql", &[&[
-        values("-dFLopPRTUv dbname username port"), value("-c command", &[STATEMENT]), value("-f file", &[READ]), value("-h host", &[SERVER]),
+    client("psql usql pgcli", &[&[
+        values("-dFLpPRTUv dbname username port"), value("-o output", &[prefixed("|", &[SHELL], &[WRITE])]), value("-c command", &[STATEMENT]), value("-f file", &[READ]), value("-h host", &[SERVER]),
     ]], &[at(From(0), &[STATEMENT, connect(Url, Change)])]),
-    client("mysql mariadb", &[&[values("-DPSup database user port password"), value("-e execute", &[STATEMENT]), value("-h host", &[SERVER])]],
+    client("mysql mariadb mycli", &[&[values("-DPSup database user port password"), value("pager", &[PROGRAM]), value("defaults-file defaults-extra-file init-command", &[UNDETERMINED]), value("-e execute", &[STATEMENT]), value("-h host", &[SERVER])]],
         &[at(From(0), &[STATEMENT, connect(Url, Change)])]),
     client("mysqldump", &[&[values("-DPSur"), value("-h host", &[connect(Address, Observe)])]], &[at(From(0), &[connect(Url, Observe)])]),
     client("pg_dump", &[&[values("-dfFUpnNtTEjZ"), value("-h host", &[connect(Address, Observe)])]], &[at(From(0), &[connect(Url, Observe)])]),
-    client("mongosh", &[&[values("-pu"), value("host", &[SERVER])]], &[at(From(0), &[connect(Url, Change)])]),
+    client("mongosh", &[&[values("-pu"), value("host", &[SERVER]), value("eval", &[text(TextLanguage::Code(&["child_process", "run", "exec", "spawn", "eval", "load"]))])]], &[at(From(0), &[connect(Url, Change)])]),
     client("redis-cli", &[&[values("-apnirDx"), value("-hu", &[SERVER])]], &[at(From(0), &[connect(Url, Change)])]),
 ];

@@ -43,8 +43,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]),
     changes("mv").options(&[&[flags("-finvu force interactive no-clobber verbose update"), mode("-T no-target-directory", ITSELF), TARGET]]).operands(&[
         at(From(0), &[derived(DerivedPath::IntoTarget(PathExtent::Tree)).unless(ITSELF)]),
-        at(Last, &[WRITE_TREE.when(ITSELF), READ_TREE.when(INTO), meaning(MeaningKind::DeleteMatches).when(INTO)]),
-        at(ButLast, &[READ_TREE, meaning(MeaningKind::DeleteMatches)]),
+        at(Last, &[WRITE_TREE.when(ITSELF), READ_TREE.when(INTO), DELETE_MATCHES.when(INTO)]),
+        at(ButLast, &[READ_TREE, DELETE_MATCHES]),
         at(Always, &[EXCLUSIVE, CHANGES_LISTED]),
     ]),
     changes("ln").options(&[&[flags("-sfnvrih symbolic force no-dereference verbose relative"), mode("-T no-target-directory", ITSELF), TARGET]]).operands(&[
@@ -79,19 +79,23 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]]).operands(&[at(Nth(0), &[WRITE]), at(From(1), &[READ_TREE])]),
     writes("sdiff").options(&[&[flags("-abBdEilstwZ"), values("-IW"), value("-o output", &[WRITE]), value("diff-program", &[PROGRAM])]]).operands(&[at(From(0), &[READ])]),
     writes("diff3").options(&[&[values("-L"), value("diff-program", &[PROGRAM])]]),
-    writes("convert magick").operands(&[at(Last, &[WRITE]), at(ButLast, &[READ])]),
+    writes("convert magick").operands(&[at(Last, &[WRITE]), at(ButLast, &[READ]), at(From(0), &[prefixed("|", &[SHELL], &[])])]),
     program("ffmpeg", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[value("i", &[READ])]]).operands(&[at(Last, &[WRITE]), at(ButLast, &[READ])]),
     program("dot", ONE_DASH).guards_patterns().options(&[&[value("o", &[WRITE])]]).operands(&[at(From(0), &[READ])]),
     writes("pandoc").options(&[&[
         values("-frtVMHBAcDwT"), value("-o output log extract-media", &[WRITE]), value("-FL filter lua-filter pdf-engine", &[PROGRAM]),
     ]]).operands(&[at(From(0), &[READ])]),
-    writes("gpg").unknown(UnknownOption::Flag).options(&[&[
+    writes("gpg").version("--version").unknown(UnknownOption::Flag).options(&[&[
         values("-ru"), flags("-abdesv"), value("-o output", &[WRITE]), value("homedir", &[WRITE_INTO]),
         value("photo-viewer agent-program dirmngr-program keyboxd-program", &[PROGRAM]),
     ]]).operands(&[at(From(0), &[READ])]),
     program("openssl", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[
         value("out keyout outdir writerand", &[WRITE]), value("in inkey config", &[READ]),
         value("connect proxy host", &[connect(AddressForm::Address, haft::effects::Access::Change)]),
-    ]]),
+    ]]).version("version").has_subcommands().subcommands(&[
+        program("x509", ONE_DASH).listed().options(&[&[
+            flags("text noout subject issuer dates startdate enddate fingerprint serial modulus pubkey hash sha256"), values("inform"), value("in", &[READ]),
+        ]]),
+    ]),
     writes("ssh-keygen").options(&[&[values("-abCFmNOPrRtVwYz"), flags("-Bcehgiklqvy"), value("-f", &[WRITE])]]),
 ];

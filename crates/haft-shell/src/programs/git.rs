@@ -15,7 +15,7 @@ const ELSEWHERE: Modes = mode_bit(5);
 
 const RUNS: &[ValueMeaning] = &[one_of("'' true false cat", &[], &[PROGRAM])];
 /// A program after `!`, or by an absolute path; else one of git's own by its name.
-const HELPER: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[meaning(MeaningKind::Starts("/", &[PROGRAM], &[meaning(MeaningKind::SeveralWords(&[UNDETERMINED]))]))])];
+const HELPER: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[one_of("/*", &[PROGRAM], &[when(WordTest::SeveralWords, &[UNDETERMINED], &[])])])];
 const KEYS: KeyTable = KeyTable {
     separators: &['='], fold_case: true, alone: "true",
     keys: &[
@@ -61,7 +61,7 @@ const LOG: &[OptionSpec] = &[
 ];
 
 /// What a repository's files and those that are named elsewhere are read for.
-const IN_REPOSITORY: &[OperandSpec] = &[at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE])];
+const IN_REPOSITORY: &[OperandSpec] = &[at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE])];
 
 /// A sub-command that only looks, with these options.
 const fn looks(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
@@ -94,13 +94,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
             flags("-pPhv no-pager paginate bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks \
                    no-lazy-fetch no-advice html-path version help"),
             value("-C", &[FOLDER]), value("git-dir work-tree", &[READ]), value("-c", SETTING), value("config-env", &[meaning(MeaningKind::HiddenKey(&KEYS)), EXACT_ONLY]),
-            attached("exec-path", &[meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[UNDETERMINED]))]), values("namespace super-prefix attr-source list-cmds"),
+            attached("exec-path", &[one_of("*", &[UNDETERMINED], &[])]), values("namespace super-prefix attr-source list-cmds"),
         ]]).subcommands(SUBCOMMANDS),
 ];
 
 const SUBCOMMANDS: &[ProgramEntry] = &[
     looks("log diff show whatchanged shortlog diff-tree rev-list", &[LOG]),
-    looks("reflog", &[LOG]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[meaning(MeaningKind::OneOf("expire delete drop write", &[CHANGES], &[]))])]), at(Always, &[HERE_TREE])]),
+    looks("reflog", &[LOG]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", &[CHANGES], &[])])]), at(Always, &[HERE_TREE])]),
     looks("status", &[&[flags("-sbvznuo short branch porcelain long verbose untracked-files ignored show-stash ahead-behind no-renames")]]),
     looks("rev-parse", &[&[flags("-q show-toplevel abbrev-ref short verify quiet git-dir is-inside-work-tree show-prefix show-cdup is-bare-repository absolute-git-dir \
                                   git-common-dir symbolic-full-name all branches tags")]]),
@@ -116,7 +116,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("ls-files", &[&[flags("-cdmoiskutvz cached deleted modified others ignored stage unmerged exclude-standard full-name error-unmatch eol"), values("-x")]])
         .traits(ProgramTraits::PATTERNS_ARE_FILES).operands(&[
-            at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE]),
+            at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE]),
         ]),
     looks("ls-tree", &[&[flags("-drtlz name-only name-status full-name full-tree long abbrev format")]]),
     looks("show-ref", &[&[flags("-qsd head heads tags verify hash abbrev quiet dereference")]]),
@@ -131,7 +131,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     looks("grep", &[&[
         flags("-inlcEFPwvhHLqIoWpaG ignore-case line-number files-with-matches count name-only word-regexp cached untracked show-function column heading break and or not all-match"),
         values("-eABCm max-depth threads"), value("-f", &[READ, CHANGES]), attached("-O open-files-in-pager", &[PROGRAM, meaning(MeaningKind::NoValue(&[UNDETERMINED]))]),
-    ]]).operands(&[at(From(0), &[meaning(MeaningKind::LeadsElsewhere(&[READ_TREE]))]), at(Always, &[HERE_TREE])]),
+    ]]).operands(&[at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE])]),
     // Sub-commands with options that run other programs.
     changes("rebase", &[&[flags("-iqvfnmkr interactive quiet force-rebase autosquash root keep-base continue abort skip autostash"), values("-sXC strategy strategy-option onto"), value("-x exec", &[SHELL])]]),
     changes("difftool", &[&[flags("-ygd no-prompt gui dir-diff prompt cached staged"), values("-t tool"), value("-x extcmd", &[PROGRAM])], LOG]),
@@ -209,7 +209,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
         changes("move", &[&[flags("-f force")]]).operands(&[at(Nth(1), &[WRITE_INTO])]),
     ]),
     changes("checkout", &[&[values("-bB"), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]).traits(ProgramTraits::PATTERNS_ARE_FILES)
-        .operands(&[at(From(0), &[meaning(MeaningKind::BeforeDashes(&[CONFIGURATION]))])]).options(&[&[value("-bB orphan", &[CONFIGURATION]), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]),
+        .operands(&[at(BeforeDashes, &[CONFIGURATION])]).options(&[&[value("-bB orphan", &[CONFIGURATION]), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]),
     changes("switch", &[&[value("-cC create force-create orphan", &[CONFIGURATION]), flags("-fqtdm force quiet track no-track detach discard-changes")]]).operands(&[at(Nth(0), ADDS)]),
     changes("add rm mv restore reset stage", &[&[values("-s source chmod pathspec-from-file"), flags("-AnfuvpiNqr all force update verbose patch cached staged worktree hard soft mixed dry-run")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     changes("commit", &[&[values("-mFCct message file author date reuse-message reedit-message template trailer fixup squash cleanup"), flags("-aqvnse all quiet verbose amend no-verify no-edit signoff allow-empty dry-run edit"), attached("-Su gpg-sign", &[])]])

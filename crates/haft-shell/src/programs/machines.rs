@@ -48,7 +48,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     client("kubectl oc", &[KUBE]).subcommands(&[
         program("exec debug run", EXACT).unknown(UnknownOption::Flag).operands(&[at(AfterDashes, &[LAUNCH_CONTAINED])]),
     ]),
-    client("helm", &[&[flags("debug"), values("-n namespace kube-context kubeconfig kube-apiserver kube-token registry-config repository-config")]]),
+    client("helm", &[&[flags("debug"), value("post-renderer", &[PROGRAM]), values("-n namespace kube-context kubeconfig kube-apiserver kube-token registry-config repository-config")]]),
     client("aws", &[&[
         flags("debug no-verify-ssl no-paginate no-sign-request no-cli-pager"),
         values("profile region endpoint-url output query ca-bundle color cli-read-timeout cli-connect-timeout"),
@@ -59,13 +59,26 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         program("pr", EXACT).options(&[&[values("-R repo hostname")]]).subcommands(&[program("checkout co", EXACT).operands(&[at(Always, &[CONFIGURATION])])]),
     ]),
     client("glab", &[&[values("-R repo hostname")]]),
-    client("hg", &[&[flags("-yvq noninteractive verbose quiet debug"), values("-R repository cwd config encoding")]]),
-    client("svn", &[&[flags("-qv quiet verbose non-interactive no-auth-cache trust-server-cert"), values("username password config-dir config-option")]]),
+    client("hg", &[&[flags("-yvq noninteractive verbose quiet debug"), values("-R repository cwd encoding"), value("config config-file", &[UNDETERMINED])]]),
+    client("svn", &[&[flags("-qv quiet verbose non-interactive no-auth-cache trust-server-cert"), values("username password"), value("config-dir config-option", &[UNDETERMINED]), value("diff-cmd diff3-cmd merge-cmd editor-cmd", &[PROGRAM])]]),
     client("systemctl", &[&[
         flags("-alqfri user system global no-pager quiet now force runtime no-block no-legend all full wait no-ask-password"),
         values("-HMtpPonsS host machine type state property output lines root image job-mode signal kill-whom"),
     ]]),
     client("terraform", &[]).syntax(ONE_DASH).unknown(UnknownOption::Flag),
-    program("rclone", EXACT).guards_patterns().options(&[&[value("password-command", &[PROGRAM])]]),
-    program("restic", EXACT).guards_patterns().options(&[&[values("-prof"), value("password-command", &[PROGRAM])]]),
+    program("rclone", EXACT).guards_patterns().options(&[&[value("password-command sftp-ssh metadata-mapper", &[PROGRAM])]]),
+    program("restic", EXACT).guards_patterns().options(&[&[values("-prf"), value("-o option", &[one_of("*command=* *program=*", &[part(WordPart::After("="), &[PROGRAM])], &[])]), value("password-command", &[PROGRAM])]]),
+    client("jj", &[&[flags("no-pager quiet"), values("-R repository at-operation color"), value("config config-toml config-file", &[UNDETERMINED]), value("tool", &[PROGRAM])]]).subcommands(&[
+        program("util", STOPS).subcommands(&[program("exec", STOPS).operands(&[at(From(0), &[LAUNCH])])]),
+    ]),
+    client("repo west", &[]).subcommands(&[program("forall", EXACT).options(&[&[with_arity("-c", ValueArity::Rest, &[meaning(MeaningKind::Joined(TextLanguage::Shell))])]])]),
+    client("firebase", &[]).subcommands(&[program("emulators:exec", EXACT).options(&[&[values("only project import")]]).operands(&[at(From(0), &[SHELL])])]),
+    client("borg", &[&[value("rsh remote-path", &[PROGRAM])]]).subcommands(&[
+        program("create", EXACT).options(&[&[flags("content-from-command paths-from-command"), value("rsh remote-path", &[PROGRAM])]]).operands(&[at(AfterDashes, &[COMMAND])]),
+    ]),
+    program("rdiff-backup unison", ONE_DASH).options(&[&[value("remote-schema sshcmd rshcmd", &[PROGRAM])]]),
+    program("pm2 forever", EXACT).options(&[&[value("interpreter", &[PROGRAM])]]).operands(&[at(From(1), &[SHELL])]),
+    program("chromium chromium-browser chromium-headless-shell google-chrome google-chrome-stable", ONE_DASH).unknown(UnknownOption::Flag).options(&[&[
+        value("renderer-cmd-prefix gpu-launcher utility-cmd-prefix ppapi-plugin-launcher browser-subprocess-path", &[PROGRAM]),
+    ]]),
 ];

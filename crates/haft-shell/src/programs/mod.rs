@@ -33,7 +33,7 @@ mod wrappers;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::model::{AllowScope, MeaningKind, NameFamily, ProgramEntry, ProgramTraits};
+use super::model::{AllowScope, MeaningKind, NameFamily, ProgramEntry, ProgramTraits, TextLanguage};
 use super::words::read_words;
 use super::{Word, base_name};
 
@@ -124,16 +124,35 @@ pub(crate) fn is_usual(program: &str, name: &str) -> bool {
     program == name || FOLDERS.iter().any(|folder| program.strip_prefix(folder) == Some(name))
 }
 
+/// Whether the operands of a program, by its name or path, may be of a kind.
+fn operands_have(program: &str, wanted: fn(&MeaningKind) -> bool) -> bool {
+    let operands = find(base_name(program)).map_or(&[][..], |known| known.entry.operands);
+    operands.iter().flat_map(|spec| spec.meanings).any(|meaning| meaning.has(wanted))
+}
+
+/// Whether a program starts a command in its operands.
+pub(crate) fn starts_operands(program: &str) -> bool {
+    operands_have(program, |kind| matches!(kind, MeaningKind::Command(_)))
+}
+
+/// Whether a command may change the directory of the shell.
+pub(crate) fn may_move(name: &str) -> bool {
+    let moves = |kind: &MeaningKind| {
+        matches!(
+            kind,
+            MeaningKind::ChangeDirectory
+                | MeaningKind::LosesDirectory
+                | MeaningKind::Joined(TextLanguage::ThisShell)
+                | MeaningKind::Text(TextLanguage::Deferred)
+        )
+    };
+    operands_have(name, moves)
+}
+
 /// Whether a function or alias of this name would change what is found.
 pub(crate) fn is_special(name: &str) -> bool {
-    let starts = |kind: &MeaningKind| match kind {
-        MeaningKind::Command(form) => matches!(form.scope, AllowScope::Past | AllowScope::Exact),
-        _ => false,
-    };
-    find(name).is_some_and(|known| {
-        let mut meanings = known.entry.operands.iter().flat_map(|spec| spec.meanings);
-        known.entry.traits.has(ProgramTraits::SPECIAL) || meanings.any(|meaning| starts(&meaning.kind))
-    })
+    let starts = |kind: &MeaningKind| matches!(kind, MeaningKind::Command(form) if matches!(form.scope, AllowScope::Past | AllowScope::Exact));
+    has_trait(name, ProgramTraits::SPECIAL) || operands_have(name, starts)
 }
 
 /// The text of a command without the options in front of its sub-command, and of the sub-command of that: one for each

@@ -19,7 +19,7 @@ const FROM_FILE: ValueMeaning = unknown_host("addresses come from a file");
 
 const CURL_HOST: ValueMeaning = connect(Address, Observe).unless(SENDS);
 const CURL_CHANGE: ValueMeaning = connect(Address, Change).when(SENDS);
-const SENT: &[ValueMeaning] = &[prefixed("@", &[READ], &[]), meaning(MeaningKind::After("=@", &[meaning(MeaningKind::Until(';', &[READ]))]))];
+const SENT: &[ValueMeaning] = &[prefixed("@", &[READ], &[]), part(WordPart::After("=@"), &[part(WordPart::Before(';'), &[READ])])];
 const CURL: &[OptionSpec] = &[
     flags("-sSfvIigk46 silent show-error fail verbose head include insecure compressed http2"),
     value("-HAe header user-agent", &[prefixed("@", &[READ], &[])]), values("-m max-time connect-timeout retry"),
@@ -59,9 +59,9 @@ const WGET: &[OptionSpec] = &[
 const SSH_SETTING: KeyTable = KeyTable {
     separators: &['=', ' '], fold_case: true, alone: "",
     keys: &[
-        key("proxycommand", &[meaning(MeaningKind::Text(TextLanguage::Shell)), unknown_host("a command makes the connection")]),
+        key("proxycommand", &[SHELL, unknown_host("a command makes the connection")]),
         key("localcommand knownhostscommand", &[SHELL]),
-        key("hostname proxyjump", &[meaning(MeaningKind::List(',', &[CHANGE]))]),
+        key("hostname proxyjump", &[part(WordPart::Each(','), &[CHANGE])]),
         key("permitlocalcommand remotecommand", &[EXACT_ONLY]),
         key("addkeystoagent batchmode checkhostip ciphers clearallforwardings compression connectionattempts connecttimeout controlmaster controlpath \
              controlpersist forwardagent hostkeyalgorithms identitiesonly identityfile kexalgorithms loglevel numberofpasswordprompts \
@@ -72,18 +72,18 @@ const SSH_SETTING: KeyTable = KeyTable {
 };
 const SSH_COMMON: &[OptionSpec] = &[
     value("-o", &[keys(&SSH_SETTING)]), value("-F", &[READ, UNDETERMINED, unknown_host("hosts come from a file")]), value("-i", &[READ]),
-    value("-J", &[meaning(MeaningKind::List(',', &[CHANGE]))]),
+    value("-J", &[part(WordPart::Each(','), &[CHANGE])]),
 ];
-const SSH: &[OptionSpec] = &[flags("-46AaCfGgKkMNnqsTtVvXxYy"), values("-BbcDeIlLmOpQRSWw"), value("-E", &[WRITE])];
+const SSH: &[OptionSpec] = &[flags("-46AaCfGgKkMNnqsTtVvXxYy"), values("-BbcDelLmOpQRSWw"), value("-I", &[UNDETERMINED]), value("-E", &[WRITE])];
 const SSH_OPERANDS: &[OperandSpec] = &[
     at(Nth(0), &[connect(Host, Change)]), at(From(1), &[JOINED]), at(Missing(1), &[COMMANDS_IN.unless(NO_ARGUMENT)]),
 ];
 const SSH_SYNTAX: WordSyntax = WordSyntax { stop: StopRule::AfterOperands(1), ..POSIX };
 const COPY: ValueMeaning = connect(Copy, Change);
-const LOCAL_TREE: &[ValueMeaning] = &[COPY, meaning(MeaningKind::Local(&[READ_TREE, meaning(MeaningKind::DeleteMatches).when(REMOVES_SOURCE)]))];
-const LOCAL_TARGET: &[ValueMeaning] = &[COPY, meaning(MeaningKind::Local(&[
-    WRITE_TREE.when(TWO_OPERANDS), meaning(MeaningKind::DeleteMatches).when(TWO_OPERANDS | REMOVES_TARGET), READ_TREE.unless(TWO_OPERANDS),
-]))];
+const LOCAL_TREE: &[ValueMeaning] = &[COPY, when(WordTest::Remote, &[], &[READ_TREE, DELETE_MATCHES.when(REMOVES_SOURCE)])];
+const LOCAL_TARGET: &[ValueMeaning] = &[COPY, when(WordTest::Remote, &[], &[
+    WRITE_TREE.when(TWO_OPERANDS), DELETE_MATCHES.when(TWO_OPERANDS | REMOVES_TARGET), READ_TREE.unless(TWO_OPERANDS),
+])];
 const COPIES: &[OperandSpec] = &[at(ButLast, LOCAL_TREE), at(Last, LOCAL_TARGET)];
 
 /// A client of which operands or options are hosts.
@@ -97,18 +97,15 @@ const FIRST_OBSERVED: &[OperandSpec] = &[at(Nth(0), &[connect(Host, Observe)])];
 const URLS: &[OperandSpec] = &[at(From(0), &[connect(Url, Observe)])];
 const LOOKUP: &[OperandSpec] = &[at(From(0), &[prefixed("@", &[OBSERVE], &[OBSERVE])])];
 const NETCAT: &[OptionSpec] = &[values("-gGiIkmMoOpPqsTVwWX"), flags("-lnuvzNdDhrtUFCSb46"), value("-x", &[CHANGE]), value("-ec", &[PROGRAM])];
-const BEFORE_COMMA: &[ValueMeaning] = &[meaning(MeaningKind::Until(',', &[SHELL]))];
-const fn socket_command(kind: &'static str) -> ValueMeaning {
-    meaning(MeaningKind::PrefixedFold(kind, BEFORE_COMMA))
-}
-const SOCKET_COMMANDS: &[ValueMeaning] = &[
-    connect(Socket, Access::Change), socket_command("EXEC:"), socket_command("SYSTEM:"), socket_command("SHELL:"),
-    meaning(MeaningKind::Mentions(",exec: ,system: !!exec: !!system:", &[UNDETERMINED])), meaning(MeaningKind::IfHidden(&[meaning(MeaningKind::Mentions("exec: system: shell:", &[UNDETERMINED]))], &[])),
-];
+/// `EXEC:command,option`; two addresses with `!!` between them aren't read.
+const SOCKET_ADDRESS: KeyTable = KeyTable {
+    separators: &[':'], fold_case: true, alone: "", keys: &[key("exec system shell", &[part(WordPart::Before(','), &[SHELL])])], other: &[],
+};
+const SOCKETS: &[ValueMeaning] = &[connect(Socket, Access::Change), keys(&SOCKET_ADDRESS), when(WordTest::Holds("!! ,exec: ,system: ,shell:"), &[UNDETERMINED], &[])];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("curl", GNU).listed().traits(ProgramTraits::COMPLETE).guards_patterns().version("--version -V").options(&[CURL]).operands(&[
-        at(From(0), &[CURL_HOST, CURL_CHANGE, derived(DerivedPath::UrlFileName).when(REMOTE_NAME).unless(INTO)]), at(Missing(0), &[meaning(MeaningKind::Opens)]), at(Always, &[CHANGES_LISTED]),
+        at(From(0), &[CURL_HOST, CURL_CHANGE, derived(DerivedPath::UrlFileName).when(REMOTE_NAME).unless(INTO)]), at(Missing(0), &[OPENS]), at(Always, &[CHANGES_LISTED]),
     ]),
     program("wget", GNU).guards_patterns().options(&[WGET]).operands(&[at(From(0), &[OBSERVE, derived(DerivedPath::UrlFileName).unless(INTO | SPIDER)])]),
     program("ssh", SSH_SYNTAX).guards_patterns().version("-V").unknown(UnknownOption::Doubt).traits(ProgramTraits::COMMANDS_ELSEWHERE).options(&[SSH_COMMON, SSH]).operands(SSH_OPERANDS),
@@ -140,8 +137,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     client("ncat", &[&[values("-EdgGiopstwxm"), value("proxy", &[CHANGE]), value("-ec exec sh-exec lua-exec", &[PROGRAM])]], FIRST).guards_patterns(),
     // What follows the host, after `--`, is a command for it.
     client("mosh", &[&[value("ssh client server", &[PROGRAM])]], &[at(Nth(0), &[connect(Host, Change)]), at(AfterDashes, &[LAUNCH_CONTAINED])]).syntax(SSH_SYNTAX),
-    program("socat", EXACT).operands(&[at(From(0), SOCKET_COMMANDS)]),
-    program("youtube-dl yt-dlp", EXACT).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-aforpuP"), value("exec exec-before-download downloader external-downloader", &[PROGRAM])]]),
+    program("socat", EXACT).operands(&[at(From(0), SOCKETS)]),
+    program("youtube-dl yt-dlp", EXACT).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-aforpuP"), value("exec exec-before-download downloader external-downloader netrc-cmd ffmpeg-location", &[PROGRAM]), value("config-location config-locations plugin-dirs", &[UNDETERMINED])]]),
+    program("ssh-add", POSIX).options(&[&[value("-esS", &[UNDETERMINED]), values("-tEH")]]),
+    program("sshfs", EXACT).options(&[&[value("-o", &[part(WordPart::Each(','), &[one_of("ssh_command=* *proxycommand=*", &[part(WordPart::After("="), &[SHELL])], &[])])]), values("-pF")]]),
+    program("dbclient", POSIX).options(&[&[value("-J", &[SHELL]), values("-plibBcmLRWKI")]]),
+    program("msmtp", EXACT).options(&[&[value("passwordeval", &[SHELL]), value("-CF file", &[UNDETERMINED])]]),
+    program("fetchmail", EXACT).options(&[&[value("-m mda plugin plugout preconnect postconnect", &[SHELL]), value("-f fetchmailrc", &[UNDETERMINED])]]),
 ];
 
 const BANGS: CommandEscapes = CommandEscapes {

@@ -114,8 +114,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     runner("heroku", &[run_valued("run", &[&[flags("exit-code no-tty"), values("-ars app remote size")]], JOINED_FIRST)]).has_subcommands()
         .traits(ProgramTraits::COMMANDS_ELSEWHERE).options(&[&[values("-ar app remote")]]),
     // A manager of packages, perhaps with a version.
-    run("corepack", NONE, &[at(Nth(0), &[one_of("enable disable use up install pack hydrate prepare cache", &[], &[])]),
-        at(From(0), &[meaning(MeaningKind::PackageOf("npm npx pnpm pnpx yarn yarnpkg"))])]).unknown(UnknownOption::Flag),
+    run("corepack", NONE, PACKAGE).unknown(UnknownOption::Flag)
+        .subcommands(&[program("enable disable use up install pack hydrate prepare cache", EXACT)]),
     program("just", EXACT).unknown(UnknownOption::Flag).options(&[&[with_arity("-c command", ValueArity::Rest, &[LAUNCH])]]).traits(ProgramTraits::RUNS_WORKSPACE),
     runner("pueue", &[run("add", &[&[flags("-ieu")]], JOINED_FIRST).unknown(UnknownOption::Either)]),
     program("ip", EXACT).syntax(STOPS).subcommands(&[runner("netns vrf net", &[run("exec", NONE, &[at(From(1), &[COMMAND])]).syntax(STOPS_AFTER_ONE)])]),
@@ -133,6 +133,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("nodemon", EXACT).guards_patterns().options(&[&[values("-ewCdI ext watch ignore"), value("-x exec", &[PROGRAM])]]),
     program("chokidar", EXACT).guards_patterns().options(&[&[values("-dtpi"), value("-c command", &[PROGRAM])]]),
     program("asciinema", EXACT).guards_patterns().options(&[&[values("-eIitq"), value("-c command", &[PROGRAM])]]),
+    program("overmind", EXACT).subcommands(&[run("run", NONE, FIRST)]), program("terminalizer", EXACT).options(&[&[value("-d command", &[PROGRAM])]]),
+    program("svg-term", EXACT).options(&[&[value("command", &[PROGRAM])]]),
     program("termtosvg", EXACT).guards_patterns().options(&[&[values("-DgmMst"), value("-c command", &[PROGRAM])]]),
     program("ttyrec", EXACT).guards_patterns().options(&[&[value("-e", &[PROGRAM])]]),
     program("execlineb", EXACT).guards_patterns().options(&[&[values("-s"), value("-c", &[PROGRAM])]]),
@@ -143,8 +145,19 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
              xfce4-terminal xterm screen", WordSyntax { stop: StopRule::AtOperand, ..ONE_DASH }).traits(ProgramTraits::RUNS_ELSEWHERE).options(&[&[
         with_arity("e x", ValueArity::Rest, &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false).reason(TELLS)]), flags("ls list v"),
     ]]).operands(&[at(From(0), &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false).reason(TELLS)]), at(Argument, &[UNDETERMINED])]),
-    program("tmux", POSIX).traits(ProgramTraits::RUNS_ELSEWHERE).has_subcommands().options(&[&[flags("-2CDlNuvV"), values("-cfLST")]]).operands(&[
-        at(Missing(0), &[EXACT_ONLY.when(NO_ARGUMENT), UNDETERMINED.when(ANY_OPTION)]),
-        at(From(0), &[meaning(MeaningKind::Multiplexes("ls list- has show display kill- capture-pane info select- rename-"))]),
-    ]),
+    program("tmux", POSIX).traits(ProgramTraits::RUNS_ELSEWHERE).has_subcommands().options(&[&[flags("-2CDlNuvV"), values("-LST"), value("-f", &[UNDETERMINED]), value("-c", &[COMMANDS])]])
+        .subcommands(&[
+            program("ls list-sessions lsp list-panes lsw list-windows lsk list-keys lsc list-clients lsb list-buffers lscm list-commands has has-session \
+                     show show-options showw show-window-options showb show-buffer showenv show-environment showmsgs show-messages info server-info display \
+                     display-message displayp display-panes capturep capture-pane kill-server kill-session killp kill-pane killw kill-window selectw \
+                     select-window selectp select-pane selectl select-layout rename rename-session renamew rename-window", ONE_DASH)
+                .options(&[&[value("F f t", MULTIPLEXED)]]).operands(&[at(From(0), MULTIPLEXED)]).unknown(UnknownOption::Flag),
+        ]).operands(&[
+            at(Missing(0), &[EXACT_ONLY.when(NO_ARGUMENT), UNDETERMINED.when(ANY_OPTION)]),
+            // What is sent or started: each word may be a text for a shell.
+            at(From(1), &[one_of("-*", &[], &[SHELL])]), at(Nth(0), &[UNDETERMINED]),
+        ]),
 ];
+
+/// `;` ends a command, and `#(…)` in a format is for a shell.
+const MULTIPLEXED: &[ValueMeaning] = &[one_of("*; *#(*", &[UNDETERMINED], &[])];

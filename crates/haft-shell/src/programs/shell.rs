@@ -43,7 +43,7 @@ const FOREIGN: &[OperandSpec] = &[at(Argument, &[UNDETERMINED.reason("starts ano
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     builtin(": break continue dirs echo exit false pwd return shift true type"),
     program("cd", POSIX).total().unknown(UnknownOption::Flag).traits(ProgramTraits::SPECIAL).options(&[&[act("-LPe@", &[LOSES_DIRECTORY])]]).operands(&[
-        at(Nth(0), &[meaning(MeaningKind::IfHidden(&[CHANGE_DIRECTORY], &[one_of("-", &[LOSES_DIRECTORY], &[CHANGE_DIRECTORY])]))]),
+        at(Nth(0), &[when(WordTest::Hidden, &[CHANGE_DIRECTORY], &[one_of("-", &[LOSES_DIRECTORY], &[CHANGE_DIRECTORY])])]),
         at(Always, &[LOSES_DIRECTORY.when(ANY_OPTION), LOSES_DIRECTORY.when(DASHES)]),
         at(Missing(0), &[CHANGE_DIRECTORY]),
         at(From(1), &[LOSES_DIRECTORY]),
@@ -64,18 +64,18 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("set", WordSyntax { plus: PlusWords::Options, ..POSIX }).total().unknown(UnknownOption::ShellState).options(&[&[
         flags("-euxfnvCm"),
         with_arity("-o", ValueArity::Next, &[one_of("pipefail errexit nounset xtrace noglob noclobber errtrace functrace", &[], &[SHELL_STATE])]),
-    ]]).operands(&[at(Nth(0), &[meaning(MeaningKind::IfHidden(&[SHELL_STATE.unless(DASHES)], &[]))])]),
+    ]]).operands(&[at(Nth(0), &[hidden(&[SHELL_STATE.unless(DASHES)])])]),
     program("shopt", EXACT).total().unknown(UnknownOption::ShellState).options(&[&[flags("-suqp")]])
         .operands(&[at(From(0), &[one_of("nullglob globstar dotglob failglob nocaseglob inherit_errexit", &[], &[SHELL_STATE])])]),
     program("eval", POSIX).traits(ProgramTraits::SPECIAL).traits(ProgramTraits::QUIET)
         .operands(&[at(From(0), &[meaning(MeaningKind::Joined(TextLanguage::ThisShell)).reason(RUNS_GIVEN)]), at(Missing(0), &[EXACT_ONLY.reason(RUNS_GIVEN)])]).total(),
     // The script of a virtual environment sets variables for what is started later, and is a program like any other.
     program("source .", POSIX).traits(ProgramTraits::SPECIAL).traits(ProgramTraits::RUNS_SCRIPT).operands(&[
-        at(Nth(0), &[meaning(MeaningKind::Activates(&[EXACT_ONLY.reason("takes commands from elsewhere"), READ], &[SHELL_STATE])), LOSES_DIRECTORY]),
+        at(Nth(0), &[when(WordTest::Outside, &[SHELL_STATE], &[one_of("*/bin/activate", &[EXACT_ONLY.reason("takes commands from elsewhere"), READ], &[SHELL_STATE])]), LOSES_DIRECTORY]),
         at(Missing(0), &[SHELL_STATE, LOSES_DIRECTORY]),
     ]),
     program("fc enable bind", POSIX).operands(&[at(Always, &[SHELL_STATE])]),
-    program("alias", POSIX).traits(ProgramTraits::SPECIAL).operands(&[at(From(0), &[meaning(MeaningKind::Contains('=', &[SHELL_STATE], &[]))])]),
+    program("alias", POSIX).traits(ProgramTraits::SPECIAL).operands(&[at(From(0), &[one_of("*=*", &[SHELL_STATE], &[])])]),
     program("hash", POSIX).operands(&[at(Argument, &[SHELL_STATE])]),
     program("jobs", POSIX).options(&[&[flags("-lnprs"), with_arity("-x", ValueArity::Rest, &[COMMAND])]]),
     program("compgen complete", EXACT).unknown(UnknownOption::Flag).traits(ProgramTraits::STRICT_WORDS).options(&[&[
@@ -86,7 +86,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("trap", POSIX).traits(ProgramTraits::SPECIAL).options(&[&[flags("-lp")]]).operands(&[
         at(Nth(0), &[
             one_of("- ''", &[], &[text(TextLanguage::Deferred).reason(RUNS_GIVEN)]).when(TWO_OPERANDS),
-            meaning(MeaningKind::IfHidden(&[UNDETERMINED.reason("starts another command")], &[])).unless(TWO_OPERANDS),
+            hidden(&[UNDETERMINED.reason("starts another command")]).unless(TWO_OPERANDS),
         ]),
     ]),
     program("command", POSIX).total().options(&[&[flags("-p"), mode("-vV", LOOKUP)]]).unknown(UnknownOption::Doubt)
@@ -98,11 +98,11 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
             at(Nth(0), &[
                 COMMANDS.when(TEXT_GIVEN),
                 script(TextLanguage::Shell).reason(RUNS_GIVEN).unless(TEXT_GIVEN).unless(READS_INPUT),
-                meaning(MeaningKind::IfHidden(&[UNDETERMINED.reason("starts another command")], &[CHANGES])).unless(TEXT_GIVEN),
+                when(WordTest::Hidden, &[UNDETERMINED.reason("starts another command")], &[CHANGES]).unless(TEXT_GIVEN),
                 SHELL_INPUT.when(READS_INPUT),
             ]),
             at(Missing(0), &[SHELL_INPUT, UNDETERMINED.reason("starts another command").when(TEXT_GIVEN)]),
         ]),
-    foreign_shell("zsh fish csh tcsh pwsh"),
+    foreign_shell("zsh fish csh tcsh pwsh nu xonsh elvish yash osh ysh rc es"),
     program("expect run-parts", WRAPPER).operands(&[at(Argument, &[UNDETERMINED.reason("starts another command")])]),
 ];

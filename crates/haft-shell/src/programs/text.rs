@@ -122,10 +122,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("jq", GNU).total().options(&[&[
         flags("-necrRsSCMaj compact-output raw-output slurp null-input raw-input sort-keys exit-status args jsonargs tab"),
         value("-L library-path", &[READ_TREE]), values("indent"), value("-f from-file", &[READ]).sets(GIVEN),
-        with_arity("rawfile slurpfile", ValueArity::Two, &[meaning(MeaningKind::Second(&[READ]))]),
+        with_arity("rawfile slurpfile", ValueArity::Two, &[part(WordPart::Second, &[READ])]),
         with_arity("arg argjson", ValueArity::Two, &[]),
     ]]).operands(&[
-        at(Nth(0), &[meaning(MeaningKind::Mentions("import include", &[meaning(MeaningKind::Opens)])).unless(GIVEN), READ]),
+        at(Nth(0), &[when(WordTest::Holds("import include"), &[OPENS], &[]).unless(GIVEN), READ]),
         at(From(1), &[READ]),
     ]),
     program("du", GNU).total().options(&[&[
@@ -161,6 +161,12 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-bhikLNnprs0 brief mime mime-type mime-encoding dereference no-dereference"), values("-eF"), value("-fm files-from magic-file", &[READ, CHANGES]),
     ]]).operands(FILES),
     program("ps", GNU).listed().options(&[&[flags("-AaefFlwxjHT forest no-headers"), values("-Copu sort format pid")]]).operands(&[at(From(1), &[CHANGES])]),
+    program("ss", GNU).listed().options(&[&[flags("-HOnrlaptuwxsieomb460TSZz numeric listening all processes tcp udp summary info extended options memory no-header"), values("-fA")]])
+        .operands(&[at(From(0), &[])]),
+    program("netstat", GNU).listed().options(&[&[flags("-rigsMvWnNeopalFCtuUwx46 numeric listening all programs tcp udp route interfaces statistics")]]),
+    program("lsof", EXACT).listed().options(&[&[flags("-abhlnNPRtTUvVwX"), values("-pucdg"), with_arity("-i", ValueArity::Maybe, &[])]]).operands(FILES),
+    // Without what follows `source` to other files.
+    program("shellcheck", GNU).listed().guards_patterns().options(&[&[flags("-aV check-sourced version norc"), values("-CefisSWo color exclude format include shell severity enable")]]).operands(FILES),
     program("rg", GNU).listed().guarded().options(&[RG]).operands(RG_FILES),
     program("fd fdfind", GNU).listed().guarded().options(&[FD]).operands(&[at(From(1), &[READ_TREE]), at(Missing(0), &[HERE_TREE]), at(Missing(1), &[HERE_TREE])]),
     program("sort", GNU).family(NameFamily::Gnu).listed().guarded().options(&[&[
@@ -188,12 +194,12 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("awk gawk mawk nawk original-awk", WRAPPER).listed().unknown(UnknownOption::Flag).options(&[AWK_OPTIONS]).operands(&[
         at(Nth(0), &[text(TextLanguage::Awk).unless(GIVEN)]),
         at(Missing(0), &[CHANGES]),
-        at(From(0), &[meaning(MeaningKind::NotContaining('=', &[READ])).when(GIVEN)]),
-        at(From(1), &[meaning(MeaningKind::NotContaining('=', &[READ])).unless(GIVEN)]),
+        at(From(0), &[one_of("*=*", &[], &[READ]).when(GIVEN)]),
+        at(From(1), &[one_of("*=*", &[], &[READ]).unless(GIVEN)]),
     ]),
     program("find", EXPRESSION).family(NameFamily::Gnu).listed().guarded().traits(ProgramTraits::SPECIAL).traits(ProgramTraits::STRICT_WORDS).options(&[FIND]).operands(&[
-        at(From(0), &[READ_TREE, meaning(MeaningKind::DeleteMatches).when(DELETES)]),
-        at(Missing(0), &[HERE_TREE, meaning(MeaningKind::At(".", &[meaning(MeaningKind::DeleteMatches)])).when(DELETES)]),
+        at(From(0), &[READ_TREE, DELETE_MATCHES.when(DELETES)]),
+        at(Missing(0), &[HERE_TREE, meaning(MeaningKind::At(".", &[DELETE_MATCHES])).when(DELETES)]),
         at(Always, &[meaning(MeaningKind::PrintsPaths).unless(FORMATS), EXACT_ONLY.reason("removes what it finds").when(DELETES)]),
     ]),
 ];

@@ -46,7 +46,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         .options(&[&[flags("-pvlqa portability verbose quiet append"), values("-f format"), value("-o output", &[WRITE])]]).operands(&[at(From(0), &[COMMAND_PAST])]),
     program("xargs", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt).options(&[&[
         flags("-0rtpxo null no-run-if-empty verbose interactive exit open-tty"), values("-ELnPsd delimiter max-args max-procs max-chars"),
-        value("-a arg-file", &[READ]).sets(FROM_FILE), value("-I", &[MARK, meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[]))]).sets(REPLACES), attached("-i replace", &[UNDETERMINED]),
+        value("-a arg-file", &[READ]).sets(FROM_FILE), value("-I", &[MARK, hidden(&[UNDETERMINED])]).sets(REPLACES), attached("-i replace", &[UNDETERMINED]),
         attached("-el eof max-lines", &[]), value("process-slot-var", &[UNDETERMINED]),
     ]]).operands(&[at(From(0), &[
         filled(ArgvFill::Append, AllowScope::Past, true).unless(ANY_OPTION),
@@ -122,8 +122,9 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]]).operands(ELSEWHERE_FIRST),
     wrapper("systemd-run", &[&[
         flags("-dGPqrtS user system scope pty pipe quiet collect wait shell same-dir no-block remain-after-exit send-sighup no-ask-password slice-inherit"),
-        values("-EHMpu unit property description slice service-type uid gid nice working-directory setenv machine host on-active on-boot on-startup \
+        values("-EHMu unit description slice service-type uid gid nice working-directory setenv machine host on-active on-boot on-startup \
                 on-unit-active on-unit-inactive on-calendar timer-property path-property socket-property"),
+        value("-p property", &[one_of("Exec*", &[part(WordPart::After("="), &[SHELL])], &[])]),
     ]]).operands(ELSEWHERE_FIRST),
     wrapper("systemd-cat", &[&[values("-tp identifier priority stderr-priority")]]),
     wrapper("systemd-inhibit", &[&[flags("list no-pager no-legend"), values("what who why mode")]]),
@@ -146,14 +147,14 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]),
     program("scriptlive", GNU).guards_patterns().options(&[&[values("-BdEIOmoTt"), value("-c command", &[PROGRAM])]]),
     program("capsh", EXACT).unknown(UnknownOption::Flag).operands(&[
-        at(AfterDashes, &[meaning(MeaningKind::Prepend("bash"))]), at(From(0), &[meaning(MeaningKind::IfHidden(&[UNDETERMINED], &[])), one_of("== -+ =+", &[UNDETERMINED], &[])]),
+        at(AfterDashes, &[meaning(MeaningKind::Prepend("bash"))]), at(From(0), &[hidden(&[UNDETERMINED]), one_of("== -+ =+", &[UNDETERMINED], &[])]),
     ]),
     program("parallel", GNU).syntax(WRAPPER).unknown(UnknownOption::Doubt).options(&[PARALLEL]).operands(&[
         at(From(0), &[meaning(MeaningKind::Template)]), at(Missing(0), &[UNDETERMINED.when(ANY_OPTION), UNDETERMINED.when(NO_ARGUMENT)]),
     ]),
     program("sem", GNU).syntax(WRAPPER).unknown(UnknownOption::Doubt).options(&[PARALLEL]).operands(&[at(From(0), &[meaning(MeaningKind::Template)])]),
     program("at batch", GNU).traits(ProgramTraits::COMMANDS_ELSEWHERE).operands(&[at(Always, &[COMMANDS_IN])]),
-    program("crontab", GNU).traits(ProgramTraits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-lr", LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
+    program("crontab", GNU).listed().traits(ProgramTraits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-lr", LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
         at(Nth(0), &[one_of("-", &[COMMANDS_IN], &[SHELL_STATE])]), at(Missing(0), &[COMMANDS_IN.unless(LISTS)]),
     ]),
     // The loader starts whatever it is given.
@@ -165,6 +166,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     wrapper("beesu", NOTHING).operands(JOINED_FIRST),
     wrapper("busybox toybox catchsegv eatmydata keep-one-running pgrphack run-one run-one-constantly run-one-until-failure \
              run-one-until-success run-this-one tsocks wine with-contenv zrun", NOTHING),
+    wrapper("gamemoderun mangohud optirun primusrun prime-run vglrun ttyd gotty mprocs dvtm ledit operf startx xinit cage rootlesskit tcpclient gdbserver \
+             qemu-arm qemu-i386 qemu-mips qemu-ppc qemu-riscv64 qemu-s390x qemu-arm-static qemu-aarch64-static qemu-x86_64-static box64 schedtool cset \
+             likwid-pin likwid-perfctr apitrace renderdoccmd pseudo", NOTHING).operands(&[at(From(0), &[COMMAND]), at(Argument, &[UNDETERMINED])]),
+    program("stap dtrace", GNU).guards_patterns().options(&[&[value("-c", &[SHELL])]]),
     wrapper("aa-exec", &[&[flags("-divh immediate debug verbose"), values("-pn profile namespace")]]),
     wrapper("abduco", &[&[flags("-aAcflnrv"), values("-e")]]).operands(COMMAND_SECOND),
     wrapper("caffeinate", &[&[flags("-dimsu"), values("-tw")]]),

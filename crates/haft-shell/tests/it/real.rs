@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 
 use haft_shell::{Place, Word, analyse};
 
+use crate::table::read;
+
 /// What is told to be run.
 const STUBS: &[&str] = &["p1", "p2", "rm", "curl"];
 
@@ -106,121 +108,19 @@ fn fits(words: &[Word], arguments: &[String]) -> bool {
     }
 }
 
-const COMMANDS: &[(&str, &str)] = &[
-    ("git", "git -c alias.x='!rm a' x"),
-    ("git", "git -c alias.x='!p1' x b c"),
-    ("git", "git -c alias.x='!rm a; p1 b' x"),
-    ("git", "git -c core.pager=p1 -p log"),
-    ("git", "git -c core.pager='rm a' --paginate log"),
-    ("git", "git -c pager.log=p1 --paginate log"),
-    ("git", "git -c core.editor=p1 commit --allow-empty --amend"),
-    ("git", "git -c diff.external=p1 diff HEAD~1"),
-    ("git", "git -c core.fsmonitor=p1 status"),
-    ("git", "git -c core.sshCommand=p1 fetch ssh://x.invalid/y"),
-    ("git", "git -c credential.helper='!p1' credential fill"),
-    ("git", "git rebase -q --exec 'rm a' HEAD~1"),
-    ("git", "git rebase -q -x p1 HEAD~1"),
-    ("git", "git difftool -y -x p1 HEAD~1"),
-    ("git", "git clone -u p1 ./ e"),
-    ("git", "git clone --upload-pack='rm a' ./ e"),
-    ("git", "git ls-remote --upload-pack=p1 ."),
-    ("git", "git fetch --upload-pack p1 ."),
-    ("git", "git push --receive-pack=p1 . HEAD:x"),
-    ("git", "git -c protocol.ext.allow=always ls-remote 'ext::p1 x'"),
-    ("git", "git grep -Op1 one"),
-    ("git", "git config alias.y '!rm a' && git y"),
-    ("git", "git -c core.hooksPath=d commit --allow-empty -m x"),
-    ("git", "git bisect start HEAD HEAD~1; git bisect run rm a"),
-    ("tar", "tar xf t.tar --to-command='rm x'"),
-    ("tar", "tar xf t.tar --to-command=p1"),
-    ("tar", "tar --checkpoint=1 --checkpoint-action=exec='rm x' -cf u.tar a"),
-    ("tar", "tar -I p1 -cf u.tar a"),
-    ("tar", "tar --use-compress-program='p1 x' -cf u.tar a"),
-    ("tar", "tar cfI u.tar p1 a"),
-    ("tar", "tar --rsh-command=p1 -cf h:u.tar a"),
-    ("tar", "tar cf u.tar --use-comp=p1 a"),
-    ("sed", "sed '1e rm x' a"),
-    ("sed", "sed 's/.*/rm x/e' a"),
-    ("sed", "sed -n -e p -e '$e p1' a"),
-    ("sed", "sed '1{e p1 y\n}' a"),
-    ("sort", "yes | head -n 400000 | sort -S 1k --compress-program=p1"),
-    ("sort", "yes | head -n 400000 | sort -S 1k --compress-p p1"),
-    ("split", "split -l 1 --filter='rm x' a"),
-    ("split", "split -l 1 --filter=p1 a"),
-    ("find", "find . -name a -exec rm {} +"),
-    ("find", "find . -name a -exec p1 x{}y \\; -execdir p2 \\;"),
-    ("awk", "awk 'BEGIN{system(\"rm x\")}'"),
-    ("awk", "awk '{print | \"p1 x\"}' a"),
-    ("awk", "awk '{\"p1 x\" | getline y}' a"),
-    ("perl", "perl -e 'system(\"rm x\")'"),
-    ("perl", "perl -e '`p1 x`'"),
-    ("perl", "perl -e 'open(F, \"p1 x|\"); <F>'"),
-    ("python3", "python3 -c 'import os; os.system(\"rm x\")'"),
-    ("python3", "python3 -c 'import subprocess; subprocess.run([\"rm\", \"x\"])'"),
-    ("python3", "python3 - <<'E'\nimport os\nos.system('rm x')\nE"),
-    ("python3", "python3 /dev/stdin <<< 'import os;os.system(\"rm x\")'"),
-    ("python3", "python3 <(echo 'import os;os.system(\"rm x\")')"),
-    ("awk", "awk -f- <<< 'BEGIN{system(\"rm x\")}'"),
-    ("awk", "awk -f - <<< 'BEGIN{system(\"p1 x\")}'"),
-    ("awk", "awk -f /dev/stdin <<< 'BEGIN{system(\"rm x\")}'"),
-    ("mawk", "mawk -f/proc/self/fd/0 <<< 'BEGIN{system(\"rm x\")}'"),
-    ("sed", "sed -f- a <<< '1e rm x'"),
-    ("sed", "sed -n --file=/dev/stdin a <<< '1e p1 x'"),
-    ("make", "make -f /dev/stdin <<< 'q:;rm x'"),
-    ("make", "make -f- <<< 'q:;p1 x'"),
-    ("perl", "perl /dev/stdin <<< 'system(\"rm x\")'"),
-    ("ed", "ed -s a <<< '!rm x'"),
-    ("ed", "ed -s a <<< 'r !p1 x'"),
-    ("ex", "ex -s a <<< '!rm x'"),
-    ("dc", "dc -e '!rm x'"),
-    ("dc", "dc <<< '!p1 x'"),
-    ("m4", "m4 <<< 'syscmd(rm x)'"),
-    ("bash", "compgen -W '$(rm x)'"),
-    ("bash", "compgen -W '`p1 x`' -- q"),
-    ("bash", "bash /proc/self/fd/0 <<< 'rm x'"),
-    ("zip", "zip -q z.zip a; zip -q -T -TT'rm x' z.zip b"),
-    ("gcc", "gcc -wrapper rm,x -c a.c; echo 'int x;' > a.c; gcc -wrapper p1 -c a.c"),
-    ("cmake", "cmake -E env A=1 rm x"),
-    ("cmake", "cmake -E time p1 x"),
-    ("man", "man -Hp1 ls"),
-    ("install", "printf '#!/bin/sh\\n' > s; install -s --strip-program=p1 s t"),
-    ("sdiff", "sdiff --diff-program=p1 a b"),
-    ("git", "\"$(git --exec-path)/git\" -c alias.x='!p1' x"),
-    ("node", "node -e 'require(\"child_process\").execSync(\"rm x\")'"),
-    ("make", "make -f /dev/null --eval='x:;rm x' x"),
-    ("make", "printf 'x:\\n\\techo 1;\\n' > m; make -f m SHELL=p1 x"),
-    ("vim", "vim -es -c '!rm x' -c q a"),
-    ("less", "less '+!rm x' a"),
-    ("man", "man -P p1 ls"),
-    ("zip", "zip -q z.zip a; zip -q -T -TT 'rm x' z.zip b"),
-    ("sqlite3", "sqlite3 :memory: '.shell rm x'"),
-    ("sqlite3", "sqlite3 :memory: '.sys rm x'"),
-    ("gdb", "gdb -batch -ex 'shell rm x'"),
-    ("gdb", "gdb -batch -ex '!p1 x'"),
-    ("strace", "strace -o l rm x"),
-    ("script", "script -qec 'rm x' l"),
-    ("unshare", "unshare -r rm x"),
-    ("prlimit", "prlimit --nofile=100 rm x"),
-    ("chrt", "chrt -o 0 rm x"),
-    ("taskset", "taskset -c 0 rm x"),
-    ("setpriv", "setpriv --nnp rm x"),
-    ("runuser", "runuser -u root -- rm x"),
-    ("su", "su -c 'rm x' -p root"),
-    ("capsh", "capsh -- -c 'rm x'"),
-    ("watch", "watch -n 0.1 -g 'rm x'"),
-    ("env", "env -S 'rm x' y"),
-    ("ssh", "ssh -o BatchMode=yes -o ProxyCommand='rm x' h.invalid ls"),
-    ("scp", "scp -S p1 a h.invalid:b"),
-    ("perl", "perl -pe 's/a/b/' a; rm x"),
-    ("git", "cd d && git -C .. -c alias.x='!p1' x"),
-    ("tar", "touch -- '--checkpoint=1' '--checkpoint-action=exec=rm x'; tar cf u.tar -- *"),
-];
+/// The program that must be installed, and a command.
+const COMMANDS: &str = include_str!("../../testdata/real.txt");
 
 #[test]
 fn programs_start_nothing_that_was_not_found() {
     let world = World::new();
     let (mut started, mut asked) = (0, 0);
-    for (program, command) in COMMANDS.iter().filter(|(program, _)| installed(program)) {
+    let rows: Vec<(&str, String)> = COMMANDS
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, line)| (name, read(line)))
+        .collect();
+    for (program, command) in rows.iter().filter(|(program, _)| installed(program)) {
         let found = analyse(command, &Place::new("/repo"));
         let calls = world.run(command);
         started += usize::from(!calls.is_empty());
@@ -238,12 +138,12 @@ fn programs_start_nothing_that_was_not_found() {
             );
         }
     }
-    eprintln!("{} commands, {started} started something, {asked} were not understood", COMMANDS.len());
+    eprintln!("{} commands, {started} started something, {asked} were not understood", rows.len());
     assert!(
         started >= 10 || !installed("git"),
         "only {started} commands started something, so nothing was tested"
     );
-    assert!(asked * 2 < COMMANDS.len(), "{asked} of {} were not understood", COMMANDS.len());
+    assert!(asked * 2 < rows.len(), "{asked} of {} were not understood", rows.len());
 }
 
 /// The test must be able to fail.

@@ -4,45 +4,6 @@ use crate::commands::{found, last, may_change, not_understood};
 
 #[test]
 fn effects_of_known_programs() {
-    let effects = |command: &str| match &last(command).effects {
-        Some(effects) => effects.to_string(),
-        None => "?".to_owned(),
-    };
-    assert_eq!(effects("cat a b"), "reads a, b");
-    assert_eq!(effects("head -n 5 a"), "reads a");
-    assert_eq!(effects("grep -rn x src"), "reads src");
-    assert_eq!(effects("grep -f pats src"), "reads pats, src");
-    assert_eq!(effects("ls"), "reads .");
-    assert_eq!(effects("cd d && cat a"), "reads d/a");
-    assert_eq!(effects("cat $x"), "may touch anything");
-    assert_eq!(effects("cat src/*.rs lib/*/x"), "reads src, lib");
-    assert_eq!(effects("grep -n x src/*"), "reads src");
-    assert_eq!(effects("cd d && wc -l src/*"), "reads d/src");
-    assert_eq!(effects("cat *"), "reads .");
-    assert_eq!(effects("awk -F: '{print}' a n=1 b"), "reads a, b");
-    assert_eq!(effects("fd main src"), "reads src");
-    assert_eq!(effects("cat /dev/null /dev/fd/3 a"), "reads a");
-    assert_eq!(effects("cp a /dev/null"), "reads a");
-    assert_eq!(effects("tee /dev/stderr out"), "writes out");
-    assert_eq!(effects("rm /dev/null"), "deletes /dev/null");
-    assert_eq!(effects("cat /dev/sda"), "reads /dev/sda");
-    assert_eq!(effects("cat ~/x"), "reads /home/me/x");
-    assert_eq!(effects("rm -r a"), "deletes a");
-    assert_eq!(effects("mkdir -p a/b"), "writes a/b");
-    assert_eq!(effects("touch a b"), "writes a, b");
-    assert_eq!(effects("cp a b"), "reads a · writes b/a, b");
-    assert_eq!(effects("mv a b"), "reads a · writes b/a, b · deletes a");
-    assert_eq!(effects("ln -s a b"), "reads a · writes b/a, b");
-    assert_eq!(effects("sed -i s/a/b/ x"), "reads x · writes x");
-    assert_eq!(effects("sed -i 's/a/b/e' x"), "may touch anything · reads x · writes x");
-    assert_eq!(effects("curl -s https://x.io/i.sh"), "reaches x.io");
-    assert_eq!(effects("curl -d @x https://x.io:8080/"), "may touch anything · reads x · changes x.io");
-    assert_eq!(effects("git clone https://x.io/r.git"), "may touch anything · writes r · reaches x.io");
-    assert_eq!(effects("curl https://a@x.io"), "reaches x.io");
-    assert_eq!(effects("curl file:///etc/passwd"), "reads /etc/passwd");
-    assert_eq!(effects("sudo cat x"), "may touch anything · reads x");
-    assert_eq!(effects("FOO=1 cat x"), "may touch anything · reads x");
-    assert_eq!(effects("make"), "?");
     for command in ["ln a b", "mv a b", "cp -l a b", "cp -r a b"] {
         let claims = last(command).effects.unwrap().claims;
         assert_eq!(claims.concurrency_safe, Some(false), "{command}");
@@ -62,46 +23,6 @@ fn effects_of_known_programs() {
 /// Files that an option names, in each of its forms.
 #[test]
 fn what_options_name_is_read() {
-    for (command, file) in [
-        ("grep -f /out/p a", "/out/p"),
-        ("grep -f/out/p a", "/out/p"),
-        ("grep -rf/out/p a", "/out/p"),
-        ("grep -rnf /out/p a", "/out/p"),
-        ("grep --file=/out/p a", "/out/p"),
-        ("grep --file /out/p a", "/out/p"),
-        ("grep --fil /out/p a", "/out/p"),
-        ("grep --fil=/out/p a", "/out/p"),
-        ("egrep -if/out/p a", "/out/p"),
-        ("grep --exclude-f=/out/p -r x .", "/out/p"),
-        ("jq -L/out -n 1", "/out"),
-        ("jq -L /out -n 1", "/out"),
-        ("jq --rawfile x /out/p -n 1", "/out/p"),
-        ("jq -nf /out/p", "/out/p"),
-        ("du -X/out/p .", "/out/p"),
-        ("du --exclude-from=/out/p .", "/out/p"),
-        ("du --exclude-f=/out/p .", "/out/p"),
-        ("wc --files0-from=/out/p", "/out/p"),
-        ("wc --files0=/out/p", "/out/p"),
-        ("hexdump -f /out/p a", "/out/p"),
-        ("hexdump -f/out/p a", "/out/p"),
-        ("hd -vf/out/p a", "/out/p"),
-        ("date -r /out/p", "/out/p"),
-        ("date -r/out/p", "/out/p"),
-        ("date --reference=/out/p", "/out/p"),
-        ("pgrep -F /out/p", "/out/p"),
-        ("pgrep -lF/out/p", "/out/p"),
-        ("lscpu -s/out", "/out"),
-        ("who /out/p", "/out/p"),
-        ("strings @/out/p", "/out/p"),
-        ("find . -newer /out/p", "/out/p"),
-        ("find . -samefile /out/p", "/out/p"),
-        ("find . -neweraa /out/p", "/out/p"),
-    ] {
-        let found = found(command);
-        let reads = found.commands[0].effects.iter().flat_map(|effects| &effects.reads);
-        let reads: Vec<_> = reads.map(|set| set.path.display().to_string()).collect();
-        assert!(reads.iter().any(|path| path == file), "{command}: {reads:?}");
-    }
     for command in
         ["jq -n 'import \"a\" as $x {search:\"/out\"}; 1'", "jq 'include \"x\"; y' a", "grep -f\"$x\" a"]
     {
@@ -155,9 +76,6 @@ fn arguments_that_are_not_known_touch_anything() {
         "may touch anything · reads /etc/shadow",
         "the rest is still named"
     );
-    assert_eq!(effects("cp $X secrets/a"), "may touch anything · reads secrets/a · writes secrets/a");
-    assert_eq!(effects("tee $X a"), "may touch anything · writes a");
-    assert_eq!(effects("sort $X /etc/shadow"), "may touch anything · reads /etc/shadow");
     // A pattern without a folder stays in the directory, and reads all of it.
     let read = last("cat *.rs").effects.unwrap().reads;
     assert_eq!(read, [haft::effects::PathSet::subtree(".")]);
@@ -193,8 +111,6 @@ fn what_is_touched_survives_wrappers() {
     for wrapper in ["nice", "nice -n 5", "timeout 5", "command", "time -p", "stdbuf -o L"] {
         assert_eq!(effects(&format!("{wrapper} touch secrets/a")), "writes secrets/a", "{wrapper}");
     }
-    assert_eq!(effects("find /etc -exec cat {} +"), "reads /etc");
-    assert_eq!(effects("env -C /d cat a /b"), "may touch anything · reads /b, /d");
 }
 
 #[test]

@@ -23,6 +23,9 @@ const PROBES: &[&str] = &[
     "python3 -m timeit -n1 -r1 @", "perl @ a", "gdb -batch @", "sed @ a", "awk @ a", "find a @", "xargs @ < a", "env @ ls", "strace @ true",
     "zip @ z.zip a", "rsync @ a 127.0.0.1:b", "sqlite3 :memory: @", "curl @ file:///dev/null", "man @ ls", "rg @ one", "fd @ a", "jobs @", "script @ l",
     "timeout @ 1 true", "flock @ l true", "nice @ true", "su @", "watch @ true", "bash @ a", "m4 @ a", "dc @", "less @ a", "npm @ ls", "install @ a b",
+    "lua5.4 @ a", "ruby @ a", "php @ a", "parallel @ true ::: a", "stdbuf @ true", "setsid @ true", "unshare @ true", "chrt @ 0 true", "nohup @ true",
+    "ls @", "cat @ a", "grep @ one a", "diff @ a b", "file @ a", "jq @ . a", "objdump @ a", "nm @ a", "gcc @ -c a", "ld @ a", "shuf @ a", "du @", "column @ a",
+    "gawk @ a", "ed @ a", "dd @", "bash @ -c true", "unzip @ -l z.zip", "xz @ -c a", "zstd @ -c a", "tree @", "uniq @ a", "date @",
 ];
 
 /// Values that start `zap` if the option of a program runs what it is given.
@@ -37,6 +40,9 @@ fn values_of(program: &str) -> &'static [&'static str] {
         "gdb" => &["'shell zap'", "'!zap'"],
         "node" => &["'require(\"child_process\").execSync(\"zap\")'"],
         "python3" => &["'import os;os.system(\"zap\")'"],
+        "lua5.4" => &["'os.execute(\"zap\")'"],
+        "ruby" => &["'system(\"zap\")'"],
+        "php" => &["'system(\"zap\");'", "sendmail_path=zap"],
         "perl" => &["'system(\"zap\")'", "'POSIX;system(\"zap\")'"],
         "sed" => &["'1e zap'"],
         "awk" => &["'BEGIN{system(\"zap\")}'"],
@@ -231,8 +237,13 @@ fn what_starts_a_program_is_noticed() {
 fn prove_that_no_option_of_a_program_starts_another_unnoticed() {
     let forever = Duration::from_secs(3_600);
     for (what, forms) in [("made from the entries", generated_forms()), ("tried blindly", blind_forms())] {
-        let (ran, started, overlooked) = run_forms(&shuffled(forms), forever);
-        println!("proof: {ran} forms {what}, {started} started the planted program, {} of these neither denied nor asked", overlooked.len());
+        let (mut ran, mut started, mut overlooked) = (0, 0, Vec::new());
+        for forms in shuffled(forms).chunks(1_000) {
+            let part = run_forms(forms, forever);
+            (ran, started) = (ran + part.0, started + part.1);
+            overlooked.extend(part.2);
+            println!("proof: {ran} forms {what}, {started} started the planted program, neither denied nor asked: {overlooked:?}");
+        }
         assert_eq!(overlooked, Vec::<String>::new());
     }
 }

@@ -1,0 +1,149 @@
+//! What an entry leaves open: options that it doesn't list, and words that are known only when they run.
+
+use super::*;
+
+impl CommandExaminer<'_> {
+    /// Whether more may be touched than is found, and whether something may be changed.
+    pub(super) fn covers(
+        &mut self,
+        entry: &ProgramEntry,
+        below: &ProgramEntry,
+        words: &[Word],
+        reading: &WordReading,
+        sure: bool,
+    ) {
+        if reading.modes & OPEN_ENDED != 0 {
+            self.push(Finding::Open);
+        }
+        let name = entry.all_names().next().unwrap_or_default();
+        // A sub-command says itself what it covers; options in front of it make it another.
+        if !std::ptr::eq(entry, below) {
+            if reading.modes & ANY_OPTION != 0 {
+                self.push(Finding::Open);
+                self.push(Finding::Changes(format!("`{name}` with an option before its sub-command")));
+            }
+            return;
+        }
+        if entry.traits.has(ProgramTraits::OF_REPOSITORY) {
+            self.push(Finding::OfRepository);
+        }
+        match entry.coverage {
+            Coverage::Partial => {
+                self.push(Finding::Open);
+                let shown = self.shown.clone();
+                self.push(not_known(&shown));
+            }
+            Coverage::Listed => {
+                let changes =
+                    |found: &Finding| matches!(found, Finding::Write { .. } | Finding::Delete { .. });
+                let complete = entry.traits.has(ProgramTraits::COMPLETE)
+                    || entry.traits.has(ProgramTraits::CHANGES_FILES);
+                if !complete && self.findings.iter().any(changes) {
+                    self.push(Finding::Open);
+                }
+                if let Some(at) = reading.unknown.first() {
+                    self.push(Finding::Open);
+                    self.push(Finding::Changes(format!("`{name}` with `{}`", words[*at].plain())));
+                } else if reading.loose || !sure {
+                    self.push(Finding::Changes(format!(
+                        "`{name}` with options that versions read differently"
+                    )));
+                    if !sure {
+                        self.push(Finding::Open);
+                    }
+                }
+                self.hidden_words(entry, words, reading);
+            }
+            Coverage::Total => self.hidden_words(entry, words, reading),
+        }
+    }
+
+    /// Words that are known only when they run.
+    fn hidden_words(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
+        let name = entry.all_names().next().unwrap_or_default();
+        for (at, word) in words.iter().enumerate() {
+            let Word::Dynamic(open) = word else { continue };
+            let number = reading.operands.iter().position(|operand| *operand == at);
+            let names_file = entry.operands.iter().any(|spec| !spec.meanings.is_empty());
+            let hidden = (open.splits && pattern_folder(word).is_none())
+                || word.prefix().starts_with('-')
+                || (open.shape.starts_with(marks::EXPANSION) && number.is_some());
+            if hidden && names_file {
+                self.push(Finding::Open);
+            }
+            // What may be an option may be any of them; what an option takes as its value is none.
+            let ended = number.is_some_and(|number| number >= reading.options_end)
+                || (reading.values.contains(&at) && !open.splits);
+            let counts = |spec: &OperandSpec| {
+                let later = matches!(spec.position, OperandPosition::Nth(1..) | OperandPosition::From(1..));
+                let reads = |meaning: &ValueMeaning| matches!(meaning.kind, MeaningKind::Read(_));
+                later && !spec.meanings.iter().all(reads)
+            };
+            let files = word.prefix().contains('/')
+                && pattern_folder(word).is_some()
+                && !entry.operands.iter().any(counts);
+            if entry.coverage == Coverage::Listed && !ended && !files {
+                let home =
+                    open.shape.starts_with(marks::HOME) && entry.traits.has(ProgramTraits::CHANGES_FILES);
+                if !home {
+                    self.push(Finding::Open);
+                }
+                self.push(Finding::Changes(format!("`{name}` with an argument that isn't known")));
+            }
+        }
+    }
+
+    /// Words and patterns that may become an option which runs or writes something.
+    pub(super) fn guard(&mut self, entry: &ProgramEntry) {
+        let arguments = &self.argv[1..];
+        let named = arguments.iter().find_map(|word| entry.subcommand(word.literal()?));
+        let told =
+            self.findings.iter().any(|found| matches!(found, Finding::ExactOnly(_) | Finding::Held(_)));
+        let files = named.is_some_and(|one| one.traits.has(ProgramTraits::PATTERNS_ARE_FILES));
+        let positions = || 0..arguments.len();
+        if entry.traits.has(ProgramTraits::GUARDS_WORDS)
+            && !told
+            && positions().any(|at| may_be_option(entry, arguments, at))
+        {
+            self.exact_only(TELLS);
+        } else if entry.traits.has(ProgramTraits::GUARDS_PATTERNS)
+            && !told
+            && !files
+            && positions().any(|at| pattern_may_be_option(entry, arguments, at))
+        {
+            self.exact_only("has a pattern that may become an option, unlike `./*`");
+        }
+    }
+}
+
+/// Whether an argument that is known only when it runs may be an option then, or bring one along. What is quoted after
+/// an option is its value, as in `git commit -m "$x"`; a pattern is judged apart.
+fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
+    let Word::Dynamic(open) = &arguments[at] else { return false };
+    let expands = open.shape.contains(marks::EXPANSION);
+    let listed = open.shape.contains(marks::BRACE) && open.shape.starts_with('{');
+    // The name of the option is known, and what is expanded is its value.
+    let prefix = arguments[at].prefix();
+    if prefix.starts_with("--") && prefix.contains('=') && !open.splits {
+        return false;
+    }
+    if listed || open.shape.starts_with('-') || (expands && open.splits) {
+        return true;
+    }
+    let is_option = |word: &Word| word.literal().is_some_and(|text| text.starts_with('-'));
+    // Options before a sub-command mostly have no value.
+    let front = !entry.subcommands.is_empty() && is_option(&arguments[0]);
+    let value = at > 0 && is_option(&arguments[at - 1]) && !front;
+    open.shape.starts_with(marks::EXPANSION) && !is_ended(entry, arguments, at) && !value
+}
+
+/// Whether a pattern may expand to a file that is named like an option. Whoever made the files chose their names.
+fn pattern_may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
+    let Word::Dynamic(open) = &arguments[at] else { return false };
+    open.shape.starts_with(marks::GLOB) && !is_ended(entry, arguments, at)
+}
+
+fn is_ended(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
+    entry.syntax.stop != StopRule::Expression
+        && arguments[..at].iter().any(|word| word.literal() == Some("--"))
+}

@@ -1,0 +1,161 @@
+//! Text of other languages in values, files and standard input.
+
+use super::*;
+
+const CODE_HIDDEN: &str = "has code that is known only when it runs";
+const SCRIPT_HIDDEN: &str = "has a script that is known only when it runs";
+
+/// Where a script comes from.
+enum ScriptSource {
+    File,
+    Input,
+    /// Another descriptor, or what another command prints.
+    Unknown,
+}
+
+impl CommandExaminer<'_> {
+    /// Text of a language.
+    pub(super) fn language(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
+        let Some(text) = word.literal() else { return self.hidden_text(language, word, place) };
+        match language {
+            TextLanguage::Sed => self.sed_parts.push(Some(text.to_owned())),
+            TextLanguage::Shell => self.held_text(text, place),
+            TextLanguage::ThisShell => self.held(HeldCommand::Text(text.to_owned()), place, HeldShell::This),
+            TextLanguage::Deferred => self.held(HeldCommand::Text(text.to_owned()), place, HeldShell::Later),
+            TextLanguage::ShellWords if text.contains(['$', '`', '<', '>']) => {
+                self.held_text(&format!(": {text}"), &ValuePlace { reason: RUNS_GIVEN, ..*place });
+            }
+            TextLanguage::ShellWords => {}
+            TextLanguage::Awk => self.awk(text, place),
+            TextLanguage::Code(signs) => self.told(languages::read_code(signs, text), place),
+            TextLanguage::Commands(escapes) => self.told(languages::read_commands(escapes, text), place),
+            TextLanguage::Makefile => self.told(languages::read_makefile(text), place),
+            TextLanguage::Macros => self.told(languages::read_macros(text), place),
+        }
+    }
+
+    /// Text that is known only when it runs.
+    fn hidden_text(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
+        match language {
+            TextLanguage::Sed => self.sed_parts.push(None),
+            TextLanguage::Awk | TextLanguage::Code(_) if !place.attached => self.exact_only(CODE_HIDDEN),
+            // What is known of it is looked at.
+            TextLanguage::Commands(escapes) if escapes.plain.is_empty() && !escapes.exact => {
+                self.told(languages::read_commands(escapes, word.prefix()), place);
+            }
+            TextLanguage::ThisShell => {
+                self.undetermined(place.reason);
+                self.push(Finding::LosesDirectory);
+            }
+            _ => self.undetermined(place.reason),
+        }
+    }
+
+    /// The word and all after it, joined with blanks.
+    pub(super) fn joined(&mut self, language: TextLanguage, values: &[Word], place: &ValuePlace<'_>) {
+        let words = place.from.map_or(values, |from| &self.argv[from..]);
+        let words = words.strip_prefix(&[literal("--")]).unwrap_or(words);
+        if self.is_displaced(place) {
+            self.undetermined(place.reason);
+        }
+        match words.iter().map(Word::literal).collect::<Option<Vec<_>>>() {
+            Some(words) => self.language(language, &literal(&words.join(" ")), place),
+            None => self.hidden_text(language, &Word::anything(), place),
+        }
+    }
+
+    /// Standard input as text of a language.
+    pub(super) fn input(&mut self, language: TextLanguage, needed: bool, place: &ValuePlace<'_>) {
+        match self.incoming.text {
+            Some(text) => self.language(language, &literal(text), place),
+            None if needed && matches!(language, TextLanguage::Shell) => {
+                self.push(Finding::CommandsIn(place.reason));
+            }
+            None if needed => self.undetermined(place.reason),
+            None => {}
+        }
+    }
+
+    /// A file with text of a language.
+    pub(super) fn script(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
+        match script_source(word) {
+            ScriptSource::File => self.file(&below_base(place, word), PathExtent::File),
+            ScriptSource::Unknown => self.undetermined(place.reason),
+            ScriptSource::Input => self.input(language, true, place),
+        }
+    }
+
+    fn awk(&mut self, text: &str, place: &ValuePlace<'_>) {
+        let found = languages::read_awk(text);
+        if found.writes {
+            self.exact_only("may write files");
+        }
+        if text.contains("ARG") {
+            let changes = format!("`{}` with a program that isn't known only to print", self.shown);
+            self.push(Finding::Changes(changes));
+        }
+        self.told(found.told, place);
+    }
+
+    /// What a text runs.
+    fn told(&mut self, told: languages::TextFindings, place: &ValuePlace<'_>) {
+        for text in &told.commands {
+            self.held_text(text, place);
+        }
+        if told.unknown {
+            self.undetermined(place.reason);
+        }
+        if told.exact {
+            self.exact_only(place.reason);
+        }
+    }
+
+    /// All parts of a script for the stream editor, as one.
+    pub(super) fn sed_script(&mut self, place: &ValuePlace<'_>) {
+        let parts = std::mem::take(&mut self.sed_parts);
+        if parts.is_empty() {
+            return;
+        }
+        let hidden = parts.iter().any(Option::is_none);
+        let text = parts.iter().flatten().map(String::as_str).collect::<Vec<_>>().join("\n");
+        let script = languages::read_sed(&text);
+        for command in &script.runs {
+            match command.is_empty() {
+                true => self.undetermined(TELLS),
+                false => self.held_text(command, place),
+            }
+        }
+        let is_file = |file: &&&str| !file.is_empty() && !streams::is_stream(file);
+        for file in script.reads.iter().filter(is_file) {
+            self.file(&literal(file), PathExtent::File);
+        }
+        for file in script.writes.iter().filter(is_file) {
+            self.write(literal(file), PathExtent::File, false);
+        }
+        if script.unread {
+            self.undetermined(TELLS);
+        } else if hidden {
+            self.exact_only(SCRIPT_HIDDEN);
+        }
+        if hidden || script.unread || !script.runs.is_empty() {
+            self.push(Finding::Open);
+        }
+        if !script.prints || hidden {
+            let changes = format!("`{}` with a script that isn't known only to print", self.shown);
+            self.push(Finding::Changes(changes));
+        }
+    }
+}
+
+fn script_source(word: &Word) -> ScriptSource {
+    match word {
+        Word::Literal(text) if text == "-" => ScriptSource::Input,
+        Word::Literal(text) => match streams::descriptor(text) {
+            Some(0) => ScriptSource::Input,
+            Some(_) => ScriptSource::Unknown,
+            None => ScriptSource::File,
+        },
+        Word::Dynamic(open) if open.written.starts_with("<(") => ScriptSource::Unknown,
+        Word::Dynamic(_) => ScriptSource::File,
+    }
+}

@@ -1,0 +1,423 @@
+//! How a program reads its words: its names, options, operands and sub-commands.
+
+use super::ValueMeaning;
+
+/// Bits that options set and meanings ask for. An entry numbers its own from [`mode_bit`]; the high bits belong to the
+/// parser.
+pub(crate) type Modes = u32;
+
+/// Some option was given.
+pub(crate) const ANY_OPTION: Modes = 1 << 31;
+/// The program was started without arguments.
+pub(crate) const NO_ARGUMENT: Modes = 1 << 30;
+/// There are at least two operands.
+pub(crate) const TWO_OPERANDS: Modes = 1 << 29;
+/// An option was given after which the program may touch more than its entry lists.
+pub(crate) const OPEN_ENDED: Modes = 1 << 28;
+/// `--` was given.
+pub(crate) const DASHES: Modes = 1 << 27;
+/// There is no operand.
+pub(crate) const NO_OPERAND: Modes = 1 << 26;
+
+/// One program, or one sub-command of a program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProgramEntry {
+    /// Every name, one blank between them.
+    pub(crate) names: &'static str,
+    pub(crate) family: NameFamily,
+    pub(crate) syntax: WordSyntax,
+    pub(crate) coverage: Coverage,
+    pub(crate) unknown: UnknownOption,
+    pub(crate) options: &'static [&'static [OptionSpec]],
+    pub(crate) operands: &'static [OperandSpec],
+    pub(crate) subcommands: &'static [ProgramEntry],
+    /// What standard input is, if it is known (a here-document).
+    pub(crate) input: &'static [ValueMeaning],
+    /// Arguments that only print the version, if one of them is the only argument.
+    pub(crate) version: &'static str,
+    pub(crate) traits: ProgramTraits,
+}
+
+/// Which other names mean the same program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameFamily {
+    Exact,
+    /// A `g` in front, as GNU programs have on other systems: `gtimeout`.
+    Gnu,
+    /// A version at the end: `python3.12`.
+    Versioned,
+    /// A version at the end and a machine in front: `x86_64-linux-gnu-gcc-12`.
+    Cross,
+    /// Everything that begins with the name.
+    Prefix,
+    /// A sub-command as a program of its own: `git-push`.
+    Dashed,
+}
+
+/// How much an entry knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// No option makes the program write or run anything, whatever it is: `cat`.
+    Total,
+    /// Everything that the listed options do is listed; others may do anything: `sort`.
+    Listed,
+    /// The program may do more than its words say: `make`.
+    Partial,
+}
+
+/// What an option that isn't listed may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnknownOption {
+    /// A flag, or one that takes the next word: both readings count.
+    Either,
+    /// The same, and what the program starts is uncertain then.
+    Doubt,
+    /// A flag for a single letter, and else one that takes the next word; the other reading counts too.
+    Value,
+    /// A flag.
+    Flag,
+    /// A flag if it is a long name, and else uncertain.
+    LongFlag,
+    /// Something that changes how the shell reads later commands.
+    ShellState,
+}
+
+/// How a program reads its words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WordSyntax {
+    /// Several single letters in one word.
+    pub(crate) clusters: bool,
+    /// Long names begin with one dash, or two.
+    pub(crate) one_dash: bool,
+    /// Any beginning of a long name is that name.
+    pub(crate) abbreviations: bool,
+    /// The first word may be letters without a dash: `tar xf`.
+    pub(crate) first_word_letters: bool,
+    /// `-5` is an option.
+    pub(crate) digits: bool,
+    pub(crate) plus: PlusWords,
+    pub(crate) stop: StopRule,
+}
+
+/// What a word that begins with `+` is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PlusWords {
+    Operand,
+    /// Letters, as after `-`.
+    Options,
+    /// Something of its own.
+    Value(&'static [ValueMeaning]),
+}
+
+/// Where options end, beside at `--`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopRule {
+    Never,
+    /// At the first operand.
+    AtOperand,
+    /// After so many operands: `ssh host -p 1 command`.
+    AfterOperands(usize),
+    /// Not even at `--`: the words are an expression.
+    Expression,
+}
+
+/// Options that mean the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OptionSpec {
+    /// Words that begin with `-` hold single letters, one that begins with `=` is a name with one dash, and others are
+    /// long names: `"-vx verbose =TT"`.
+    pub(crate) names: &'static str,
+    pub(crate) arity: ValueArity,
+    pub(crate) sets: Modes,
+    /// Values with which nothing is set.
+    pub(crate) except: &'static str,
+    pub(crate) meanings: &'static [ValueMeaning],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueArity {
+    None,
+    /// Attached, or the next word.
+    One,
+    /// Attached, or the next word unless that begins with `-`.
+    Maybe,
+    /// Attached, or none.
+    Attached,
+    /// The next word, also in the middle of a cluster: `set -eo pipefail`.
+    Next,
+    Two,
+    /// Everything that follows.
+    Rest,
+    /// Everything up to `;`, or up to `+` after `{}`.
+    Until,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OperandSpec {
+    pub(crate) position: OperandPosition,
+    pub(crate) meanings: &'static [ValueMeaning],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OperandPosition {
+    Nth(usize),
+    /// This one and all after it.
+    From(usize),
+    Last,
+    ButLast,
+    /// There is none at this place.
+    Missing(usize),
+    /// What follows `--`.
+    AfterDashes,
+    /// What doesn't.
+    BeforeDashes,
+    /// There is some argument.
+    Argument,
+    /// Whatever the arguments are.
+    Always,
+}
+
+/// What else is to know of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProgramTraits(u32);
+
+impl ProgramTraits {
+    pub(crate) const NONE: ProgramTraits = ProgramTraits(0);
+    /// A word that is known only when it runs may be an option that runs or writes something.
+    pub(crate) const GUARDS_WORDS: ProgramTraits = ProgramTraits(1);
+    /// A pattern may expand to such an option.
+    pub(crate) const GUARDS_PATTERNS: ProgramTraits = ProgramTraits(2);
+    /// What options name runs in a folder that isn't known.
+    pub(crate) const RUNS_ELSEWHERE: ProgramTraits = ProgramTraits(4);
+    /// A function of this name would change what is found.
+    pub(crate) const SPECIAL: ProgramTraits = ProgramTraits(16);
+    /// Works on the repository of the folder that it runs in.
+    pub(crate) const OF_REPOSITORY: ProgramTraits = ProgramTraits(32);
+    /// What is expanded may be a part of the expression.
+    pub(crate) const STRICT_WORDS: ProgramTraits = ProgramTraits(64);
+    /// Runs what it finds in the folder that it is started in.
+    pub(crate) const RUNS_WORKSPACE: ProgramTraits = ProgramTraits(128);
+    /// The first plain argument is a script.
+    pub(crate) const RUNS_SCRIPT: ProgramTraits = ProgramTraits(256);
+    /// Nothing happens but what the commands do that it is given.
+    pub(crate) const QUIET: ProgramTraits = ProgramTraits(512);
+    /// `NAME=value` may stand before the command.
+    pub(crate) const TAKES_VARIABLES: ProgramTraits = ProgramTraits(1024);
+    /// What begins like a pattern is a file for it, whatever the pattern expands to.
+    pub(crate) const PATTERNS_ARE_FILES: ProgramTraits = ProgramTraits(2048);
+    /// The first operand is a sub-command, and options may stand before it.
+    pub(crate) const SUBCOMMANDS: ProgramTraits = ProgramTraits(8192);
+    /// Loads modules from the folder that it is started in.
+    pub(crate) const IMPORTS_MODULES: ProgramTraits = ProgramTraits(65536);
+    /// Nothing is touched but what is listed, also where something is changed.
+    pub(crate) const COMPLETE: ProgramTraits = ProgramTraits(16384);
+    /// The commands that it is given run in a folder that isn't known.
+    pub(crate) const COMMANDS_ELSEWHERE: ProgramTraits = ProgramTraits(32768);
+    /// What of its words isn't known is still written or deleted, with all that is below.
+    pub(crate) const CHANGES_FILES: ProgramTraits = ProgramTraits(4096);
+
+    pub(crate) const fn and(self, other: ProgramTraits) -> ProgramTraits {
+        ProgramTraits(self.0 | other.0)
+    }
+
+    pub(crate) const fn has(self, other: ProgramTraits) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+const PLAIN_SYNTAX: WordSyntax = WordSyntax {
+    clusters: true,
+    one_dash: false,
+    abbreviations: false,
+    first_word_letters: false,
+    digits: false,
+    plus: PlusWords::Operand,
+    stop: StopRule::Never,
+};
+/// `getopt_long`: clusters, abbreviations, options after operands.
+pub(crate) const GNU: WordSyntax = WordSyntax { abbreviations: true, ..PLAIN_SYNTAX };
+/// The same, up to the first operand.
+pub(crate) const WRAPPER: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..GNU };
+/// `getopt`: no abbreviations, up to the first operand.
+pub(crate) const POSIX: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..PLAIN_SYNTAX };
+/// Full names only, options anywhere.
+pub(crate) const EXACT: WordSyntax = PLAIN_SYNTAX;
+/// Long names with one dash.
+pub(crate) const ONE_DASH: WordSyntax = WordSyntax { clusters: false, one_dash: true, ..PLAIN_SYNTAX };
+/// Words of an expression, as of `find`.
+pub(crate) const EXPRESSION: WordSyntax = WordSyntax { stop: StopRule::Expression, ..ONE_DASH };
+
+pub(crate) const fn mode_bit(number: u32) -> Modes {
+    1 << number
+}
+
+pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramEntry {
+    ProgramEntry {
+        names,
+        family: NameFamily::Exact,
+        syntax,
+        coverage: Coverage::Partial,
+        unknown: UnknownOption::Either,
+        options: &[],
+        operands: &[],
+        subcommands: &[],
+        input: &[],
+        version: "",
+        traits: ProgramTraits::NONE,
+    }
+}
+
+impl ProgramEntry {
+    pub(crate) const fn family(mut self, family: NameFamily) -> Self {
+        self.family = family;
+        self
+    }
+
+    pub(crate) const fn syntax(mut self, syntax: WordSyntax) -> Self {
+        self.syntax = syntax;
+        self
+    }
+
+    pub(crate) const fn total(mut self) -> Self {
+        self.coverage = Coverage::Total;
+        self
+    }
+
+    pub(crate) const fn listed(mut self) -> Self {
+        self.coverage = Coverage::Listed;
+        self
+    }
+
+    pub(crate) const fn unknown(mut self, unknown: UnknownOption) -> Self {
+        self.unknown = unknown;
+        self
+    }
+
+    pub(crate) const fn options(mut self, options: &'static [&'static [OptionSpec]]) -> Self {
+        self.options = options;
+        self
+    }
+
+    pub(crate) const fn operands(mut self, operands: &'static [OperandSpec]) -> Self {
+        self.operands = operands;
+        self
+    }
+
+    pub(crate) const fn subcommands(mut self, subcommands: &'static [ProgramEntry]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    pub(crate) const fn input(mut self, input: &'static [ValueMeaning]) -> Self {
+        self.input = input;
+        self
+    }
+
+    pub(crate) const fn version(mut self, version: &'static str) -> Self {
+        self.version = version;
+        self
+    }
+
+    pub(crate) const fn traits(mut self, traits: ProgramTraits) -> Self {
+        self.traits = self.traits.and(traits);
+        self
+    }
+
+    /// Options may stand before the sub-command.
+    pub(crate) const fn has_subcommands(self) -> Self {
+        self.traits(ProgramTraits::SUBCOMMANDS)
+    }
+
+    /// Words and patterns that may become options are guarded against.
+    pub(crate) const fn guarded(self) -> Self {
+        self.traits(ProgramTraits::GUARDS_WORDS).traits(ProgramTraits::GUARDS_PATTERNS)
+    }
+
+    /// Patterns that may become options are guarded against.
+    pub(crate) const fn guards_patterns(self) -> Self {
+        self.traits(ProgramTraits::GUARDS_PATTERNS)
+    }
+
+    /// Every name of the entry.
+    pub(crate) fn all_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.names.split(' ')
+    }
+
+    /// A sub-command by its name.
+    pub(crate) fn subcommand(&self, name: &str) -> Option<&'static ProgramEntry> {
+        find_entry(self.subcommands, name)
+    }
+
+    /// Every option of the entry.
+    pub(crate) fn all_options(&self) -> impl Iterator<Item = &'static OptionSpec> + use<> {
+        self.options.iter().flat_map(|group| group.iter())
+    }
+}
+
+/// An entry among others, by one of its names.
+pub(crate) fn find_entry(entries: &'static [ProgramEntry], name: &str) -> Option<&'static ProgramEntry> {
+    entries.iter().find(|entry| entry.all_names().any(|known| known == name))
+}
+
+const fn option(
+    names: &'static str,
+    arity: ValueArity,
+    sets: Modes,
+    meanings: &'static [ValueMeaning],
+) -> OptionSpec {
+    OptionSpec { names, arity, sets, except: "", meanings }
+}
+
+/// Options without a value that change nothing of what is listed.
+pub(crate) const fn flags(names: &'static str) -> OptionSpec {
+    option(names, ValueArity::None, 0, &[])
+}
+
+/// Options without a value that set modes.
+pub(crate) const fn mode(names: &'static str, sets: Modes) -> OptionSpec {
+    option(names, ValueArity::None, sets, &[])
+}
+
+/// Options without a value that mean something.
+pub(crate) const fn act(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
+    option(names, ValueArity::None, 0, meanings)
+}
+
+/// Options with a value that means nothing here.
+pub(crate) const fn values(names: &'static str) -> OptionSpec {
+    option(names, ValueArity::One, 0, &[])
+}
+
+/// Options with a value.
+pub(crate) const fn value(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
+    option(names, ValueArity::One, 0, meanings)
+}
+
+/// Options with a value in the same word, or none.
+pub(crate) const fn attached(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
+    option(names, ValueArity::Attached, 0, meanings)
+}
+
+pub(crate) const fn with_arity(
+    names: &'static str,
+    arity: ValueArity,
+    meanings: &'static [ValueMeaning],
+) -> OptionSpec {
+    option(names, arity, 0, meanings)
+}
+
+impl OptionSpec {
+    pub(crate) const fn sets(mut self, modes: Modes) -> Self {
+        self.sets = modes;
+        self
+    }
+
+    pub(crate) const fn except(mut self, values: &'static str) -> Self {
+        self.except = values;
+        self
+    }
+}
+
+pub(crate) const fn at(position: OperandPosition, meanings: &'static [ValueMeaning]) -> OperandSpec {
+    OperandSpec { position, meanings }
+}

@@ -1,0 +1,158 @@
+//! Commands with what must be found in them, from `testdata/commands.txt` and `testdata/answers.txt`.
+//!
+//! A section begins with `[properties] title`, and each line below is a command, or a command with the answer to the
+//! question of the section; `␤` is the end of a line in it, and `<U+00A0>` a character. Beside each thing that must not
+//! pass stands one that does.
+
+use haft_shell::Started;
+
+use crate::commands::{check, found, last, parts};
+
+const COMMANDS: &str = include_str!("../../testdata/commands.txt");
+const ANSWERS: &str = include_str!("../../testdata/answers.txt");
+
+/// Whether a rule that denies a program would meet some part of a command.
+fn meets(command: &str, program: &str) -> bool {
+    let commands = found(command).commands;
+    let mut texts = commands.iter().flat_map(|command| command.texts_for_deny());
+    texts.any(|text| text.strip_prefix(program).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
+}
+
+/// Whether a command has a property.
+fn has(property: &str, command: &str) -> bool {
+    let (property, program) = property.split_once('=').unwrap_or((property, "rm"));
+    let (found, program) = (found(command), program.replace('_', " "));
+    let allowed = || last(command).texts_for_allow();
+    let first = || found.commands.first().and_then(|one| one.exact_only).is_some();
+    match property {
+        "doubt" => !found.doubts.is_empty(),
+        "understood" => found.doubts.is_empty(),
+        "reads" => found.is_read_only(),
+        "changes" => !found.is_read_only(),
+        // A rule that denies `rm` denies it, or doesn't.
+        "finds" => meets(command, &program),
+        "clear" => !meets(command, &program),
+        // A rule that denies the program denies it, or it asks.
+        "noticed" => !found.doubts.is_empty() || meets(command, &program),
+        // A rule that allows `rm x` allows it behind this, or doesn't.
+        "past" => allowed().contains(&"rm x".to_owned()),
+        "beside" => !allowed().contains(&"rm x".to_owned()),
+        // Nothing is gained by a rule that allows the program without the options before its sub-command.
+        "own" => allowed().iter().all(|text| !text.starts_with(&program)),
+        "launched" => {
+            let launched = |one: &haft_shell::Layer| one.started == Started::Launched;
+            allowed() == [command] && last(command).layers.iter().any(launched)
+        }
+        "critical" => found.critical().is_some(),
+        "uncritical" => found.critical().is_none(),
+        "unknown-last" => last(command).effects.is_none_or(|effects| effects.unknown),
+        // Only an exact rule allows the first or the last command, or others do as well.
+        "exact" => first(),
+        "free" => !first(),
+        "exact-last" => last(command).exact_only.is_some(),
+        "free-last" => last(command).exact_only.is_none(),
+        // Nothing is started beside the command itself, and a rule with a wildcard allows it.
+        "nothing" => {
+            let alone = matches!(&found.commands[..], [one] if one.layers.len() == 1);
+            found.doubts.is_empty() && alone && !first()
+        }
+        _ => panic!("no property `{property}`"),
+    }
+}
+
+/// A line of a table as text.
+pub(crate) fn read(line: &str) -> String {
+    let mut text = line.replace('␤', "\n").replace('␉', "\t");
+    while let Some((front, rest)) = text.split_once("<U+") {
+        let (code, behind) = rest.split_once('>').unwrap();
+        let sign = char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap();
+        text = format!("{front}{sign}{behind}");
+    }
+    text
+}
+
+/// The answer to a question about a command.
+fn answer(question: &str, command: &str) -> String {
+    let found = found(command);
+    let effects = || found.commands.iter().flat_map(|one| &one.effects);
+    let join = |parts: Vec<String>| parts.join(" ");
+    match question {
+        "parts" => parts(command),
+        "effects" => last(command).effects.map_or("?".to_owned(), |effects| effects.to_string()),
+        "writes" => {
+            let written = effects().flat_map(|effects| &effects.writes);
+            join(written.map(|set| set.path.display().to_string()).collect())
+        }
+        "reads" => {
+            let first = found.commands[0].effects.iter().flat_map(|effects| &effects.reads);
+            join(first.map(|set| set.path.display().to_string()).collect())
+        }
+        // With `?` if there may be more.
+        "hosts" => {
+            let reached = effects().flat_map(|effects| &effects.reaches).map(|reach| reach.host.clone());
+            let unknown = found.commands.iter().any(|one| one.reaches_unknown().is_some());
+            join(reached.chain(unknown.then(|| "?".to_owned())).collect())
+        }
+        _ => panic!("no question `{question}`"),
+    }
+}
+
+/// The lines of a table with the head of their section.
+fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut section = "";
+    table.lines().filter(|line| !line.is_empty()).filter_map(move |line| {
+        let head = line.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(head, _)| head);
+        match head.filter(|head| head.starts_with(|c: char| c.is_ascii_lowercase())) {
+            Some(head) => section = head,
+            None => return Some((section, line)),
+        }
+        None
+    })
+}
+
+#[test]
+fn commands_have_the_properties_of_their_section() {
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for (section, line) in rows(COMMANDS) {
+        let command = read(line);
+        let missing = section.split(' ').filter(|property| !has(property, &command));
+        wrong.extend(missing.map(|property| format!("`{command}` isn't `{property}`")));
+        checked += 1;
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(checked > 1_700, "{checked} commands");
+}
+
+#[test]
+fn questions_about_commands_are_answered() {
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for (question, line) in rows(ANSWERS) {
+        let (command, expected) = line.rsplit_once(" →").unwrap();
+        let (command, expected) = (read(command), read(expected.trim_start()));
+        let given = answer(question, &command);
+        let fits = if question == "reads" {
+            given.split(' ').any(|file| file == expected)
+        } else {
+            given == expected
+        };
+        if !fits {
+            wrong.push(format!("{question} of `{command}`: `{given}` instead of `{expected}`"));
+        }
+        // What writes is never taken for looking.
+        if question == "writes" && !expected.is_empty() && has("reads", &command) {
+            wrong.push(format!("`{command}` only looks"));
+        }
+        checked += 1;
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(checked > 300, "{checked} answers");
+}
+
+#[test]
+fn what_is_held_is_a_command_within_another() {
+    let held = found("tar --to-command='rm x' -xf a").commands.remove(1);
+    assert_eq!((held.within, held.layers[0].started), (Some(0), Started::Held));
+    check("git rebase -x 'make test' main", "git rebase -x 'make test' main | make test");
+    check("git bisect run npm test", "git bisect run npm test | npm test");
+    check("tar -I 'zstd -T0' -cf a b", "tar -I 'zstd -T0' -cf a b | zstd -T0");
+}
