@@ -44,12 +44,12 @@ impl CommandExaminer<'_> {
                 Some(text) => self.write(literal(last_part(text)), PathExtent::File, false),
                 None => self.push(Finding::Open),
             },
-            DerivedPath::IntoTarget(extent) => self.into_target(extent, values, place),
+            DerivedPath::IntoTarget(extent) => self.write_into_target(extent, values, place),
         }
     }
 
     /// Sources and a target, which is a file or a folder.
-    fn into_target(&mut self, extent: PathExtent, values: &[Word], place: &ValuePlace<'_>) {
+    fn write_into_target(&mut self, extent: PathExtent, values: &[Word], place: &ValuePlace<'_>) {
         let (target, sources) = match (place.head, values.split_last()) {
             (Some(target), _) => (target, values),
             (None, Some((target, sources))) if !sources.is_empty() => (target, sources),
