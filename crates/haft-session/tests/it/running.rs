@@ -82,6 +82,7 @@ fn loading_starts_nothing() {
     assert!(output.status.success() && shown.contains("loaded: nothing started"), "{output:?}");
 }
 
+#[expect(clippy::print_stdout, reason = "the process that counts reads it")]
 fn load_and_count() {
     let workspace = Workspace::new();
     let before = tasks_of_this_process();

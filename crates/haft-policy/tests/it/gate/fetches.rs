@@ -131,7 +131,7 @@ fn what_settings_deny_to_read_counts_as_a_rule() {
     assert!(wanted.unwritable_paths.iter().any(|path| path.ends_with("w")), "{:?}", wanted.unwritable_paths);
     assert_eq!(wanted.denied_hosts[0].pattern, "evil.io");
     assert_eq!(wanted.hidden_variables, ["TOKEN"]);
-    let unreadable = wanted.unreadable.unwrap();
+    let unreadable = wanted.unreadable.as_ref().unwrap();
     for (path, denied) in [
         ("/a/ruled", true),
         ("/b/plain", true),
