@@ -6,7 +6,7 @@
 //! | passed | names |
 //! |---|---|
 //! | the basics | `PATH` `HOME` `USER` `SHELL` `LANG` `LC_*` `TERM` `TZ` `CI` |
-//! | tool chains | `CARGO_*` `RUSTUP_*` `GO*` (but not `GOOG*`) `JAVA_HOME` `NVM_DIR` `VIRTUAL_ENV` `CC` `CXX` `*FLAGS` `PKG_CONFIG_PATH` `SSL_CERT_*` |
+//! | tool chains | `CARGO_*` `RUSTUP_*` `GO*` (but not `GOOG*`) `JAVA_HOME` `NVM_DIR` `PYENV_ROOT` `UV_*` `VIRTUAL_ENV` `CC` `CXX` `*FLAGS` `PKG_CONFIG_PATH` `SSL_CERT_*` |
 //! | never, unless a request names it | what holds an address with a password; `*TOKEN*` `*SECRET*` `*KEY*` `*PASSWORD*` `*PASSWD*` `BASH_ENV` `LD_*` `GIT_*` `SSH_AUTH_SOCK` `DBUS_*` `XDG_RUNTIME_DIR` `DOCKER_HOST`, and everything else |
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use haft::ports::ProcessRequest;
 /// assert!(!is_passed("CARGO_REGISTRY_TOKEN") && !is_passed("LD_PRELOAD") && !is_passed("EDITOR"));
 /// ```
 pub fn is_passed(name: &str) -> bool {
-    const EXACT: [&str; 14] = [
+    const EXACT: [&str; 15] = [
         "PATH",
         "HOME",
         "USER",
@@ -34,12 +34,13 @@ pub fn is_passed(name: &str) -> bool {
         "CI",
         "JAVA_HOME",
         "NVM_DIR",
+        "PYENV_ROOT",
         "VIRTUAL_ENV",
         "CC",
         "CXX",
         "PKG_CONFIG_PATH",
     ];
-    const PREFIXES: [&str; 5] = ["LC_", "CARGO_", "RUSTUP_", "GO", "SSL_CERT_"];
+    const PREFIXES: [&str; 6] = ["LC_", "CARGO_", "RUSTUP_", "GO", "SSL_CERT_", "UV_"];
     const SECRET: [&str; 5] = ["TOKEN", "SECRET", "KEY", "PASSWORD", "PASSWD"];
     // Only what the list above could let through has to be named: `LD_FLAGS`, `GOOGLE_APPLICATION_CREDENTIALS`.
     const NEVER: [&str; 4] = ["LD_", "GIT_", "DBUS_", "GOOG"];
@@ -118,6 +119,8 @@ mod tests {
             "GO111MODULE",
             "JAVA_HOME",
             "NVM_DIR",
+            "PYENV_ROOT",
+            "UV_CACHE_DIR",
             "VIRTUAL_ENV",
             "CC",
             "CXX",
@@ -139,6 +142,7 @@ mod tests {
             "CARGO_Secret",
             "GO_PASSWORD",
             "SSL_CERT_KEY",
+            "UV_PUBLISH_TOKEN",
             "BASH_ENV",
             "LD_PRELOAD",
             "LD_FLAGS",

@@ -5,7 +5,8 @@
 //! narrows it ([`Confinement::ReadOnly`]) or was granted more for one call ([`ProcessRequest::access`]).
 //!
 //! - `places` is the view itself, a map from path to part.
-//! - `home` and `caches` furnish the home folder, `gitconfig` reads configuration of git, `addresses` judges remotes in it.
+//! - `home` and `caches` furnish the home folder, `toolchains` shows what the environment names beside it, `unseen` says which
+//!   programs on `PATH` it didn't, `gitconfig` reads configuration of git, `addresses` judges remotes in it.
 //! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
 //!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository, `sequence`
 //!   what git goes on with, `gitlinks` which of them git enters by itself, `nested`
@@ -51,8 +52,10 @@ mod standing;
 mod strays;
 #[cfg(test)]
 mod tests;
+mod toolchains;
 mod twins;
 mod undo;
+mod unseen;
 mod walk;
 mod ways;
 mod whereabouts;
@@ -76,6 +79,7 @@ pub use home::HIDDEN as HIDDEN_IN_HOME;
 pub use placeholders::{clear_way, make_way};
 use places::Places;
 use stand_in::StandIns;
+use toolchains::ToolChains;
 
 /// What a session's children may see and change.
 ///
@@ -118,6 +122,8 @@ pub struct ProfileConfig {
     pub caches: PathBuf,
     /// Scripts that hooks run. Not written.
     pub scripts: Vec<PathBuf>,
+    /// The environment of this program: where it says that tool chains lie, children see them.
+    pub variables: Vec<(OsString, OsString)>,
     /// What rules deny. Files that match a rule are looked for in the working directories once, paths before each command;
     /// outside of the working directories rules that deny count for what commands see.
     pub rules: SandboxRules,
@@ -142,6 +148,7 @@ impl ProfileConfig {
             temp: temp.into(),
             caches: caches.into(),
             scripts: Vec::new(),
+            variables: Vec::new(),
             rules,
         }
     }
@@ -178,7 +185,7 @@ pub(crate) struct Profile {
     session: Places,
     read_only: Places,
     /// Held while the session lives.
-    _caches: Option<Caches>,
+    _caches: Caches,
     rlimits: Vec<Rlimit>,
     /// Sockets and denied files that were found.
     masks: Vec<PathBuf>,
@@ -187,6 +194,7 @@ pub(crate) struct Profile {
     /// What rules deny to read outside of the working directories.
     denied: Denied,
     stand_ins: StandIns,
+    tool_chains: ToolChains,
 }
 
 impl Profile {
@@ -252,6 +260,13 @@ impl Profile {
             }
         }
 
+        let tool_chains = ToolChains::from_variables(&config.variables);
+        tool_chains.show(&mut [&mut session, &mut read_only], &config);
+        for part in home::moved_settings(&tool_chains) {
+            session.put(part.clone());
+            read_only.put(part);
+        }
+
         let roots: Vec<PathBuf> = workspaces
             .iter()
             .map(|workspace| workspace.path.clone())
@@ -295,17 +310,13 @@ impl Profile {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
         }
-        let mut caches = None;
-        if let Some(home) = &config.home {
-            let (opened, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
-                format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
-            })?;
-            notes.extend(said);
-            for cache in home::caches(&session, home, &opened)? {
-                session.put(cache.clone());
-                read_only.put(home::unchangeable(cache));
-            }
-            caches = Some(opened);
+        let (caches, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
+            format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
+        })?;
+        notes.extend(said);
+        for cache in home::caches(&session, &config, &tool_chains, &caches)? {
+            session.put(cache.clone());
+            read_only.put(home::unchangeable(cache));
         }
         if let Some(at) = resolver() {
             session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
@@ -355,6 +366,7 @@ impl Profile {
             incomplete,
             denied,
             stand_ins,
+            tool_chains,
         };
         profile.hide_always(&mut session);
         profile.hide_always(&mut read_only);
@@ -502,7 +514,8 @@ impl Profile {
     fn hide_always(&self, places: &mut Places) {
         let in_home =
             self.config.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
-        let always: Vec<PathBuf> = in_home.chain(self.config.own.iter().cloned()).collect();
+        let always = in_home.chain(self.tool_chains.hidden()).chain(self.config.own.iter().cloned());
+        let always: Vec<PathBuf> = always.collect();
         self.hide(places, &always);
     }
 

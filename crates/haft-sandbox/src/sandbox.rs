@@ -136,8 +136,6 @@ pub struct SandboxConfig {
     pub profile: ProfileConfig,
     /// What they may reach.
     network: NetworkPolicy,
-    /// The variables of which each child gets what [`environment`] lets through.
-    variables: Vec<(OsString, OsString)>,
     /// Whether less than the whole sandbox is refused.
     pub full_only: bool,
     /// Who makes its namespaces.
@@ -152,9 +150,8 @@ impl SandboxConfig {
     /// # Errors
     /// A host of a rule that can't be understood.
     pub fn new(profile: ProfileConfig) -> Result<SandboxConfig, InvalidHost> {
-        let (network, variables) = (NetworkPolicy::from_rules(&profile.rules)?, Vec::new());
-        let maker = Maker::default();
-        Ok(SandboxConfig { profile, network, variables, full_only: false, maker, helper: None })
+        let (network, maker) = (NetworkPolicy::from_rules(&profile.rules)?, Maker::default());
+        Ok(SandboxConfig { profile, network, full_only: false, maker, helper: None })
     }
 
     /// Lets children reach the hosts of a preset as well, but for those that a rule denies.
@@ -176,14 +173,16 @@ impl SandboxConfig {
         &self.network
     }
 
-    /// Variables for children, usually [`std::env::vars_os`]. Those that the rules hide are left out.
+    /// The environment, usually [`std::env::vars_os`]: each child gets what [`environment`] lets through, and sees the tool
+    /// chains that it names. Variables that the rules hide are left out.
     #[must_use]
     pub fn with_variables(
         mut self,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> SandboxConfig {
         let hidden = &self.profile.rules.hidden_variables;
-        self.variables.extend(variables.into_iter().filter(|(name, _)| !hidden.contains(name)));
+        let passed = variables.into_iter().filter(|(name, _)| !hidden.contains(name));
+        self.profile.variables.extend(passed);
         self
     }
 
@@ -404,7 +403,8 @@ impl Sandbox {
     /// # Errors
     /// What the machine or the working directory doesn't allow, and what can be done.
     pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
-        let SandboxConfig { profile, network: policy, variables, full_only, maker, helper } = config;
+        let SandboxConfig { profile, network: policy, full_only, maker, helper } = config;
+        let variables = profile.variables.clone();
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
         let least = if full_only { Stack::Full } else { Stack::Fallback };
         let Ready { helper, listeners, why_not_full } = ready(&program, maker, least, &policy.host_ports())?;

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::caches::{CACHES, Caches};
 use super::places::Places;
-use super::{gitconfig, limits, read_small, shown};
+use super::toolchains::ToolChains;
+use super::{ProfileConfig, gitconfig, limits, read_small, shown};
 use crate::scene::{Part, Source};
 
 /// Readable in a home folder.
-const TOOLCHAINS: [&str; 22] = [
+pub(super) const TOOLCHAINS: [&str; 24] = [
     ".asdf",
     ".bun/bin",
     ".cargo/bin",
@@ -24,8 +25,10 @@ const TOOLCHAINS: [&str; 22] = [
     ".ghcup/bin",
     ".local/bin",
     ".local/lib",
+    ".local/pipx",
     ".local/share/fnm",
     ".local/share/mise",
+    ".local/share/pipx",
     ".local/share/pnpm",
     ".local/share/uv",
     ".nvm",
@@ -130,24 +133,35 @@ pub(super) fn furnish(places: &mut Places, home: &Path, is_shown: bool, notes: &
             }
         }
     }
-    for name in SETTINGS {
-        let at = home.join(name);
-        if let Some(bytes) = read_small(&real(&at)) {
-            let content = without_secrets(&String::from_utf8_lossy(&bytes)).into_bytes();
-            places.put(Part::File { at, content });
-        }
-    }
+    SETTINGS.iter().filter_map(|name| settings(home.join(name))).for_each(|part| places.put(part));
+}
+
+/// The settings of package managers in folders that variables move.
+pub(super) fn moved_settings(chains: &ToolChains) -> impl Iterator<Item = Part> {
+    SETTINGS.iter().filter_map(|name| settings(chains.moved(name)?))
+}
+
+/// A settings file without secrets.
+fn settings(at: PathBuf) -> Option<Part> {
+    let bytes = read_small(&real(&at))?;
+    let content = without_secrets(&String::from_utf8_lossy(&bytes)).into_bytes();
+    Some(Part::File { at, content })
 }
 
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The caches of a home folder, each with the user's own where there is one, as who may change them sees them.
-pub(super) fn caches(places: &Places, home: &Path, caches: &Caches) -> Result<Vec<Part>, String> {
+/// The caches of package managers, each with the user's own where there is one, as who may change them sees them.
+pub(super) fn caches(
+    places: &Places,
+    config: &ProfileConfig,
+    chains: &ToolChains,
+    caches: &Caches,
+) -> Result<Vec<Part>, String> {
     let mut found = Vec::new();
-    for name in CACHES {
-        let at = home.join(name);
+    for name in CACHES.into_iter().chain(chains.caches_apart()) {
+        let Some(at) = chains.cache(name, config) else { continue };
         let lower = at.canonicalize().ok().filter(|lower| lower.is_dir());
         // There is no place to put it, in a folder that is the user's own.
         if lower.is_none() && at.parent().is_some_and(|parent| places.shows(parent)) {

@@ -56,8 +56,8 @@ struct Kept {
 
 /// A text that may be the name of a file.
 #[derive(Debug, PartialEq, Eq)]
-struct Name {
-    text: String,
+pub(super) struct Name {
+    pub(super) text: String,
     /// It stood in quotes, so it is meant as a name.
     quoted: bool,
 }
@@ -65,15 +65,13 @@ struct Name {
 impl Profile {
     /// What the words of a child that may write say that it was kept from.
     pub(crate) fn kept_from(&self, request: &ProcessRequest, outcome: &ProcessOutcome) -> Vec<Refusal> {
+        let unseen = self.unseen_programs(request, outcome);
         if request.confinement != Confinement::Session {
-            return Vec::new();
+            return unseen;
         }
-        let printed =
-            [&outcome.stdout, &outcome.stderr].map(|from| [&from.head[..], &from.tail[..]]).concat();
-        let named: Vec<Name> =
-            printed.iter().flat_map(|text| named_in(text)).take(limits::NAMES_LOOKED_AT_MAX).collect();
+        let named = names_in(outcome, &WORDS);
         if named.is_empty() {
-            return Vec::new();
+            return unseen;
         }
         let mut bases = vec![request.cwd.as_path()];
         bases.extend(self.config.workspace.iter().map(PathBuf::as_path));
@@ -103,7 +101,7 @@ impl Profile {
             }
         }
         let refusal = |kept: Kept| Refusal::Held { why: self.why(&kept), paths: kept.paths };
-        all.into_iter().map(refusal).collect()
+        unseen.into_iter().chain(all.into_iter().map(refusal)).collect()
     }
 
     /// What keeps a child from changing a path, the path that it is about, and a protected name in it.
@@ -217,10 +215,16 @@ impl Profile {
     }
 }
 
-/// Texts in lines that complain of a change, quoted or between blanks, that may be names of files.
-fn named_in(printed: &[u8]) -> Vec<Name> {
+/// What may be names of files in what a child printed, in lines with such words.
+pub(super) fn names_in(outcome: &ProcessOutcome, words: &[&str]) -> Vec<Name> {
+    let printed = [&outcome.stdout, &outcome.stderr].map(|from| [&from.head[..], &from.tail[..]]).concat();
+    printed.iter().flat_map(|text| named_in(text, words)).take(limits::NAMES_LOOKED_AT_MAX).collect()
+}
+
+/// Texts in lines with such words, quoted or between blanks, that may be names of files.
+fn named_in(printed: &[u8], words: &[&str]) -> Vec<Name> {
     let text = String::from_utf8_lossy(printed);
-    let complains = |line: &&str| WORDS.iter().any(|words| line.contains(words));
+    let complains = |line: &&str| words.iter().any(|words| line.contains(words));
     let mut names: Vec<Name> = Vec::new();
     for line in text.lines().filter(complains).take(limits::NAMES_LOOKED_AT_MAX) {
         for (open, close) in QUOTES {
@@ -259,8 +263,9 @@ mod tests {
 
     #[test]
     fn names_are_found_in_complaints_of_many_kinds() {
-        let names =
-            |line: &str| named_in(line.as_bytes()).into_iter().map(|name| name.text).collect::<Vec<_>>();
+        let names = |line: &str| {
+            named_in(line.as_bytes(), &WORDS).into_iter().map(|name| name.text).collect::<Vec<_>>()
+        };
         for (line, name) in [
             ("mv: cannot move 'sub' to 'sub2': Device or resource busy", "sub"),
             ("mv: cannot move ‘a b’ to ‘c’: Device or resource busy", "a b"),

@@ -58,6 +58,11 @@ pub(crate) const CACHES_WORKSPACES_MAX: usize = 32;
 /// How many files are counted to find out how large they are; what has more counts as too large.
 pub(crate) const CACHES_ENTRIES_MAX: usize = 400_000;
 
+/// How many directories of `PATH` are looked at.
+pub(crate) const PATH_DIRS_MAX: usize = 200;
+/// How many entries of a directory that the environment names are looked at for programs and credentials.
+pub(crate) const TOOL_ENTRIES_MAX: usize = 5_000;
+
 /// The home folder of a child, in memory.
 pub(crate) const HOME_BYTES: u64 = 512 * 1024 * 1024;
 /// The temporary folder of a command that may change nothing else.

@@ -27,6 +27,7 @@ mod repositories;
 mod session;
 mod sockets;
 mod streams;
+mod toolchains;
 mod user;
 mod wider;
 mod witness;

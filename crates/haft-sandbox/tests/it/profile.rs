@@ -94,7 +94,7 @@ impl User {
         let mut config =
             SandboxConfig::new(self.config.clone()).unwrap().with_helper(helper).with_maker(maker());
         config.full_only = true;
-        let config = config.with_variables(std::env::vars_os());
+        let config = config.with_variables(std::env::vars_os().chain(self.config.variables.clone()));
         let sandbox = Sandbox::start(config).unwrap();
         Session { user: self, sandbox }
     }

@@ -454,6 +454,14 @@ pub enum Refusal {
         /// What is in the way and what would allow it, in words for the model.
         why: String,
     },
+    /// Its words say that it could not start a program which is installed in a folder that it doesn't see. A child can make
+    /// that up.
+    Unseen {
+        /// The folder.
+        folder: PathBuf,
+        /// Which program, and what would allow it, in words for the model.
+        why: String,
+    },
     /// This changed while it ran, and no command may change it. It isn't known that it was this one.
     Changed {
         /// What.

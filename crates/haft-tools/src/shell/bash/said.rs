@@ -311,6 +311,7 @@ fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
                 let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", short(path))).collect();
                 format!("it could not change {}, it seems: {why}", paths.join(", "))
             }
+            Refusal::Unseen { why, .. } => why.clone(),
             Refusal::Path { path, write: true } => {
                 format!("it could not write `{}`, it seems", path.display())
             }
