@@ -272,6 +272,17 @@ const LOOKED_AT: [&str; 15] = [
     ".git/refs/tags",
 ];
 
+/// What the sandbox looks at in the tool chains whose programs are on `PATH`, to show their parts without credentials.
+const TOOL_CHAIN_PARTS: [&str; 7] = ["bin", "installs", "lib", "libexec", "plugins", "shims", "versions"];
+
+fn is_of_tool_chain(path: &Path) -> bool {
+    let of = |folder: PathBuf| {
+        let parts = folder.parent().map(|around| TOOL_CHAIN_PARTS.map(|part| around.join(part)));
+        path == folder || parts.iter().flatten().any(|part| path.starts_with(part))
+    };
+    std::env::var_os("PATH").is_some_and(|folders| std::env::split_paths(&folders).any(of))
+}
+
 /// What the program keeps for itself, and what the system has for everybody.
 fn is_private(touch: &Touch) -> bool {
     let (Touch::Reads(path) | Touch::Changes(path)) = touch else { return false };
@@ -294,8 +305,8 @@ pub(crate) fn undeclared_touches(with: &Traced, without: &Traced, effects: &Valu
     let browses = effects["summary"].as_str().is_some_and(|summary| summary.contains("browser"));
     let reaches = browses || !list("reaches").is_empty();
     let by_sandbox = |path: &Path| {
-        with.starts > without.starts
-            && LOOKED_AT.iter().any(|place| path == Path::new("ROOM/work").join(place))
+        let is_of_repository = || LOOKED_AT.iter().any(|place| path == Path::new("ROOM/work").join(place));
+        with.starts > without.starts && (is_of_repository() || is_of_tool_chain(path))
     };
     let within = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
     let declared = |touch: &Touch| match touch {

@@ -183,10 +183,13 @@ impl Shown<'_, '_> {
         let named =
             |names: &[&str]| real.file_name().is_some_and(|name| names.iter().any(|other| name == *other));
         let around = real.parent().filter(|around| self.showable(around).as_deref() == Some(*around));
-        let is_one = |around: &&Path| !around.ends_with(".local") && !around.join(".git").exists();
-        match around.filter(is_one) {
-            Some(around) if named(&["bin", "sbin"]) => self.parts(around, PARTS.iter()),
+        // The programs of a checkout are not an installation. pyenv itself is a checkout, so this doesn't hold for shims.
+        let is_installation = |around: &Path| !around.ends_with(".local") && !around.join(".git").exists();
+        match around {
             Some(around) if named(&["shims"]) => self.parts(around, BEHIND_SHIMS.iter()),
+            Some(around) if named(&["bin", "sbin"]) && is_installation(around) => {
+                self.parts(around, PARTS.iter());
+            }
             _ => {}
         }
         self.bind(&real);
