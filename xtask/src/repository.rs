@@ -17,6 +17,8 @@ const RULES: &[Rule] = &[
     program_imports,
     vendor_json,
     crate_dependencies,
+    pure_crates,
+    opaque_processes,
     forgotten_test_modules,
     readme_commands,
     named_tests,
@@ -245,6 +247,57 @@ fn crate_dependencies(files: &[File]) -> Vec<String> {
         }
     }
     findings
+}
+
+/// Crates that compute and touch nothing.
+const PURE_CRATES: &[&str] = &["haft-git"];
+/// What reaches the disk, the network, the environment or other processes.
+const OUTSIDE: &[&str] = &["std::fs", "std::io", "std::env", "std::net", "std::process", "std::thread"];
+/// Methods of paths that look at the disk.
+const PATH_LOOKS: &[&str] = &[
+    ".canonicalize(",
+    ".exists(",
+    ".is_dir(",
+    ".is_file(",
+    ".is_symlink(",
+    ".metadata(",
+    ".read_dir(",
+    ".read_link(",
+    ".symlink_metadata(",
+    ".try_exists(",
+];
+
+/// A crate of pure knowledge depends on nothing and performs no I/O.
+fn pure_crates(files: &[File]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for name in PURE_CRATES {
+        let folder = format!("crates/{name}/");
+        let manifests = files.iter().filter(|file| file.path == format!("{folder}Cargo.toml"));
+        findings.extend(each_line(manifests, |line| {
+            let depends = line.starts_with('[') && line.contains("dependencies");
+            depends.then(|| format!("{name} depends on nothing"))
+        }));
+        let sources = rust(files).filter(|file| file.path.starts_with(&folder));
+        findings.extend(each_code_line(sources, |line| {
+            let module = OUTSIDE.iter().find(|module| has_word(line, module));
+            let found = module.or_else(|| PATH_LOOKS.iter().find(|method| line.contains(**method)))?;
+            Some(format!("`{found}` is I/O; callers of {name} read files"))
+        }));
+    }
+    findings
+}
+
+/// The port to processes, which carries what the shell analysis found out about repositories as a number.
+const PROCESSES: &str = "crates/haft/src/ports/processes.rs";
+
+/// The port to processes knows nothing of git: only `haft-git` gives its levels a meaning.
+fn opaque_processes(files: &[File]) -> Vec<String> {
+    let port = files.iter().filter(|file| file.path == PROCESSES);
+    each_line(port, |line| {
+        let line = line.to_ascii_lowercase();
+        let mut words = line.split(|c: char| !c.is_ascii_alphabetic());
+        words.any(|word| word == "git").then(|| "the core knows nothing of git".to_owned())
+    })
 }
 
 /// The text up to the tests module, which stands last in a file.
@@ -518,6 +571,29 @@ mod tests {
             "[dependencies]\nhaft-agent.workspace = true\n[dev-dependencies]\nhaft-provider.workspace = true";
         check(crate_dependencies, &[manifest(terminal, dev)], &[]);
         check(crate_dependencies, &[manifest("crates/haft-session/Cargo.toml", direct)], &[]);
+    }
+
+    #[test]
+    fn a_pure_crate_touches_nothing() {
+        let (manifest, source) = ("crates/haft-git/Cargo.toml", "crates/haft-git/src/a.rs");
+        check(
+            pure_crates,
+            &[(manifest, "[package]\n[dependencies]\nx = \"1\"")],
+            &["crates/haft-git/Cargo.toml:2"],
+        );
+        for code in ["use std::fs;", "let x = path.canonicalize();", "std::env::var_os(\"X\");"] {
+            check(pure_crates, &[(source, code)], &["crates/haft-git/src/a.rs:1"]);
+            check(pure_crates, &[("crates/haft-shell/src/a.rs", code)], &[]);
+        }
+        check(pure_crates, &[(source, "// std::fs\nuse std::fmt;"), (manifest, "[package]")], &[]);
+    }
+
+    #[test]
+    fn the_port_to_processes_is_opaque() {
+        for code in ["pub git_config: bool,", "/// What git writes.", "fn with_git() {}"] {
+            check(opaque_processes, &[(PROCESSES, code)], &["crates/haft/src/ports/processes.rs:1"]);
+        }
+        check(opaque_processes, &[(PROCESSES, "c.is_ascii_digit()"), ("crates/haft/src/a.rs", "git")], &[]);
     }
 
     #[test]

@@ -6,11 +6,10 @@
 //!
 //! - `places` is the view itself, a map from path to part.
 //! - `home` and `caches` furnish the home folder, `toolchains` shows what the environment names beside it, `unseen` says which
-//!   programs on `PATH` it didn't, `gitconfig` reads configuration of git, `addresses` judges remotes in it.
+//!   programs on `PATH` it didn't, `addresses` judges remotes in a configuration of git.
 //! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
-//!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository, `sequence`
-//!   what git goes on with, `gitlinks` which of them git enters by itself, `nested`
-//!   which came to be since.
+//!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository,
+//!   `gitlinks` which of them git enters by itself, `nested` which came to be since. What git obeys is in `haft-git`.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
@@ -30,7 +29,6 @@ mod administration;
 mod caches;
 mod compare;
 mod denied;
-mod gitconfig;
 mod gitlinks;
 mod grants;
 mod guard;
@@ -45,7 +43,6 @@ mod placeholders;
 mod places;
 mod recovered;
 mod repository;
-mod sequence;
 mod shelf;
 mod stand_in;
 mod standing;

@@ -58,7 +58,11 @@ pub(crate) enum Finding {
         name: String,
         value: Option<String>,
     },
-    Repository(RepositoryLevel),
+    /// Writes so much of the repository around a folder.
+    Repository {
+        level: RepositoryLevel,
+        folder: Word,
+    },
     ChangeDirectory(Option<Word>),
     LosesDirectory,
     /// Works on the repository of the folder that it runs in.
@@ -271,6 +275,7 @@ impl CommandExaminer<'_> {
             self.undetermined(RUNS_GIVEN);
         }
         self.unlisted(entry, words, reading);
+        self.repository(entry.level);
         let subcommand = reading.operands.first().and_then(|at| {
             let found = entry.subcommand(words[*at].literal()?)?;
             Some((found, start + at + 1))
@@ -312,11 +317,20 @@ impl CommandExaminer<'_> {
         self.entry(entry, start);
         let Some(base) = base else { return };
         for finding in &mut self.findings[before..] {
-            if let Finding::Read { word, .. } | Finding::Write { word, .. } | Finding::Delete { word, .. } =
-                finding
+            if let Finding::Read { word, .. }
+            | Finding::Write { word, .. }
+            | Finding::Delete { word, .. }
+            | Finding::Repository { folder: word, .. } = finding
             {
                 *word = below(base, word);
             }
+        }
+    }
+
+    /// Writes so much of the repository of the folder that the command runs in.
+    pub(crate) fn repository(&mut self, level: RepositoryLevel) {
+        if level > RepositoryLevel::None {
+            self.push(Finding::Repository { level, folder: literal(".") });
         }
     }
 

@@ -45,6 +45,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use haft::Effects;
+use haft_git::RepositoryUse;
 
 pub use analyzer::{CACHED_ANALYSES_MAX, ShellAnalyzer};
 pub use show::Line;
@@ -121,6 +122,8 @@ pub struct SubCommand {
     pub critical: Option<String>,
     /// What it touches, if that is known; redirections count apart.
     pub effects: Option<Effects>,
+    /// How much of which repository it has to write.
+    pub repository: RepositoryUse,
 }
 
 /// One layer of a command: what a wrapper was given to start, or the command itself.
@@ -304,17 +307,20 @@ impl Analysis {
         questions::whole_effects(self)
     }
 
-    /// Whether git has to write the configuration of its repository for some part of it: `git remote add`, `git push -u`,
-    /// `git switch --track`.
+    /// How much of which repositories its commands have to write.
     ///
     /// ```
+    /// use haft_git::RepositoryLevel;
     /// use haft_shell::{Place, analyse};
     ///
-    /// let configures = |line| analyse(line, &Place::new("/repo")).configures_git();
-    /// assert!(configures("git fetch && git push -u origin main") && !configures("git push origin main"));
+    /// let level = |line| analyse(line, &Place::new("/repo")).repository_use().level;
+    /// assert_eq!(level("git log && git diff"), RepositoryLevel::None);
+    /// assert_eq!(level("git fetch && git push origin main"), RepositoryLevel::Data);
+    /// assert_eq!(level("git fetch && git push -u origin main"), RepositoryLevel::Configuration);
     /// ```
-    pub fn configures_git(&self) -> bool {
-        self.commands.iter().any(|command| questions::configures_repository(command.argv()))
+    pub fn repository_use(&self) -> RepositoryUse {
+        let used = self.commands.iter().map(|command| command.repository.clone());
+        used.fold(RepositoryUse::default(), RepositoryUse::and)
     }
 
     /// The first removal that nobody may make unasked.

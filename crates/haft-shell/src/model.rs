@@ -10,6 +10,7 @@ mod entry;
 pub(crate) use entry::*;
 
 use haft::effects::Access;
+pub(crate) use haft_git::RepositoryLevel;
 
 /// What a value or an operand is, if the modes fit.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +97,7 @@ pub(crate) enum MeaningKind {
     Opens,
     /// A write to any place.
     WritesAnywhere,
+    /// Writes so much of the repository that the command works on.
     Repository(RepositoryLevel),
     /// Prints names of files below what it reads.
     PrintsPaths,
@@ -206,12 +208,6 @@ pub(crate) enum AddressForm {
     Socket,
 }
 
-/// What a repository's files may change by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RepositoryLevel {
-    Configuration,
-}
-
 /// Languages of which text is evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TextLanguage {
@@ -263,11 +259,12 @@ pub(crate) struct KeyTable {
     pub(crate) other: &'static [ValueMeaning],
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct KeySpec {
     /// Names, with `*` for anything.
     pub(crate) keys: &'static str,
-    pub(crate) meanings: &'static [ValueMeaning],
+    /// Nothing where the key means what an unknown one does.
+    pub(crate) meanings: Option<&'static [ValueMeaning]>,
 }
 
 /// How a command is started by another.
@@ -319,7 +316,12 @@ pub(crate) enum RunLocation {
 }
 
 pub(crate) const fn key(keys: &'static str, meanings: &'static [ValueMeaning]) -> KeySpec {
-    KeySpec { keys, meanings }
+    KeySpec { keys, meanings: Some(meanings) }
+}
+
+/// Keys that are known, but not what they do.
+pub(crate) const fn unknown_key(keys: &'static str) -> KeySpec {
+    KeySpec { keys, meanings: None }
 }
 
 /// Why only an exact rule allows a program whose options run other programs.
@@ -401,6 +403,7 @@ pub(crate) const EXACT_ONLY: ValueMeaning = meaning(MeaningKind::ExactOnly);
 pub(crate) const CHANGES: ValueMeaning = meaning(MeaningKind::Changes);
 pub(crate) const CHANGES_LISTED: ValueMeaning = meaning(MeaningKind::ChangesListed);
 pub(crate) const EXCLUSIVE: ValueMeaning = meaning(MeaningKind::Exclusive);
+pub(crate) const REPOSITORY_DATA: ValueMeaning = meaning(MeaningKind::Repository(RepositoryLevel::Data));
 pub(crate) const CONFIGURATION: ValueMeaning =
     meaning(MeaningKind::Repository(RepositoryLevel::Configuration));
 

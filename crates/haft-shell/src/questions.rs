@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use haft::Effects;
 use haft::effects::{Command, PathSet, Reach};
+use haft_git::RepositoryUse;
 
 use super::examine::{CommandInput, Finding, examine, is_place, pattern_folder};
-use super::model::{PathExtent, RepositoryLevel};
+use super::model::PathExtent;
 use super::walk::WorkingFolders;
 use super::{Analysis, FileAccess, Place, Word, critical, marks, streams};
 
@@ -52,12 +53,6 @@ pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
         Finding::UnknownHost(why) => Some(why),
         _ => None,
     })
-}
-
-/// Whether a command writes the configuration of the repository that it runs in.
-pub(crate) fn configures_repository(argv: &[Word]) -> bool {
-    let findings = examine(argv, CommandInput::default());
-    findings.contains(&Finding::Repository(RepositoryLevel::Configuration))
 }
 
 /// The first critical path that a command removes.
@@ -131,6 +126,19 @@ impl CommandPlace<'_> {
             && !findings().any(|finding| matches!(finding, Finding::UnknownHost(_) | Finding::Read { .. }));
         let effects = (!(nothing && effects.unknown)).then_some(effects);
         CommandEffects { effects, exact_only }
+    }
+
+    /// What findings say about repositories.
+    pub(crate) fn repository_use(&self, parts: [&[Finding]; 2]) -> RepositoryUse {
+        let absolute = |path: PathBuf| self.place.cwd.join(path).components().collect();
+        let found = parts.into_iter().flatten().filter_map(|finding| match finding {
+            Finding::Repository { level, folder } => {
+                let folders = self.paths(folder).map(|(paths, _)| paths.into_iter().map(absolute).collect());
+                Some(RepositoryUse::new(*level, folders))
+            }
+            _ => None,
+        });
+        found.fold(RepositoryUse::default(), RepositoryUse::and)
     }
 
     /// A program that may do anything does it where it runs.

@@ -6,6 +6,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use haft_git::RepositoryUse;
+
 use super::environment::{self, Weight};
 use super::examine::{
     CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine, names_below,
@@ -358,6 +360,7 @@ impl Walker<'_> {
                     exact_only: None,
                     critical: None,
                     effects,
+                    repository: RepositoryUse::default(),
                 });
                 if heaviest == Weight::Unclear {
                     self.unseen.push(number);
@@ -436,7 +439,9 @@ impl Walker<'_> {
             && !findings.iter().any(starts)
             && heaviest <= Weight::Ordinary;
         let files: [&[Finding]; 2] = if contained { [&outer, &[]] } else { [&findings, &outer] };
-        let touched = CommandPlace { here: &at, place: self.place }.effects(program, files);
+        let command_place = CommandPlace { here: &at, place: self.place };
+        let touched = command_place.effects(program, files);
+        let repository = command_place.repository_use(files);
         let effects = touched.effects.filter(|_| !(contained && outer.is_empty()));
         exact_only = exact_only.or(touched.exact_only);
         // A program that reads what isn't known may read what rules deny.
@@ -461,6 +466,7 @@ impl Walker<'_> {
             exact_only,
             critical,
             effects,
+            repository,
         });
         let doubts = self.found.doubts.len();
         let after = self.walk_held(held, number, &at).unwrap_or(after);

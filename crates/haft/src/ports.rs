@@ -31,7 +31,7 @@ pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
-    ProcessOutcome, ProcessRequest, Processes, Refusal, Spill,
+    ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};

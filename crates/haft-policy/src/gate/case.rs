@@ -543,6 +543,7 @@ fn foreign(line: &str) -> Analysis {
         exact_only: None,
         critical: None,
         effects: None,
+        repository: haft_git::RepositoryUse::default(),
     };
     Analysis { commands: vec![command], redirects: Vec::new(), doubts }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use haft::env::Lookup;
+use haft_git::layout::{common_folder, gitdir_in};
 
 use super::input;
 
@@ -134,13 +135,8 @@ pub fn git_root(cwd: &Path) -> Option<PathBuf> {
 /// the file `gitdir` there names this `.git`.
 fn main_checkout(dir: &Path, git: &Path) -> Option<PathBuf> {
     let text = input::text(git, GIT_FILE_BYTES_MAX).ok()??;
-    let named = text.strip_prefix("gitdir:")?.trim();
-    let entry = dir.join(named).canonicalize().ok()?;
-    let worktrees = entry.parent()?;
-    let common = worktrees.parent()?;
-    if worktrees.file_name()? != "worktrees" || common.file_name()? != ".git" {
-        return None;
-    }
+    let entry = dir.join(gitdir_in(text.as_bytes())?).canonicalize().ok()?;
+    let common = common_folder(&entry).filter(|common| common.ends_with(".git"))?;
     let back = input::text(&entry.join("gitdir"), GIT_FILE_BYTES_MAX).ok()??;
     let back = entry.join(back.trim());
     (back.canonicalize().ok()? == git.canonicalize().ok()?).then(|| common.parent().map(Path::to_owned))?

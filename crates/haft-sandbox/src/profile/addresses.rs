@@ -8,7 +8,8 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use super::gitconfig::{self, Entry};
+use haft_git::ConfigEntry;
+use haft_git::config::{parse, remove_entries, render};
 
 /// Where commands write, and what of that is held from them.
 pub(super) struct Addresses<'a> {
@@ -27,34 +28,35 @@ impl Addresses<'_> {
         if before == now {
             return None;
         }
-        let (old, new) = (gitconfig::parse(before).ok()?, gitconfig::parse(now).ok()?);
-        let dangled = |entry: &Entry| old.contains(entry) && is_dangling(entry, &old);
-        let bad = |entry: &Entry| match kind(entry) {
+        let (old, new) = (parse(before).ok()?, parse(now).ok()?);
+        let dangled = |entry: &ConfigEntry| old.contains(entry) && is_dangling(entry, &old);
+        let bad = |entry: &ConfigEntry| match kind(entry) {
             Kind::Url => !old.contains(entry) && !self.may_be(config, value(entry)),
             Kind::Remote if is_name(value(entry)) => is_dangling(entry, &new) && !dangled(entry),
             Kind::Remote => !old.contains(entry) && !self.may_be(config, value(entry)),
             Kind::Other => false,
         };
-        let (mut bytes, names) = gitconfig::without_those(now, |entry| !bad(entry))?;
+        let (mut bytes, names) = remove_entries(now, |entry| !bad(entry))?;
         // What it was, if the change was one, and a remote whose name is still used.
-        let left = gitconfig::parse(&bytes).ok()?;
-        let lost = |entry: &&Entry| names.contains(&entry.name()) && !left.contains(entry) && !bad(entry);
-        let lost: Vec<&Entry> = old.iter().filter(lost).collect();
+        let left = parse(&bytes).ok()?;
+        let lost =
+            |entry: &&ConfigEntry| names.contains(&entry.name()) && !left.contains(entry) && !bad(entry);
+        let lost: Vec<&ConfigEntry> = old.iter().filter(lost).collect();
         if !lost.is_empty() {
             if bytes.last().is_some_and(|last| *last != b'\n') {
                 bytes.push(b'\n');
             }
-            bytes.extend(gitconfig::write(lost));
+            bytes.extend(render(lost));
         }
         Some((bytes, names))
     }
 
     /// Whether one of the entries of a configuration that a command has made may be there, as far as it is an address.
-    pub(super) fn may_be_new(&self, config: &Path, entry: &Entry, all: &[Entry]) -> bool {
+    pub(super) fn may_be_new(&self, config: &Path, entry: &ConfigEntry, all: &[ConfigEntry]) -> bool {
         match kind(entry) {
             Kind::Remote if is_name(value(entry)) => {
-                let stays = |other: &&Entry| self.may_be(config, value(other));
-                let stay: Vec<Entry> = all.iter().filter(stays).cloned().collect();
+                let stays = |other: &&ConfigEntry| self.may_be(config, value(other));
+                let stay: Vec<ConfigEntry> = all.iter().filter(stays).cloned().collect();
                 !is_dangling(entry, &stay)
             }
             Kind::Url | Kind::Remote => self.may_be(config, value(entry)),
@@ -100,7 +102,7 @@ enum Kind {
     Other,
 }
 
-fn kind(entry: &Entry) -> Kind {
+fn kind(entry: &ConfigEntry) -> Kind {
     match (entry.section.as_str(), &entry.sub, entry.key.as_str()) {
         // From that of a submodule git only fetches, but what it fetched from is the remote of the submodule from then on.
         ("remote" | "submodule", Some(_), "url") => Kind::Url,
@@ -109,7 +111,7 @@ fn kind(entry: &Entry) -> Kind {
     }
 }
 
-fn value(entry: &Entry) -> &str {
+fn value(entry: &ConfigEntry) -> &str {
     entry.value.as_deref().unwrap_or_default()
 }
 
@@ -119,10 +121,11 @@ fn is_name(value: &str) -> bool {
 }
 
 /// Whether it is the name of a remote that none of these gives an address. The repository itself is `.`.
-fn is_dangling(entry: &Entry, all: &[Entry]) -> bool {
+fn is_dangling(entry: &ConfigEntry, all: &[ConfigEntry]) -> bool {
     let name = value(entry);
-    let has =
-        |other: &Entry| other.section == "remote" && other.key == "url" && other.sub.as_deref() == Some(name);
+    let has = |other: &ConfigEntry| {
+        other.section == "remote" && other.key == "url" && other.sub.as_deref() == Some(name)
+    };
     name != "." && !name.is_empty() && !all.iter().any(has)
 }
 

@@ -1,10 +1,7 @@
 //! What git keeps of a repository, and what of that a command may make.
 //!
-//! git obeys more names in its folders than anybody remembers, and learns new ones. So it is said which of them commands
-//! may make, change and remove: objects, references, logs, indexes, lock files, messages, what git goes on with. Every
-//! other name is *held*: one that is there can't be changed, one that a command makes is taken away when it has ended, or,
-//! if this program is killed, when the next session starts. The same list counts in every folder that git takes for one of
-//! its own: `.git`, `modules/**`, `worktrees/*`, `worktrees/*/modules/**`.
+//! Which names are free and which are held says [`haft_git::layout`]. A held name that is there can't be changed; one that a
+//! command makes is taken away when it has ended, or, if this program is killed, when the next session starts.
 //!
 //! Folders are read again only when they have changed. Where there are more of them than can be held one by one, `modules`
 //! and `worktrees` are held as a whole; nothing is ever left out.
@@ -12,87 +9,17 @@
 //! Left to others: holding (`guard`), taking away (`guard::clean`), what is in lists of things to do (`sequence`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use haft_git::layout::{ASIDE, FolderKind, MARKS, is_free, is_obeyed};
+use haft_git::sequence;
+
 use super::strays::Links;
-use super::{limits, nested, read_small, sequence, standing, undo};
-
-/// What a folder is to git.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The administration of a repository.
-    Git,
-    /// What a worktree has of its own.
-    Worktree,
-    /// `modules`, and folders in it that only group others.
-    Modules,
-    /// `worktrees`.
-    Worktrees,
-}
-
-impl Kind {
-    const LETTERS: [(Kind, u8); 4] =
-        [(Kind::Git, b'g'), (Kind::Worktree, b't'), (Kind::Modules, b'm'), (Kind::Worktrees, b'l')];
-
-    /// How it is written down.
-    pub(super) fn letter(self) -> u8 {
-        Kind::LETTERS.iter().find(|(kind, _)| *kind == self).map_or(b'?', |(_, letter)| *letter)
-    }
-
-    pub(super) fn of_letter(letter: u8) -> Option<Kind> {
-        Kind::LETTERS.iter().find(|(_, of)| *of == letter).map(|(kind, _)| *kind)
-    }
-}
-
-/// Names of one administration that commands may make, change and remove.
-const FREE: [&str; 29] = [
-    "ADD_EDIT.patch",
-    "AUTO_MERGE",
-    "BISECT_ANCESTORS_OK",
-    "BISECT_EXPECTED_REV",
-    "BISECT_FIRST_PARENT",
-    "BISECT_LOG",
-    "BISECT_NAMES",
-    "BISECT_RUN",
-    "BISECT_START",
-    "BISECT_TERMS",
-    "COMMIT_EDITMSG",
-    "EDIT_DESCRIPTION",
-    "HEAD",
-    "MERGE_AUTOSTASH",
-    "MERGE_MODE",
-    "MERGE_RR",
-    "NOTES_MERGE_PARTIAL",
-    "NOTES_MERGE_REF",
-    "NOTES_MERGE_WORKTREE",
-    "REPLACE_EDITOBJ",
-    "addp-hunk-edit.diff",
-    "gc.log",
-    "gc.pid",
-    "index",
-    "info",
-    "locked",
-    "logs",
-    "refs",
-    "reftable",
-];
-/// The same where it is a repository, and not only a worktree of one.
-const FREE_IN_GIT: [&str; 8] =
-    ["description", "filter-repo", "lfs", "objects", "packed-refs", "packed-refs.new", "rr-cache", "shallow"];
-/// How such names begin and end.
-const FREE_BEGINS: [&str; 5] = ["fast_import_crash_", "index.", "next-index-", "sharedindex.", "shallow_"];
-const FREE_ENDS: [&str; 4] = [".lock", "_HEAD", "_MSG", "_EDITMSG"];
-/// What a name holds that was put aside, and that nobody obeys.
-const ASIDE: &str = ".undone-";
-
-/// Held names that git obeys wherever they are.
-const OBEYED: [&str; 5] = ["config", "hooks", "config.worktree", "commondir", "gitdir"];
-/// Files by one of which git knows an administration, or a careful reader the rest of one.
-const MARKS: [&str; 6] = ["HEAD", "config", "commondir", "config.worktree", "packed-refs", "index"];
+use super::{limits, nested, read_small, standing, undo};
 
 /// Which folder it is: numbers are used again, so when it was made counts too.
 pub(super) type Id = (u64, u64, u128);
@@ -107,7 +34,7 @@ pub(super) fn id(path: &Path) -> Option<Id> {
 /// A folder of git.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
-    pub(super) kind: Kind,
+    pub(super) kind: FolderKind,
     pub(super) id: Option<Id>,
     /// Names in it that no command may make or change.
     pub(super) held: BTreeSet<OsString>,
@@ -150,13 +77,13 @@ impl Administration {
                 }
             };
             for name in &folder.sequences {
-                for file in sequence::judged(&path.join(name)) {
+                for file in sequence::judged_files(&path.join(name)) {
                     if let Some(bytes) = read_small(&file) {
                         found.sequences.insert(file, bytes);
                     }
                 }
             }
-            if matches!(folder.kind, Kind::Git | Kind::Worktree) {
+            if matches!(folder.kind, FolderKind::Git | FolderKind::Worktree) {
                 links.look(&path, before.and_then(|before| before.links.as_ref()));
             }
             left.extend(folder.inside.iter().map(|name| (path.join(name), Some(folder.kind))));
@@ -189,13 +116,13 @@ impl Administration {
     /// Everything that no command may change, and whether git obeys it for certain. Hooks also where there are none.
     pub(super) fn held(&self) -> impl Iterator<Item = (PathBuf, bool)> + '_ {
         let of_folder = |(path, folder): (&PathBuf, &Folder)| {
-            let hooks = (folder.kind == Kind::Git && !folder.made).then(|| OsString::from("hooks"));
+            let hooks = (folder.kind == FolderKind::Git && !folder.made).then(|| OsString::from("hooks"));
             let hooks = hooks.filter(|hooks| !folder.held.contains(hooks));
             let free = |name: &&OsString| !(folder.made && (*name == "gitdir" || *name == "commondir"));
             let names: Vec<OsString> = folder.held.iter().filter(free).cloned().chain(hooks).collect();
             let path = path.clone();
             names.into_iter().map(move |name| {
-                let obeyed = OBEYED.iter().any(|obeyed| name == *obeyed);
+                let obeyed = is_obeyed(&name);
                 (path.join(name), obeyed)
             })
         };
@@ -214,17 +141,17 @@ impl Administration {
 /// Not by its path alone: `modules/a/objects/x` lies where nobody looks, if `modules/a` is an administration.
 pub(super) fn is_module_of(there: &Path, root: &Path) -> bool {
     let Ok(rest) = there.strip_prefix(root) else { return false };
-    let (mut at, mut kind) = (root.to_owned(), Kind::Git);
+    let (mut at, mut kind) = (root.to_owned(), FolderKind::Git);
     for name in rest {
         at.push(name);
         kind = match kind {
-            Kind::Git | Kind::Worktree if name == "modules" => Kind::Modules,
-            Kind::Git if name == "worktrees" => Kind::Worktrees,
-            Kind::Git | Kind::Worktree => return false,
-            Kind::Worktrees => Kind::Worktree,
-            Kind::Modules => match names(&at, None) {
-                Ok((_, true)) => Kind::Git,
-                Ok((_, false)) => Kind::Modules,
+            FolderKind::Git | FolderKind::Worktree if name == "modules" => FolderKind::Modules,
+            FolderKind::Git if name == "worktrees" => FolderKind::Worktrees,
+            FolderKind::Git | FolderKind::Worktree => return false,
+            FolderKind::Worktrees => FolderKind::Worktree,
+            FolderKind::Modules => match names(&at, None) {
+                Ok((_, true)) => FolderKind::Git,
+                Ok((_, false)) => FolderKind::Modules,
                 Err(TooMuch) => return false,
             },
         };
@@ -232,7 +159,7 @@ pub(super) fn is_module_of(there: &Path, root: &Path) -> bool {
             return false;
         }
     }
-    kind == Kind::Git && there != root
+    kind == FolderKind::Git && there != root
 }
 
 /// More names than can be looked at.
@@ -240,7 +167,7 @@ struct TooMuch;
 
 impl Folder {
     /// One that was written down: of which only the names are known.
-    pub(super) fn recorded(kind: Kind, held: BTreeSet<OsString>) -> Folder {
+    pub(super) fn recorded(kind: FolderKind, held: BTreeSet<OsString>) -> Folder {
         Folder { kind, id: None, held, made: false, changed: None, inside: Vec::new(), sequences: Vec::new() }
     }
 
@@ -255,7 +182,11 @@ impl Folder {
     }
 
     /// Reads one that lies in a folder of this kind.
-    fn read(path: &Path, above: Option<Kind>, known: Option<&Folder>) -> Result<Option<Folder>, TooMuch> {
+    fn read(
+        path: &Path,
+        above: Option<FolderKind>,
+        known: Option<&Folder>,
+    ) -> Result<Option<Folder>, TooMuch> {
         let Ok(found) = path.symlink_metadata() else { return Ok(None) };
         if !found.is_dir() {
             return Ok(None);
@@ -268,25 +199,31 @@ impl Folder {
         // Nothing that a command puts into a folder makes it something else.
         let same = known.filter(|known| known.id.is_none() || known.id == id);
         let known = match above {
-            None => Some(Kind::Git),
-            Some(Kind::Git | Kind::Worktree) if path.ends_with("worktrees") => Some(Kind::Worktrees),
-            Some(Kind::Git | Kind::Worktree) => Some(Kind::Modules),
-            Some(Kind::Worktrees) => Some(Kind::Worktree),
-            Some(Kind::Modules) => same.map(|known| known.kind),
+            None => Some(FolderKind::Git),
+            Some(FolderKind::Git | FolderKind::Worktree) if path.ends_with("worktrees") => {
+                Some(FolderKind::Worktrees)
+            }
+            Some(FolderKind::Git | FolderKind::Worktree) => Some(FolderKind::Modules),
+            Some(FolderKind::Worktrees) => Some(FolderKind::Worktree),
+            Some(FolderKind::Modules) => same.map(|known| known.kind),
         };
         let (names, is_administration) = names(path, known)?;
-        let kind = known.unwrap_or(if is_administration { Kind::Git } else { Kind::Modules });
+        let kind = known.unwrap_or(if is_administration { FolderKind::Git } else { FolderKind::Modules });
         let changed = (!nested::is_fresh(found.ctime())).then_some(changed);
         let (held, inside, sequences) = Default::default();
         let mut folder = Folder { kind, id, held, made: false, changed, inside, sequences };
         for (name, is_folder) in names {
             let text = name.to_str().unwrap_or_default();
             match kind {
-                Kind::Modules | Kind::Worktrees if is_folder => folder.inside.push(name),
-                Kind::Git | Kind::Worktree if is_free(kind, text) => {}
-                Kind::Git if is_folder && text == "worktrees" => folder.inside.push(name),
-                Kind::Git | Kind::Worktree if is_folder && text == "modules" => folder.inside.push(name),
-                Kind::Git | Kind::Worktree if is_folder && sequence::FOLDERS.contains(&text) => {
+                FolderKind::Modules | FolderKind::Worktrees if is_folder => folder.inside.push(name),
+                FolderKind::Git | FolderKind::Worktree if is_free(kind, text) => {}
+                FolderKind::Git if is_folder && text == "worktrees" => folder.inside.push(name),
+                FolderKind::Git | FolderKind::Worktree if is_folder && text == "modules" => {
+                    folder.inside.push(name)
+                }
+                FolderKind::Git | FolderKind::Worktree
+                    if is_folder && sequence::SEQUENCE_FOLDERS.contains(&text) =>
+                {
                     folder.sequences.push(name);
                 }
                 _ => drop(folder.held.insert(name)),
@@ -298,7 +235,7 @@ impl Folder {
 
 /// The names in a folder that matter, and which are folders; and whether it is an administration or what is left of one,
 /// and doesn't just group others. One that can't be read at all is too much.
-fn names(path: &Path, kind: Option<Kind>) -> Result<(Vec<(OsString, bool)>, bool), TooMuch> {
+fn names(path: &Path, kind: Option<FolderKind>) -> Result<(Vec<(OsString, bool)>, bool), TooMuch> {
     let (mut names, mut marked, mut objects, mut refs) = (Vec::new(), false, false, false);
     let entries = fs::read_dir(path).or_else(|_| {
         undo::open_up(path);
@@ -313,10 +250,10 @@ fn names(path: &Path, kind: Option<Kind>) -> Result<(Vec<(OsString, bool)>, bool
         refs |= is_folder && text == "refs";
         // There may be many that are free, and none of them is needed where that is known.
         let free = match kind {
-            Some(kind @ (Kind::Git | Kind::Worktree)) => is_free(kind, text),
+            Some(kind @ (FolderKind::Git | FolderKind::Worktree)) => is_free(kind, text),
             // Where folders are expected, a file that was put aside is nothing.
             Some(_) => text.contains(ASIDE) && entry.file_type().is_ok_and(|kind| kind.is_file()),
-            None => !is_folder && is_free(Kind::Git, text) && !MARKS.contains(&text),
+            None => !is_folder && is_free(FolderKind::Git, text) && !MARKS.contains(&text),
         };
         if free {
             continue;
@@ -327,23 +264,4 @@ fn names(path: &Path, kind: Option<Kind>) -> Result<(Vec<(OsString, bool)>, bool
         names.push((name, is_folder));
     }
     Ok((names, marked || objects && refs))
-}
-
-/// Whether commands may make a name and change it.
-fn is_free(kind: Kind, name: &str) -> bool {
-    FREE.contains(&name)
-        || kind == Kind::Git && FREE_IN_GIT.contains(&name)
-        || FREE_BEGINS.iter().any(|begin| name.starts_with(begin))
-        || FREE_ENDS.iter().any(|end| name.ends_with(end))
-        || name.contains(ASIDE)
-}
-
-/// Whether git obeys a name in its folders for certain.
-pub(super) fn is_obeyed(name: &OsStr) -> bool {
-    OBEYED.iter().any(|obeyed| name == *obeyed)
-}
-
-/// The names that git obeys for certain in a folder of its own, whether they are there or not.
-pub(super) fn obeyed(folder: &Path) -> impl Iterator<Item = (&'static str, PathBuf)> + '_ {
-    OBEYED.iter().map(move |name| (*name, folder.join(name)))
 }

@@ -1,19 +1,18 @@
 //! Repositories in a repository that git enters by itself.
 //!
-//! `git status` starts itself in every folder that the index calls a submodule, and then obeys the configuration that it
-//! finds there. So a command that makes a repository in such a folder decides what runs at the user's next `git status`
-//! further up. Which folders these are only the index says; it is read again when it has changed. It is read as git does:
-//! through a link, and with the shared one that it may be split from.
+//! A command that makes a repository in a folder that the index calls a submodule decides what runs at the user's next
+//! `git status` further up. The index is read again when it has changed, and as git reads it: through a symlink, and with
+//! the shared one that it may be split from.
 //!
 //! This decides which repositories are held from then on; that no other one runs anything either is seen to by `nested`,
 //! unless there was too much to look at.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use haft_git::index::parse_submodules;
 
 use super::{limits, open_plain};
 
@@ -39,14 +38,15 @@ impl Indexes {
         if self.0.get(index).is_none_or(|read| read.stamp != stamp) {
             let mut bytes = Vec::new();
             let read = file.take(limits::INDEX_BYTES_MAX).read_to_end(&mut bytes);
-            let (mut links, shared) = read.ok().and_then(|_| parse(&bytes)).unwrap_or_default();
-            if let Some(shared) = shared {
+            let found = read.ok().and_then(|_| parse_submodules(&bytes)).unwrap_or_default();
+            let mut links = found.folders;
+            if let Some(shared) = found.shared {
                 let shared = index.with_file_name(format!("sharedindex.{shared}")).canonicalize().ok();
                 let mut bytes = Vec::new();
                 let read = shared.and_then(|shared| {
                     open_plain(&shared)?.take(limits::INDEX_BYTES_MAX).read_to_end(&mut bytes).ok()
                 });
-                links.extend(read.and_then(|_| parse(&bytes)).unwrap_or_default().0);
+                links.extend(read.and_then(|_| parse_submodules(&bytes)).unwrap_or_default().folders);
                 // What it is split from may change alone.
                 stamp = Default::default();
             }
@@ -56,115 +56,9 @@ impl Indexes {
     }
 }
 
-/// The submodules of an index, and what it is split from.
-type Parsed = (Vec<PathBuf>, Option<String>);
-
-/// Versions 2 to 4 of the format.
-fn parse(index: &[u8]) -> Option<Parsed> {
-    const SUBMODULE: u32 = 0o160_000;
-    const EXTENDED: u16 = 0x4000;
-    let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
-    if index.get(..4)? != b"DIRC" {
-        return None;
-    }
-    let (version, count) = (number(4)?, number(8)?);
-    // Hashes are of 20 bytes, or of 32 in repositories that say so; the wrong one makes no sense soon.
-    [20, 32].into_iter().find_map(|hash| {
-        let mut links = Vec::new();
-        let (mut at, mut name) = (12, Vec::new());
-        for _ in 0..count {
-            let mode = number(at + 24)?;
-            let flags = u16::from_be_bytes(index.get(at + 40 + hash..at + 42 + hash)?.try_into().ok()?);
-            let fixed = 42 + hash + if flags & EXTENDED != 0 { 2 } else { 0 };
-            let mut begins = at + fixed;
-            match version {
-                4 => {
-                    let (dropped, after) = varint(index, begins)?;
-                    name.truncate(name.len().checked_sub(dropped)?);
-                    begins = after;
-                }
-                2 | 3 => name.clear(),
-                _ => return None,
-            }
-            let length = index.get(begins..)?.iter().position(|byte| *byte == 0)?;
-            name.extend(&index[begins..begins + length]);
-            let known = flags & 0xFFF;
-            if known != 0xFFF && usize::from(known) != name.len() {
-                return None;
-            }
-            at = match version {
-                4 => begins + length + 1,
-                // To a multiple of 8, and at least one zero.
-                _ => at + (fixed + length + 8) / 8 * 8,
-            };
-            let path = Path::new(OsStr::from_bytes(&name));
-            let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
-            if mode & 0o170_000 == SUBMODULE && plain && links.len() < limits::WATCHED_ENTRIES_MAX {
-                links.push(path.to_owned());
-            }
-        }
-        Some((links, split_from(index, at, hash)))
-    })
-}
-
-/// The name of the shared index, if this one has only what is different from it. What is beside entries begins at `at`.
-fn split_from(index: &[u8], mut at: usize, hash: usize) -> Option<String> {
-    loop {
-        let name = index.get(at..at + 4)?;
-        let length = u32::from_be_bytes(index.get(at + 4..at + 8)?.try_into().ok()?);
-        if name == b"link" {
-            let shared = index.get(at + 8..at + 8 + hash)?;
-            return Some(shared.iter().map(|byte| format!("{byte:02x}")).collect());
-        }
-        at = at.checked_add(8)?.checked_add(usize::try_from(length).ok()?)?;
-    }
-}
-
-/// The number of bytes to drop from the last name, and where the rest begins.
-fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
-    let mut byte = *bytes.get(at)?;
-    let mut value = usize::from(byte & 0x7F);
-    while byte & 0x80 != 0 {
-        at += 1;
-        byte = *bytes.get(at)?;
-        value = value.checked_add(1)?.checked_mul(128)? | usize::from(byte & 0x7F);
-    }
-    Some((value, at + 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// One entry: mode and name, everything else zero.
-    fn entry(out: &mut Vec<u8>, mode: u32, name: &str) {
-        let begin = out.len();
-        out.extend([0; 24]);
-        out.extend(mode.to_be_bytes());
-        out.extend([0; 32]);
-        out.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
-        out.extend(name.as_bytes());
-        let padded = (out.len() - begin + 8) / 8 * 8;
-        out.resize(begin + padded, 0);
-    }
-
-    #[test]
-    fn submodules_are_found() {
-        let mut index = b"DIRC\0\0\0\x02\0\0\0\x04".to_vec();
-        entry(&mut index, 0o100_644, "a");
-        entry(&mut index, 0o160_000, "deep/sub");
-        entry(&mut index, 0o160_000, "../out");
-        entry(&mut index, 0o160_000, "sub");
-        assert_eq!(parse(&index).unwrap(), (vec!["deep/sub".into(), "sub".into()], None));
-        let mut split = index.clone();
-        split.extend(b"TREE\0\0\0\x02xylink\0\0\0\x14");
-        split.extend([0xab; 40]);
-        assert_eq!(parse(&split).unwrap().1.unwrap(), "ab".repeat(20));
-        for cut in 0..index.len() {
-            let _ = parse(&index[..cut]);
-        }
-        assert_eq!(parse(b"DIRC"), None);
-    }
 
     #[test]
     fn an_index_is_read_as_git_reads_it() {
@@ -183,20 +77,5 @@ mod tests {
         std::fs::rename(&index, dir.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("../elsewhere", &index).unwrap();
         assert_eq!(links(), [Path::new("p/q/c")]);
-    }
-
-    #[test]
-    fn names_are_put_together_from_the_last_one() {
-        let mut index = b"DIRC\0\0\0\x04\0\0\0\x02".to_vec();
-        for (mode, whole, dropped, rest) in [(0o100_644u32, 5u16, 0u8, "sub/a"), (0o160_000, 5, 1, "b")] {
-            index.extend([0; 24]);
-            index.extend(mode.to_be_bytes());
-            index.extend([0; 32]);
-            index.extend(whole.to_be_bytes());
-            index.push(dropped);
-            index.extend(rest.as_bytes());
-            index.push(0);
-        }
-        assert_eq!(parse(&index).unwrap().0, [Path::new("sub/b")]);
     }
 }

@@ -22,12 +22,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
+use haft_git::RepositoryLevel;
+use haft_git::layout::FolderKind;
 
 use self::clean::is_obeyed_file;
 use self::config::check_config;
 use self::saved::Saved;
 use super::addresses::Addresses;
-use super::administration::{Administration, Id, Kind};
+use super::administration::{Administration, Id};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
 use super::journal::{Journal, Kept, Known, Left};
@@ -324,14 +326,29 @@ impl Guard {
         self.names.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
     }
 
-    /// The configurations that this request may write: of the innermost repository that it runs in, and of its submodules,
-    /// which `git submodule` writes.
+    /// The configurations that this request may write: of the innermost repositories around its folders, and of their
+    /// submodules, which `git submodule` writes.
     fn configs_of(&self, request: &ProcessRequest) -> Vec<PathBuf> {
-        if !request.git_config || self.state().beside.contains(&address(request)) {
+        let level = RepositoryLevel::from_number(request.protection.number);
+        if level < RepositoryLevel::Configuration || self.state().beside.contains(&address(request)) {
             return Vec::new();
         }
+        let named = request.protection.folders.iter().filter_map(|folder| folder.canonicalize().ok());
+        let mut folders: Vec<PathBuf> = named.collect();
+        if request.protection.folders.is_empty() {
+            folders.push(request.cwd.clone());
+        }
+        let mut configs: Vec<PathBuf> =
+            folders.iter().flat_map(|folder| self.configs_around(folder)).collect();
+        configs.sort();
+        configs.dedup();
+        configs
+    }
+
+    /// The configuration of the innermost repository around a folder, and of its submodules.
+    fn configs_around(&self, folder: &Path) -> Vec<PathBuf> {
         let state = self.state();
-        let around = state.repositories.iter().filter(|repository| request.cwd.starts_with(&repository.work));
+        let around = state.repositories.iter().filter(|repository| folder.starts_with(&repository.work));
         let innermost = around.max_by_key(|repository| repository.work.components().count());
         let Some(config) = innermost.map(|found| found.config.clone()) else { return Vec::new() };
         if config.is_symlink() {
@@ -341,7 +358,7 @@ impl Guard {
         let folders = state.administrations.values().flat_map(|administration| &administration.folders);
         let is_module =
             |path: &Path| config.parent().is_some_and(|root| repository::is_module_of(path, root));
-        let modules = folders.filter(|(path, folder)| folder.kind == Kind::Git && is_module(path));
+        let modules = folders.filter(|(path, folder)| folder.kind == FolderKind::Git && is_module(path));
         let modules = modules
             .map(|(path, _)| path.join("config"))
             .filter(|config| config.is_file() && !config.is_symlink());

@@ -6,10 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
+use haft_git::{config, keys};
+
 use super::caches::{CACHES, Caches};
 use super::places::Places;
 use super::toolchains::ToolChains;
-use super::{ProfileConfig, gitconfig, limits, read_small, shown};
+use super::{ProfileConfig, limits, read_small, shown};
 use crate::scene::{Part, Source};
 
 /// Readable in a home folder.
@@ -119,13 +121,13 @@ pub(super) fn furnish(places: &mut Places, home: &Path, is_shown: bool, notes: &
     for name in GIT {
         let at = home.join(name);
         let Some(bytes) = read_small(&real(&at)) else { continue };
-        match gitconfig::parse(&bytes) {
+        match config::parse(&bytes) {
             Ok(entries) => {
                 if entries.iter().any(|entry| entry.section == "commit" && entry.key == "gpgsign") {
                     notes.push("commits that commands make aren't signed: signing keys are hidden".into());
                 }
-                let kept = entries.iter().filter(|entry| gitconfig::is_shown(entry));
-                places.put(Part::File { at, content: gitconfig::write(kept) });
+                let kept = entries.iter().filter(|entry| keys::is_shown(entry));
+                places.put(Part::File { at, content: config::render(kept) });
             }
             Err(why) => {
                 notes.push(format!("commands don't see `{}`: {why}", shown(&at)));
@@ -195,7 +197,7 @@ fn without_secrets(text: &str) -> String {
         let name = lower.split('=').next().unwrap_or_default().trim();
         // `cafile` and the like name public things.
         let secret = SECRET.iter().any(|part| lower.contains(part)) || name.ends_with("key");
-        if secret || gitconfig::has_user(line) {
+        if secret || keys::has_user(line) {
             let value = lower.split_once('=').map_or("", |(_, value)| value);
             within = value.contains('[') && !value.contains(']');
             continue;

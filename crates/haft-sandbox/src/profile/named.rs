@@ -7,8 +7,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use haft_git::keys::starts_program;
+use haft_git::{ConfigEntry, include};
+
 use super::ways::{Way, follow};
-use super::{gitconfig, limits, read_small};
+use super::{limits, read_small};
 
 #[derive(Debug, Default)]
 pub(super) struct Named {
@@ -22,8 +25,6 @@ pub(super) struct Named {
     pub(super) missing: Vec<PathBuf>,
 }
 
-/// How deep included files are followed.
-const INCLUDES_DEEP: usize = 5;
 /// How many folders are remembered that a command line names, as places for what it names next.
 const FOLDERS_NAMED_MAX: usize = 8;
 /// How deep links are looked for in what is held.
@@ -38,7 +39,7 @@ pub(super) fn named(configs: &[PathBuf], hooks: &Path, work: &Path, home: Option
     let users = [".gitconfig", ".config/git/config"].iter().flat_map(|name| home.map(|home| home.join(name)));
     let users: Vec<PathBuf> = users.collect();
     for config in configs.iter().cloned().chain(["/etc/gitconfig".into()]).chain(users.iter().cloned()) {
-        look(&config, work, home, 0, &mut named);
+        look(&config, work, home, &mut named);
     }
     // The user's own may be links into a working directory, as of who keeps them in a repository.
     let attributes = home.map(|home| home.join(".config/git/attributes"));
@@ -91,103 +92,63 @@ impl Named {
 }
 
 /// Looks at a configuration, by the name that git has for it: what it includes is looked for beside that.
-fn look(config: &Path, work: &Path, home: Option<&Path>, deep: usize, named: &mut Named) {
-    let Some(way) = follow(config).filter(|way| way.there) else { return };
-    let entries = read_small(&way.end).and_then(|bytes| gitconfig::parse(&bytes).ok()).unwrap_or_default();
-    let at = |base: &Path, text: &str| match (text.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => base.join(text),
-    };
-    for entry in &entries {
-        let value = entry.value.as_deref().unwrap_or_default();
-        match (entry.section.as_str(), entry.key.as_str()) {
-            _ if value.is_empty() => {}
-            ("include" | "includeif", "path") => {
-                let Some(folder) = config.parent() else { continue };
-                let include = at(folder, value);
-                match named.add(&include) {
-                    Some(Found::There(path)) => {
-                        if deep < INCLUDES_DEEP {
-                            look(&include, work, home, deep + 1, named);
-                        }
-                        named.there.push(path);
-                    }
-                    Some(Found::Missing(path)) => named.missing.push(path),
-                    None => {}
+fn look(config: &Path, work: &Path, home: Option<&Path>, named: &mut Named) {
+    let mut read = |path: &Path| read_small(&follow(path).filter(|way| way.there)?.end);
+    let loaded = include::load(config, home, &mut read);
+    for include in &loaded.includes {
+        match named.add(include) {
+            Some(Found::There(path)) => named.there.push(path),
+            Some(Found::Missing(path)) => named.missing.push(path),
+            None => {}
+        }
+    }
+    for entry in loaded.entries() {
+        look_at(entry, work, home, named);
+    }
+}
+
+/// Looks at one entry.
+fn look_at(entry: &ConfigEntry, work: &Path, home: Option<&Path>, named: &mut Named) {
+    let at = |base: &Path, text: &str| include::named_path(base, text, home);
+    let value = entry.value.as_deref().unwrap_or_default();
+    match (entry.section.as_str(), entry.key.as_str()) {
+        _ if value.is_empty() => {}
+        ("include" | "includeif", "path") | ("core", "worktree") => {}
+        ("core", "hookspath") | ("init", "templatedir") => match named.add(&at(work, value)) {
+            Some(Found::There(path)) => named.there.push(path),
+            Some(Found::Missing(path)) => named.hooks.push(path),
+            None => {}
+        },
+        ("remote" | "branch" | "submodule" | "url", _) if !starts_program(entry) => {}
+        _ => {
+            // `cd tools && ./f.sh` means a place in the folder that was named before.
+            let mut bases = vec![work.to_owned()];
+            let words = words(value).into_iter().enumerate();
+            let places = words.flat_map(|(index, word)| {
+                let mut ways: Vec<Way> = bases.iter().filter_map(|base| follow(&at(base, word))).collect();
+                // What is in one of them is missing in none.
+                if ways.iter().any(|way| way.there) {
+                    ways.retain(|way| way.there);
                 }
-            }
-            ("core", "hookspath") | ("init", "templatedir") => match named.add(&at(work, value)) {
-                Some(Found::There(path)) => named.there.push(path),
-                Some(Found::Missing(path)) => named.hooks.push(path),
-                None => {}
-            },
-            ("core", "worktree") => {}
-            ("remote" | "branch" | "submodule" | "url", key) if !runs(&entry.section, key, value) => {}
-            (section, key) => {
-                // `cd tools && ./f.sh` means a place in the folder that was named before.
-                let mut bases = vec![work.to_owned()];
-                let words = words(value).into_iter().enumerate();
-                let places = words.flat_map(|(index, word)| {
-                    let mut ways: Vec<Way> =
-                        bases.iter().filter_map(|base| follow(&at(base, word))).collect();
-                    // What is in one of them is missing in none.
-                    if ways.iter().any(|way| way.there) {
-                        ways.retain(|way| way.there);
-                    }
-                    if bases.len() < FOLDERS_NAMED_MAX {
-                        let folders = ways.iter().filter(|way| way.there && way.end.is_dir());
-                        let new: Vec<PathBuf> = folders.map(|way| way.end.clone()).collect();
-                        bases.extend(new);
-                    }
-                    ways.into_iter().map(move |way| (index, word, way)).collect::<Vec<_>>()
-                });
-                for (index, word, way) in places.collect::<Vec<_>>() {
-                    // A program without a slash is looked for elsewhere.
-                    if way.there && way.end.is_file() && (word.contains('/') || index > 0) {
-                        named.there.push(way.end);
-                        named.through.extend(way.through);
-                    } else if !way.there && runs(section, key, value) && is_script(word, index) {
-                        named.missing.push(way.end);
-                        named.through.extend(way.through);
-                    }
+                if bases.len() < FOLDERS_NAMED_MAX {
+                    let folders = ways.iter().filter(|way| way.there && way.end.is_dir());
+                    let new: Vec<PathBuf> = folders.map(|way| way.end.clone()).collect();
+                    bases.extend(new);
+                }
+                ways.into_iter().map(move |way| (index, word, way)).collect::<Vec<_>>()
+            });
+            for (index, word, way) in places.collect::<Vec<_>>() {
+                // A program without a slash is looked for elsewhere.
+                if way.there && way.end.is_file() && (word.contains('/') || index > 0) {
+                    named.there.push(way.end);
+                    named.through.extend(way.through);
+                } else if !way.there && starts_program(entry) && is_script(word, index) {
+                    named.missing.push(way.end);
+                    named.through.extend(way.through);
                 }
             }
         }
     }
-}
-
-/// Whether git runs the value of a key.
-fn runs(section: &str, key: &str, value: &str) -> bool {
-    const KEYS: [&str; 26] = [
-        "alternaterefscommand",
-        "askpass",
-        "clean",
-        "cmd",
-        "command",
-        "difffilter",
-        "driver",
-        "editor",
-        "external",
-        "fsmonitor",
-        "gitproxy",
-        "helper",
-        "packobjectshook",
-        "pager",
-        "path",
-        "process",
-        "program",
-        "receivepack",
-        "receive-pack",
-        "smtpserver",
-        "smudge",
-        "sshcommand",
-        "textconv",
-        "tocmd",
-        "uploadpack",
-        "vcs",
-    ];
-    let by_shell = value.trim_start().starts_with('!');
-    by_shell || section == "pager" || KEYS.contains(&key)
 }
 
 /// The words of a value, as a shell would roughly have them.

@@ -4,15 +4,16 @@
 //! anybody can write a `.git` file that names a folder of somebody else. What such a file leads to is held all the same,
 //! where commands could write it: git doesn't ask who points back. Held, too, is every link and folder on the way there.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+
+use haft_git::config;
+use haft_git::layout::{common_folder, gitdir_in, path_in};
 
 pub(super) use super::administration::is_module_of;
 use super::administration::{Id, id};
 use super::named::{Named, named};
 use super::ways::{Way, follow};
-use super::{gitconfig, read_small, shown};
+use super::{read_small, shown};
 
 /// One repository, as far as it concerns what runs by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,28 +178,20 @@ pub(super) fn administration(work: &Path) -> Option<PathBuf> {
 /// Where the folder lies that a `.git` file names.
 fn pointed(git: &Path) -> Option<Way> {
     let text = read_small(git)?;
-    let path = as_git_reads(text.strip_prefix(b"gitdir: ")?)?;
-    follow(&git.parent()?.join(path))
+    follow(&git.parent()?.join(gitdir_in(&text)?))
 }
 
 /// The path in a file of an administration.
 fn line(there: &Path, name: &str) -> Option<PathBuf> {
     let text = read_small(&there.join(name))?;
-    as_git_reads(&text).map(Path::to_owned)
-}
-
-/// The path in a file: everything but the ends of lines behind it. Another reading would look at another place.
-fn as_git_reads(text: &[u8]) -> Option<&Path> {
-    let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-    let path = &text[..=end];
-    (!path.contains(&0)).then(|| Path::new(OsStr::from_bytes(path)))
+    path_in(&text).map(Path::to_owned)
 }
 
 /// The common folder of a worktree, if `worktrees/N/gitdir` leads back to its `.git` file.
 fn verified_worktree(git: &Path, there: &Path) -> Option<Way> {
     let back = there.join(line(there, "gitdir")?).canonicalize().ok()?;
     let common = follow(&there.join(line(there, "commondir")?)).filter(|way| way.there)?;
-    let listed = there.parent() == Some(&common.end.join("worktrees"));
+    let listed = common_folder(there) == Some(&common.end);
     let whole = common.end.join("HEAD").is_file() && common.end.join("objects").is_dir();
     (back == git && listed && whole).then_some(common)
 }
@@ -210,7 +203,7 @@ fn verified_submodule(work: &Path, there: &Path) -> bool {
 
 /// The folder that a configuration calls its working tree.
 fn worktree(there: &Path) -> Option<PathBuf> {
-    let entries = gitconfig::parse(&read_small(&there.join("config"))?).ok()?;
+    let entries = config::parse(&read_small(&there.join("config"))?).ok()?;
     let worktree = entries.iter().rev().find(|entry| entry.name() == "core.worktree")?;
     there.join(worktree.value.as_ref()?).canonicalize().ok()
 }

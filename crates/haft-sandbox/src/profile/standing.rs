@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::Path;
 
+use haft_git::layout::is_head;
+
 use super::{read_small, shown, undo};
 
 /// What `HEAD` says, if a folder is a repository.
@@ -23,16 +25,6 @@ pub(super) fn head(root: &Path) -> Option<Vec<u8>> {
 
 fn can_be_entered(folder: &Path) -> bool {
     folder.is_dir() && folder.join(".").symlink_metadata().is_ok()
-}
-
-/// Whether git takes this for a `HEAD`.
-fn is_head(bytes: &[u8]) -> bool {
-    let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    if let Some(name) = text.strip_prefix(b"ref:") {
-        return name.trim_ascii_start().starts_with(b"refs/");
-    }
-    let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    digits == 40 || digits == 64
 }
 
 /// Makes a folder a repository again. What was done, if something was.
@@ -97,11 +89,6 @@ mod tests {
             assert_eq!(head(&root), None);
             let said = put_back(&root, before).unwrap();
             assert_eq!(head(&root).as_deref(), Some(&before[..]), "{said}");
-        }
-        for (text, is) in
-            [("ref: refs/heads/x", true), (&"a".repeat(40), true), ("ref: x", false), ("", false)]
-        {
-            assert_eq!(is_head(text.as_bytes()), is, "{text}");
         }
     }
 }

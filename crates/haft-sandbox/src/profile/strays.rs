@@ -7,30 +7,14 @@
 //! Not looked into: what lies in `objects/ab`, which git never writes through, and in folders of programs beside git.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use haft_git::layout::WRITTEN_FOLDERS;
 
 use super::{limits, nested, undo};
-
-/// Folders of git whose names are looked at, and how deep.
-const INTO: [(&str, usize); 11] = [
-    ("info", 4),
-    ("lfs", 1),
-    ("logs", 32),
-    ("NOTES_MERGE_WORKTREE", 8),
-    ("objects", 2),
-    ("rebase-apply", 1),
-    ("rebase-merge", 4),
-    ("refs", 32),
-    ("reftable", 1),
-    ("rr-cache", 2),
-    ("sequencer", 1),
-];
-/// What may be links in a repository that shares these with another one (`git new-workdir`).
-const SHARED: [&str; 8] =
-    ["info", "lfs", "logs/refs", "objects", "packed-refs", "refs", "reftable", "rr-cache"];
 
 /// The links of an administration.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +39,7 @@ impl Links {
             let Some(seen) = Seen::read(&path, known) else { continue };
             for name in &seen.inside {
                 let deeper = match deep {
-                    None => INTO.iter().find(|(into, _)| name == *into).map(|(_, deep)| *deep),
+                    None => WRITTEN_FOLDERS.iter().find(|(into, _)| name == *into).map(|(_, deep)| *deep),
                     // Objects themselves are never written through a link.
                     Some(2) if path.ends_with("objects") => (name == "info" || name == "pack").then_some(1),
                     Some(deep) => deep.checked_sub(1).filter(|deep| *deep > 0),
@@ -113,17 +97,6 @@ impl Seen {
     }
 }
 
-/// Whether a link is what old versions of git make of `HEAD`.
-pub(super) fn is_gits_own(path: &Path, to: &Path) -> bool {
-    let plain = to.components().all(|part| matches!(part, Component::Normal(_)));
-    path.file_name() == Some(OsStr::new("HEAD")) && plain && to.starts_with("refs/heads")
-}
-
-/// Whether a link may be the user's, by its name in an administration.
-pub(super) fn may_be_shared(path: &Path) -> bool {
-    SHARED.iter().any(|shared| path.ends_with(shared))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -153,12 +126,5 @@ mod tests {
         names.sort();
         assert_eq!(names, links.map(|link| dir.path().join(link)));
         assert_eq!(found.get(&dir.path().join("logs/HEAD")), Some(Path::new("/none")));
-        assert!(is_gits_own(Path::new("/w/.git/HEAD"), Path::new("refs/heads/main")));
-        for to in ["refs/heads/../../config", "/refs/heads/x", "config"] {
-            assert!(!is_gits_own(Path::new("/w/.git/HEAD"), Path::new(to)));
-        }
-        assert!(
-            may_be_shared(Path::new("/w/.git/logs/refs")) && !may_be_shared(Path::new("/w/.git/logs/HEAD"))
-        );
     }
 }

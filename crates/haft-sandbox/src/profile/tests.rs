@@ -5,11 +5,17 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use haft::files::{Access, Hidden, Root};
-use haft::ports::{Confinement, DeniedRead, ProcessRequest, Refusal};
+use haft::ports::{Confinement, DeniedRead, ProcessRequest, ProtectionLevel, Refusal};
 use haft::testing::with_restrictions;
+use haft_git::RepositoryLevel;
 
 use super::*;
 use crate::scene::place_of;
+
+/// The level of a command that writes the configuration of the repository that it runs in.
+fn configuration() -> ProtectionLevel {
+    ProtectionLevel { number: RepositoryLevel::Configuration.number(), folders: Vec::new() }
+}
 
 /// A machine: a home folder, a working directory, and folders of a session.
 struct Machine {
@@ -701,7 +707,7 @@ fn git_may_write_its_configuration_where_it_has_to() {
     let machine = Machine::new();
     machine.repository("work");
     let profile = machine.profile();
-    let request = machine.request(Confinement::Session).with_git_config();
+    let request = machine.request(Confinement::Session).with_protection(configuration());
     let listing = machine.listing(&profile, &request);
     assert!(listing.contains("pin ~/work/.git\nprotect ~/work/.git/hooks"), "{listing}");
     let config = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = https://h/r\n";

@@ -9,7 +9,7 @@ use std::process::Command;
 use haft::ports::{Background, Exit, Processes as _, Refusal};
 use haft::testing::with_restrictions;
 
-use crate::profile::{Session, User, git};
+use crate::profile::{Session, User, configuration, git};
 use crate::until;
 
 const EVIL: &str = "[core]\\n\\tfsmonitor = evil\\n";
@@ -143,7 +143,8 @@ async fn a_command_that_moves_to_the_background_loses_the_folders_of_git() {
          echo x > plain; touch done; until test -e stop; do sleep 0.01; done"
     );
     let background = Background::default();
-    let request = session.request(&script).with_git_config().with_background(background.clone());
+    let request =
+        session.request(&script).with_protection(configuration()).with_background(background.clone());
     let work = user.at("work");
     let meanwhile = move || {
         until("it writes there", || work.join("ready").exists());
@@ -210,7 +211,7 @@ while not os.path.exists('got'): time.sleep(0.01)
         with_restrictions(&user.config.rules, |rules| rules.unreadable_paths.push(user.at("work/secret")));
     let session = user.session();
     let behind = session.request("python3 receives.py").with_background(in_background());
-    let front = session.request("python3 sends.py").with_git_config();
+    let front = session.request("python3 sends.py").with_protection(configuration());
     let in_front = async {
         let work = user.at("work");
         let ready = work.join("ready");
@@ -253,7 +254,8 @@ async fn git_goes_on_beside_a_command_in_the_background() {
             "git config pull.rebase true && git switch -q -c other && git switch -q main",
             "git worktree add -q wt && git -C wt commit -q --allow-empty -m y && git worktree remove --force wt",
         ] {
-            let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
+            let (exit, said, refused) =
+                session.run(session.request(script).with_protection(configuration())).await;
             assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
             // What the user does meanwhile is nobody's fault.
             let work = user.at("work");

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use haft::ports::{Exit, Processes as _};
 
-use crate::profile::{GIT_TEMPLATE, User, git};
+use crate::profile::{GIT_TEMPLATE, User, configuration, git};
 use crate::until;
 
 /// What a script of the user or of a command may use: `git` that knows who it is, and what poisons a configuration.
@@ -47,7 +47,8 @@ async fn ran(prepare: &str, attack: Sessions<'_>, then: &str, sandbox: bool) -> 
         for script in *commands {
             match &session {
                 Some(session) => {
-                    let request = session.request(&with_words(&user, script)).with_git_config();
+                    let request =
+                        session.request(&with_words(&user, script)).with_protection(configuration());
                     let (_, printed, refused) = session.run(request).await;
                     said.push_str(&format!("{printed}{refused:?}"));
                 }
@@ -421,7 +422,8 @@ async fn ordinary_work_with_git_goes_on() {
         "git init -q --bare bare.git && git push -q bare.git main && git fetch -q bare.git main && rm -r bare.git",
         "git sparse-checkout list || true; git rerere status; git maintenance run --task=gc --quiet",
     ] {
-        let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
+        let (exit, said, refused) =
+            session.run(session.request(script).with_protection(configuration())).await;
         assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
     }
     git(&user.at("work"), &["status"]);

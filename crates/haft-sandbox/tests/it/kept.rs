@@ -7,7 +7,7 @@ use haft_sandbox::{Sandbox, SandboxConfig};
 
 use crate::appears;
 use crate::confined::HELPER;
-use crate::profile::{User, git};
+use crate::profile::{User, configuration, git};
 
 /// The names that something is said of, from the working directory, and the words.
 fn held(user: &User, refused: &[Refusal]) -> Vec<(Vec<String>, String)> {
@@ -74,7 +74,11 @@ async fn keys_of_git_that_run_nothing_are_set_and_the_file_stays_as_it_was() {
     fs::write(&config, &mine).unwrap();
     let session = user.session();
     let (exit, said, refused) = session
-        .run(session.request("git config user.name 'A B' && git config pull.rebase true").with_git_config())
+        .run(
+            session
+                .request("git config user.name 'A B' && git config pull.rebase true")
+                .with_protection(configuration()),
+        )
         .await;
     assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     assert_eq!(session.good("git config user.name; git config pull.rebase").await, "A B\ntrue\n");
@@ -82,12 +86,13 @@ async fn keys_of_git_that_run_nothing_are_set_and_the_file_stays_as_it_was() {
     assert!(before.starts_with("# mine\n"), "{before}");
 
     let script = "git remote add origin https://example.org/r; git config alias.st '!evil'; git config core.pager evil";
-    let (_, _, refused) = session.run(session.request(script).with_git_config()).await;
+    let (_, _, refused) = session.run(session.request(script).with_protection(configuration())).await;
     assert!(format!("{refused:?}").contains("`alias.st`, `core.pager`"), "{refused:?}");
     let added =
         "[remote \"origin\"]\n\turl = https://example.org/r\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n";
     assert_eq!(fs::read_to_string(&config).unwrap(), format!("{before}{added}"));
-    let (_, _, refused) = session.run(session.request("git config core.pager evil").with_git_config()).await;
+    let (_, _, refused) =
+        session.run(session.request("git config core.pager evil").with_protection(configuration())).await;
     assert_eq!(refused.len(), 1);
     assert_eq!(fs::read_to_string(&config).unwrap(), format!("{before}{added}"), "not a byte is another");
 }
@@ -102,7 +107,8 @@ async fn nobody_is_blamed_for_what_git_does() {
         "git remote add origin https://example.org/x",
         "git worktree add -q two -b two",
     ] {
-        let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
+        let (exit, said, refused) =
+            session.run(session.request(script).with_protection(configuration())).await;
         assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{script}: {said}");
         assert_eq!(session.run(session.request("true")).await.2, [], "after {script}");
     }
@@ -121,8 +127,8 @@ async fn nothing_stays_because_another_command_began_meanwhile() {
     }
     let evil = "git config core.fsmonitor evil; echo > there; read -r _ < go";
     let honest = "read -r _ < there; touch begun; read -r _ < go-too";
-    let first = session.run(session.request(evil).with_git_config());
-    let second = session.run(session.request(honest).with_git_config());
+    let first = session.run(session.request(evil).with_protection(configuration()));
+    let second = session.run(session.request(honest).with_protection(configuration()));
     let third = async {
         appears(user.at("work/begun")).await;
         fs::write(user.at("work/go"), "\n").unwrap();

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use haft::ports::{Exit, Refusal};
 
-use crate::profile::{GIT_TEMPLATE, User, git};
+use crate::profile::{GIT_TEMPLATE, User, configuration, git};
 
 fn told(refused: &[Refusal]) -> String {
     format!("{refused:?}")
@@ -73,7 +73,8 @@ async fn attempt_after(
     let session = user.session();
     let mut said = String::new();
     for script in scripts(&user) {
-        let (exit, printed, refused) = session.run(session.request(&script).with_git_config()).await;
+        let (exit, printed, refused) =
+            session.run(session.request(&script).with_protection(configuration())).await;
         assert_eq!(exit, Exit::Code(0), "{what}: {printed}");
         said.push_str(&told(&refused));
     }
@@ -232,7 +233,7 @@ async fn worktrees_of_what_is_held_stay() {
     user.config.workspace = vec![user.at("tree")];
     let session = user.session();
     let run = |script: &str| {
-        let mut request = session.request(script).with_git_config();
+        let mut request = session.request(script).with_protection(configuration());
         request.cwd = user.at("tree");
         session.run(request)
     };

@@ -9,8 +9,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use haft::files::{Access, Hidden, Root};
-use haft::ports::{Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, Refusal};
+use haft::ports::{
+    Confinement, Exit, ProcessOutcome, ProcessRequest, Processes as _, ProtectionLevel, Refusal,
+};
 use haft::testing::with_restrictions;
+use haft_git::RepositoryLevel;
 use haft_sandbox::testing::maker;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
 
@@ -27,6 +30,11 @@ fn runs_programs(folder: &str) -> bool {
     let script =
         "f=$(mktemp -p \"$0\") && echo exit > $f && chmod +x $f && $f; code=$?; rm -f \"$f\"; exit $code";
     Command::new("sh").args(["-c", script, folder]).output().is_ok_and(|done| done.status.success())
+}
+
+/// The level of a command that writes the configuration of the repository that it runs in.
+pub(crate) fn configuration() -> ProtectionLevel {
+    ProtectionLevel { number: RepositoryLevel::Configuration.number(), folders: Vec::new() }
 }
 
 /// A user with a home folder and a repository to work in.
@@ -269,13 +277,14 @@ async fn git_that_has_to_write_its_configuration_may() {
     let user = User::new();
     let session = user.session();
     session.bad("git remote add origin https://example.org/r").await;
-    let (exit, said, refused) =
-        session.run(session.request("git remote add origin https://example.org/r").with_git_config()).await;
+    let (exit, said, refused) = session
+        .run(session.request("git remote add origin https://example.org/r").with_protection(configuration()))
+        .await;
     assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     assert_eq!(session.good("git remote").await, "origin\n");
     let script =
         "git config core.fsmonitor evil; git config branch.main.remote origin; echo ../evil > .git/commondir";
-    let (_, _, refused) = session.run(session.request(script).with_git_config()).await;
+    let (_, _, refused) = session.run(session.request(script).with_protection(configuration())).await;
     let said: Vec<(PathBuf, String)> = refused
         .into_iter()
         .map(|refused| match refused {

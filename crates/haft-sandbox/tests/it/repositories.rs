@@ -7,7 +7,7 @@ use std::process::Command;
 
 use haft::ports::{Exit, Processes as _, Refusal};
 
-use crate::profile::{User, git};
+use crate::profile::{User, configuration, git};
 use crate::until;
 
 fn names(refused: &[Refusal]) -> String {
@@ -202,7 +202,7 @@ async fn honest_repositories_stay() {
     session.good("git clone -q . copy && cd copy && git log --oneline && git status").await;
     assert!(user.at("work/copy/.git/config").is_file());
     let script = "git -c protocol.file.allow=always submodule add -q ./copy mod && git status && git -C mod log --oneline";
-    let (exit, said, refused) = session.run(session.request(script).with_git_config()).await;
+    let (exit, said, refused) = session.run(session.request(script).with_protection(configuration())).await;
     assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     let config = fs::read_to_string(user.at("work/.git/modules/mod/config")).unwrap();
     assert!(config.contains("worktree"), "{config}");

@@ -12,7 +12,7 @@ use haft::ports::{Exit, Processes as _, Refusal};
 use haft::testing::with_restrictions;
 
 use crate::appears;
-use crate::profile::{User, git};
+use crate::profile::{User, configuration, git};
 
 /// A folder that commands may write, with a repository of the user's in it.
 fn with_out() -> User {
@@ -113,7 +113,8 @@ async fn a_remote_may_not_lead_to_where_commands_write() {
         }
         let user = prepared();
         let session = user.session();
-        let (exit, said, refused) = session.run(session.request(&script).with_git_config()).await;
+        let (exit, said, refused) =
+            session.run(session.request(&script).with_protection(configuration())).await;
         assert_eq!(exit, Exit::Code(0), "{way}: {said}");
         assert!(
             told(&refused).contains("`remote.origin.url` was changed, and that was undone"),
@@ -125,8 +126,9 @@ async fn a_remote_may_not_lead_to_where_commands_write() {
         assert_eq!(String::from_utf8(url).unwrap().trim(), "../up.git", "{way}");
         assert!(!push(&user), "{way}");
         // Where no command writes it may lead.
-        let (_, _, refused) =
-            session.run(session.request("git remote set-url origin ../other.git").with_git_config()).await;
+        let (_, _, refused) = session
+            .run(session.request("git remote set-url origin ../other.git").with_protection(configuration()))
+            .await;
         assert_eq!(refused, [], "{way}");
     }
 }

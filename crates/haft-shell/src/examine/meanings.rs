@@ -13,7 +13,7 @@ impl CommandExaminer<'_> {
             (MeaningKind::At(path, meanings), _) => self.all(meanings, &[named_place(path)], place),
             (MeaningKind::Input(language, needed), _) => self.input(language, needed, place),
             (MeaningKind::UnknownHost(why), _) => self.push(Finding::UnknownHost(why.to_owned())),
-            (MeaningKind::Repository(level), _) => self.push(Finding::Repository(level)),
+            (MeaningKind::Repository(level), _) => self.repository(level),
             (MeaningKind::ChangeDirectory, _) => self.push(Finding::ChangeDirectory(values.first().cloned())),
             (MeaningKind::LosesDirectory, _) => self.push(Finding::LosesDirectory),
             (MeaningKind::ShellState, _) => self.shell_state(place.reason),
@@ -149,7 +149,7 @@ impl CommandExaminer<'_> {
         let name = name.trim();
         let name = if table.fold_case { name.to_ascii_lowercase() } else { name.to_owned() };
         let fits = |spec: &&KeySpec| fits_any(spec.keys, &name);
-        let meanings = table.keys.iter().find(fits).map_or(other, |spec| spec.meanings);
+        let meanings = table.keys.iter().find(fits).and_then(|spec| spec.meanings).unwrap_or(other);
         let place = ValuePlace { from: None, attached: true, ..*place };
         self.all(meanings, std::slice::from_ref(value), &place);
     }

@@ -1,6 +1,6 @@
 //! How a program reads its words: its names, options, operands and sub-commands.
 
-use super::ValueMeaning;
+use super::{RepositoryLevel, ValueMeaning};
 
 /// Bits that options set and meanings ask for. An entry numbers its own from [`mode_bit`]; the high bits belong to the
 /// parser.
@@ -36,6 +36,8 @@ pub(crate) struct ProgramEntry {
     /// Arguments that only print the version, if one of them is the only argument.
     pub(crate) version: &'static str,
     pub(crate) traits: ProgramTraits,
+    /// How much of the repository it works on it may write.
+    pub(crate) level: RepositoryLevel,
 }
 
 /// Which other names mean the same program.
@@ -264,6 +266,7 @@ pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramE
         input: &[],
         version: "",
         traits: ProgramTraits::NONE,
+        level: RepositoryLevel::None,
     }
 }
 
@@ -320,6 +323,11 @@ impl ProgramEntry {
 
     pub(crate) const fn traits(mut self, traits: ProgramTraits) -> Self {
         self.traits = self.traits.and(traits);
+        self
+    }
+
+    pub(crate) const fn level(mut self, level: RepositoryLevel) -> Self {
+        self.level = level;
         self
     }
 

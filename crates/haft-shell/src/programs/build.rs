@@ -112,6 +112,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
             flags("-cq clear quiet postpone poll"), values("-diwE delay ignore watch"), value("-s shell", &[COMMANDS, UNDETERMINED]), value("-x exec", &[UNDETERMINED]),
         ]]).operands(&[at(AfterDashes, &[LAUNCH])]),
         program("rustc", EXACT).options(&[CARGO]).operands(&[at(AfterDashes, &[one_of("-C* --codegen* linker=* link-arg* -l* -Z*", &[UNDETERMINED], &[])])]),
+        program("release", EXACT).options(&[CARGO]).level(RepositoryLevel::Data),
         program("build b check c test t run r clippy doc bench install fmt update metadata tree fetch", EXACT).options(&[CARGO]).unknown(UnknownOption::Either),
     ]),
     program("bazel", EXACT).guards_patterns().traits(ProgramTraits::RUNS_WORKSPACE).options(&[&[value("run_under workspace_status_command shell_executable credential_helper gdb", &[PROGRAM])]]),
@@ -119,6 +120,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     manager("npm", &[NPM_FOLDER, NPM], &[
         runs("exec x", &[&[flags("-ys"), values("-p package"), value("-c call", &[COMMANDS])], NPM_FOLDER, NPM], PACKAGE),
         program("explore", EXACT).options(&[NPM]).operands(&[at(From(1), &[JOINED])]),
+        program("version", EXACT).options(&[NPM_FOLDER, NPM]).level(RepositoryLevel::Data),
         program("install i ci add test t run run-script start publish uninstall update audit pack", EXACT).options(&[NPM_FOLDER, NPM]).operands(&[URLS]),
     ]).guards_patterns().version("--version -v"),
     runs("npx", &[&[
@@ -127,11 +129,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]], PACKAGE).version("--version -v").traits(ProgramTraits::RUNS_WORKSPACE),
     manager("pnpm", &[PNPM_FOLDER, NPM], &[
         runs("dlx exec x", &[&[flags("-r recursive parallel silent"), act("-c shell-mode", &[UNDETERMINED])], NPM], PACKAGE),
+        program("version", EXACT).options(&[PNPM_FOLDER, NPM]).level(RepositoryLevel::Data),
         program("install i add test run publish", EXACT).options(&[PNPM_FOLDER, NPM]).operands(&[URLS]),
     ]).guards_patterns().version("--version -v"),
     runs("pnpx", &[&[flags("-s silent")]], PACKAGE),
     manager("yarn", &[&[flags("-v")], NPM], &[
         runs("dlx exec", &[&[flags("-q quiet"), values("-p package")]], PACKAGE),
+        program("version", EXACT).options(&[NPM]).level(RepositoryLevel::Data),
         program("install add test run publish", EXACT).options(&[NPM]).operands(&[URLS]),
     ]).version("--version -v"),
     manager("bun", &[NPM], &[runs("x", &[&[flags("bun silent")]], PACKAGE)]).version("--version -v").options(&[&[
@@ -176,8 +180,9 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         value("e r", &[UNDETERMINED]), attached("pdflatex latex lualatex xelatex", &[PROGRAM]),
     ]]),
     // These run what they find in the folder that they are started in.
-    program("ant composer eslint gradlew grunt gulp invoke jest lint-staged mvnw nox pre-commit prettier pytest task turbo vitest", EXACT)
+    program("ant composer eslint gradlew grunt gulp invoke jest mvnw nox prettier pytest task turbo vitest", EXACT)
         .unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_WORKSPACE),
+    program("lint-staged pre-commit", EXACT).unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_WORKSPACE).level(RepositoryLevel::Data),
     program("rpm rpmbuild rpmspec", GNU).guards_patterns().unknown(UnknownOption::Flag).options(&[&[values("-r"), value("pipe", &[PROGRAM]), value("-DE define eval", &[UNDETERMINED])]]),
     program("dpkg", EXACT).guards_patterns().options(&[&[values("-D"), value("pre-invoke post-invoke status-logger", &[PROGRAM])]]),
     program("apt apt-get", EXACT).has_subcommands().options(&[&[

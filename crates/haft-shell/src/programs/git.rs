@@ -1,10 +1,12 @@
-//! git: options of its sub-commands, settings that start programs, and what writes the configuration of a repository.
+//! git: options of its sub-commands, and how much of a repository each of them writes. What its settings start is in
+//! `haft-git`.
 
 use haft::effects::Access::{Change, Observe};
 
 use crate::model::AddressForm::Remote;
 use crate::model::OperandPosition::*;
 use crate::model::*;
+use haft_git::keys::KeyEffect;
 
 const UPSTREAM: Modes = mode_bit(0);
 const LISTING: Modes = mode_bit(1);
@@ -16,28 +18,29 @@ const ELSEWHERE: Modes = mode_bit(5);
 const RUNS: &[ValueMeaning] = &[one_of("'' true false cat", &[], &[PROGRAM])];
 /// A program after `!`, or by an absolute path; else one of git's own by its name.
 const HELPER: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[one_of("/*", &[PROGRAM], &[when(WordTest::SeveralWords, &[UNDETERMINED], &[])])])];
-const KEYS: KeyTable = KeyTable {
-    separators: &['='], fold_case: true, alone: "true",
-    keys: &[
-        key("core.pager core.editor core.sshcommand core.askpass core.gitproxy core.alternaterefscommand pager.* sequence.editor diff.external diff.*.command \
-             diff.*.textconv difftool.*.cmd difftool.*.path mergetool.*.cmd mergetool.*.path merge.*.driver filter.*.clean filter.*.smudge \
-             filter.*.process gpg.program gpg.*.program interactive.difffilter uploadpack.packobjectshook browser.*.cmd browser.*.path man.*.cmd man.*.path \
-             guitool.*.cmd trailer.*.command trailer.*.cmd sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.*.tocmd \
-             sendemail.*.cccmd sendemail.*.headercmd sendemail.*.sendmailcmd remote.*.uploadpack remote.*.receivepack tar.*.command hook.*.command \
-             gpg.*.defaultkeycommand gpg.defaultkeycommand", RUNS),
-        key("alias.*", &[prefixed("!", &[PROGRAM], &[meaning(MeaningKind::Prepend("git"))])]),
-        key("credential.helper credential.*.helper submodule.*.update", HELPER),
-        key("core.fsmonitor", &[one_of("'' true false 0 1", &[], &[PROGRAM])]),
-        key("advice.* apply.* author.* blame.* branch.* color.* column.* commit.cleanup commit.gpgsign commit.verbose committer.* core.abbrev core.autocrlf \
-             core.bare core.bigfilethreshold core.checkstat core.commentchar core.compression core.eol core.filemode core.ignorecase \
-             core.logallrefupdates core.longpaths core.precomposeunicode core.preloadindex core.quotepath core.safecrlf core.symlinks core.trustctime \
-             core.untrackedcache core.whitespace diff.algorithm diff.colormoved diff.context diff.mnemonicprefix diff.noprefix diff.renamelimit \
-             diff.renames diff.statgraphwidth diff.submodule diff.wserrorhighlight feature.* fetch.* format.pretty gc.auto grep.* http.extraheader \
-             http.lowspeedlimit http.lowspeedtime http.postbuffer http.sslverify http.version i18n.* index.* init.defaultbranch log.* \
-             merge.conflictstyle merge.ff merge.log merge.renamelimit merge.renames pack.* protocol.version pull.* push.* rebase.* rerere.* \
-             safe.directory stash.* status.* submodule.recurse tag.gpgsign tag.sort user.* versionsort.*", &[]),
-    ],
-    other: &[UNDETERMINED],
+const MONITOR: &[ValueMeaning] = &[one_of("'' true false 0 1", &[], &[PROGRAM])];
+const ALIAS: &[ValueMeaning] = &[prefixed("!", &[PROGRAM], &[meaning(MeaningKind::Prepend("git"))])];
+const ADDRESS: &[ValueMeaning] = &[HELPERS];
+const KEYS: KeyTable = KeyTable { separators: &['='], fold_case: true, alone: "true", keys: &SPECS, other: &[UNDETERMINED] };
+/// What keys start, row by row as `haft-git` has them.
+const SPECS: [KeySpec; haft_git::keys::KEYS.len()] = {
+    let rules = haft_git::keys::KEYS;
+    let mut specs = [key("", &[]); haft_git::keys::KEYS.len()];
+    let mut at = 0;
+    while at < rules.len() {
+        let names = rules[at].names;
+        specs[at] = match rules[at].starts {
+            KeyEffect::Nothing => key(names, &[]),
+            KeyEffect::Program => key(names, RUNS),
+            KeyEffect::Monitor => key(names, MONITOR),
+            KeyEffect::Alias => key(names, ALIAS),
+            KeyEffect::Helper => key(names, HELPER),
+            KeyEffect::Address => key(names, ADDRESS),
+            KeyEffect::LikelyProgram | KeyEffect::Unknown => unknown_key(names),
+        };
+        at += 1;
+    }
+    specs
 };
 const SETTING: &[ValueMeaning] = &[keys(&KEYS), EXACT_ONLY];
 
@@ -75,9 +78,11 @@ const fn lists(names: &'static str, options: &'static [&'static [OptionSpec]], o
 
 /// A sub-command that changes the repository or the files in it.
 const fn changes(names: &'static str, options: &'static [&'static [OptionSpec]]) -> ProgramEntry {
-    program(names, GNU).options(options)
+    program(names, GNU).options(options).level(RepositoryLevel::Data)
 }
 
+/// Changes the repository.
+const RECORDS: &[ValueMeaning] = &[CHANGES, REPOSITORY_DATA];
 const REFS: OptionSpec = mode("list contains no-contains merged no-merged points-at", LISTING);
 const OUTPUT: OptionSpec = value("output", &[WRITE]);
 const FETCH: &[OptionSpec] = &[
@@ -95,24 +100,28 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
                    no-lazy-fetch no-advice html-path version help"),
             value("-C", &[FOLDER]), value("git-dir work-tree", &[READ]), value("-c", SETTING), value("config-env", &[meaning(MeaningKind::HiddenKey(&KEYS)), EXACT_ONLY]),
             attached("exec-path", &[one_of("*", &[UNDETERMINED], &[])]), values("namespace super-prefix attr-source list-cmds"),
-        ]]).subcommands(SUBCOMMANDS),
+        ]]).subcommands(SUBCOMMANDS)
+        // A sub-command that isn't known, or an alias.
+        .operands(&[at(Nth(0), &[REPOSITORY_DATA])]),
+    program("bump-my-version bump2version bumpversion commitizen cz gitui lazygit lefthook overcommit prek release-it semantic-release standard-version \
+             stg tig", EXACT).unknown(UnknownOption::Flag).level(RepositoryLevel::Data),
 ];
 
 const SUBCOMMANDS: &[ProgramEntry] = &[
     looks("log diff show whatchanged shortlog diff-tree rev-list", &[LOG]),
-    looks("reflog", &[LOG]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", &[CHANGES], &[])])]), at(Always, &[HERE_TREE])]),
+    looks("reflog", &[LOG]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", RECORDS, &[])])]), at(Always, &[HERE_TREE])]),
     looks("status", &[&[flags("-sbvznuo short branch porcelain long verbose untracked-files ignored show-stash ahead-behind no-renames")]]),
     looks("rev-parse", &[&[flags("-q show-toplevel abbrev-ref short verify quiet git-dir is-inside-work-tree show-prefix show-cdup is-bare-repository absolute-git-dir \
                                   git-common-dir symbolic-full-name all branches tags")]]),
     lists("branch", &[&[REFS, mode("-arl all remotes", LISTING), flags("-vi verbose show-current sort format color no-color ignore-case column no-column"),
-        act("-dDmMcCf delete move copy force track no-track", &[CHANGES]), mode("-u set-upstream-to unset-upstream edit-description", EDITS)]], &[
-        at(From(0), &[CHANGES.unless(LISTING)]), at(Always, &[HERE_TREE, CONFIGURATION.when(EDITS), CHANGES.when(EDITS)]), at(Nth(0), &[CONFIGURATION]),
+        act("-dDmMcCf delete move copy force track no-track", RECORDS), mode("-u set-upstream-to unset-upstream edit-description", EDITS)]], &[
+        at(From(0), &[CHANGES.unless(LISTING)]), at(Always, &[HERE_TREE, CONFIGURATION.when(EDITS), CHANGES.when(EDITS)]), at(Nth(0), &[CONFIGURATION.unless(LISTING)]),
     ]),
-    lists("tag", &[&[REFS, mode("-l", LISTING), flags("-i sort format ignore-case column"), values("-n"), act("-adfs delete annotate force sign", &[CHANGES]), value("-mFu message file", &[CHANGES])]], &[
-        at(From(0), &[CHANGES.unless(LISTING)]), at(Always, &[HERE_TREE]),
+    lists("tag", &[&[REFS, mode("-l", LISTING), flags("-i sort format ignore-case column"), values("-n"), act("-adfs delete annotate force sign", RECORDS), value("-mFu message file", RECORDS)]], &[
+        at(From(0), &[CHANGES.unless(LISTING), REPOSITORY_DATA.unless(LISTING)]), at(Always, &[HERE_TREE]),
     ]),
-    lists("stash", &[&[flags("-p patch stat oneline"), act("-qua keep-index include-untracked all quiet", &[CHANGES]), value("-m message", &[CHANGES])]], &[
-        at(Nth(0), &[one_of("list show", &[], &[CHANGES])]), at(Missing(0), &[CHANGES]), at(Always, &[HERE_TREE]),
+    lists("stash", &[&[flags("-p patch stat oneline"), act("-qua keep-index include-untracked all quiet", RECORDS), value("-m message", RECORDS)]], &[
+        at(Nth(0), &[one_of("list show", &[], RECORDS)]), at(Missing(0), RECORDS), at(Always, &[HERE_TREE]),
     ]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("ls-files", &[&[flags("-cdmoiskutvz cached deleted modified others ignored stage unmerged exclude-standard full-name error-unmatch eol"), values("-x")]])
         .traits(ProgramTraits::PATTERNS_ARE_FILES).operands(&[
@@ -167,7 +176,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     changes("daemon", &[&[value("access-hook", &[PROGRAM])]]),
     changes("svn", &[&[value("authors-prog", &[PROGRAM])]]).operands(&[at(Always, &[KNOWN_REMOTES])]),
     changes("lfs p4", &[]).operands(&[at(Always, &[KNOWN_REMOTES])]),
-    lists("remote", &[&[flags("-v verbose")]], &[at(Nth(0), &[CHANGES]), at(Always, &[HERE_TREE])]).subcommands(&[
+    lists("remote", &[&[flags("-v verbose")]], &[at(Nth(0), RECORDS), at(Always, &[HERE_TREE])]).subcommands(&[
         looks("get-url", &[&[flags("push all")]]),
         changes("add", &[&[flags("-f tags no-tags"), values("-tm mirror")]]).operands(&[at(Nth(1), ADDED), at(Always, ADDS)]),
         changes("set-url", &[&[flags("push add delete")]]).operands(&[at(Nth(1), ADDED), at(Always, ADDS)]),
@@ -182,7 +191,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]], &[
         at(From(0), &[meaning(MeaningKind::KeyPair(&KEYS)).unless(LOOKS)]),
         at(Always, &[
-            CONFIGURATION.unless(WIDE | NO_ARGUMENT), HERE_TREE, CHANGES.unless(LISTING), CHANGES.when(EDITS),
+            CONFIGURATION.unless(WIDE | NO_ARGUMENT | LISTING), HERE_TREE, CHANGES.unless(LISTING), CHANGES.when(EDITS),
             GLOBAL_WRITE.when(WIDE | TWO_OPERANDS).unless(LISTING | ELSEWHERE), GLOBAL_WRITE.when(WIDE | EDITS).unless(ELSEWHERE), GLOBAL_READ.when(WIDE),
             meaning(MeaningKind::At("/etc/gitconfig", &[WRITE])).when(WIDE | ELSEWHERE | TWO_OPERANDS).unless(LISTING),
         ]),
@@ -192,6 +201,8 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
         ]),
         changes("get list unset remove-section rename-section edit", &[&[value("-f file", &[READ]), mode("global system", WIDE)]]).operands(&[at(Always, &[CONFIGURATION.unless(WIDE)])]),
     ]),
+    // Makes a configuration for the worktree alone.
+    changes("sparse-checkout", &[&[flags("cone no-cone sparse-index no-sparse-index stdin end-of-options")]]).operands(&[at(Always, ADDS)]),
     changes("send-email", &[&[value("to-cmd cc-cmd sendmail-cmd header-cmd smtp-server", &[PROGRAM])]]),
     changes("hook", &[]).subcommands(&[changes("run", &[]).operands(&[at(Always, &[UNDETERMINED])])]),
     changes("for-each-repo", &[&[values("config"), flags("keep-going")]]).operands(&[at(From(0), &[meaning(MeaningKind::Prepend("git"))])]).syntax(POSIX),
@@ -203,7 +214,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     changes("format-patch mailsplit", &[&[flags("-nNsk123456789 stdout"), value("-o output-directory", &[WRITE_INTO]), OUTPUT]]),
     changes("checkout-index", &[&[flags("-aufnq"), value("prefix", &[WRITE_INTO])]]),
     changes("bundle", &[]).subcommands(&[changes("create", &[]).operands(&[at(Nth(0), &[WRITE])])]),
-    lists("worktree", &[&[flags("-vz porcelain verbose")]], &[at(Nth(0), &[CHANGES]), at(Missing(0), &[CHANGES])]).subcommands(&[
+    lists("worktree", &[&[flags("-vz porcelain verbose")]], &[at(Nth(0), RECORDS), at(Missing(0), &[CHANGES])]).subcommands(&[
         looks("list", &[&[flags("-vz porcelain verbose")]]),
         changes("add", &[&[flags("-fdq force detach checkout no-checkout lock quiet track guess-remote orphan"), values("-bB reason")]]).operands(&[at(Nth(0), &[WRITE_INTO]), at(Always, ADDS)]),
         changes("move", &[&[flags("-f force")]]).operands(&[at(Nth(1), &[WRITE_INTO])]),

@@ -55,10 +55,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]]),
     client("az", &[&[flags("debug verbose only-show-errors"), values("-o output query subscription")]]),
     client("gcloud", &[&[flags("-q quiet"), values("project account configuration format verbosity impersonate-service-account")]]),
-    client("gh", &[&[values("-R repo hostname")]]).subcommands(&[
+    client("gh", &[&[values("-R repo hostname")]]).level(RepositoryLevel::Data).subcommands(&[
         program("pr", EXACT).options(&[&[values("-R repo hostname")]]).subcommands(&[program("checkout co", EXACT).operands(&[at(Always, &[CONFIGURATION])])]),
     ]),
-    client("glab", &[&[values("-R repo hostname")]]),
+    client("glab", &[&[values("-R repo hostname")]]).level(RepositoryLevel::Data),
     client("hg", &[&[flags("-yvq noninteractive verbose quiet debug"), values("-R repository cwd encoding"), value("config config-file", &[UNDETERMINED])]]),
     client("svn", &[&[flags("-qv quiet verbose non-interactive no-auth-cache trust-server-cert"), values("username password"), value("config-dir config-option", &[UNDETERMINED]), value("diff-cmd diff3-cmd merge-cmd editor-cmd", &[PROGRAM])]]),
     client("systemctl", &[&[
@@ -68,10 +68,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     client("terraform", &[]).syntax(ONE_DASH).unknown(UnknownOption::Flag),
     program("rclone", EXACT).guards_patterns().options(&[&[value("password-command sftp-ssh metadata-mapper", &[PROGRAM])]]),
     program("restic", EXACT).guards_patterns().options(&[&[values("-prf"), value("-o option", &[one_of("*command=* *program=*", &[part(WordPart::After("="), &[PROGRAM])], &[])]), value("password-command", &[PROGRAM])]]),
-    client("jj", &[&[flags("no-pager quiet"), values("-R repository at-operation color"), value("config config-toml config-file", &[UNDETERMINED]), value("tool", &[PROGRAM])]]).subcommands(&[
+    client("jj", &[&[flags("no-pager quiet"), values("-R repository at-operation color"), value("config config-toml config-file", &[UNDETERMINED]), value("tool", &[PROGRAM])]]).level(RepositoryLevel::Data).subcommands(&[
         program("util", STOPS).subcommands(&[program("exec", STOPS).operands(&[at(From(0), &[LAUNCH])])]),
     ]),
-    client("repo west", &[]).subcommands(&[program("forall", EXACT).options(&[&[with_arity("-c", ValueArity::Rest, &[meaning(MeaningKind::Joined(TextLanguage::Shell))])]])]),
+    client("repo west", &[]).level(RepositoryLevel::Data).subcommands(&[program("forall", EXACT).options(&[&[with_arity("-c", ValueArity::Rest, &[meaning(MeaningKind::Joined(TextLanguage::Shell))])]])]),
     client("firebase", &[]).subcommands(&[program("emulators:exec", EXACT).options(&[&[values("only project import")]]).operands(&[at(From(0), &[SHELL])])]),
     client("borg", &[&[value("rsh remote-path", &[PROGRAM])]]).subcommands(&[
         program("create", EXACT).options(&[&[flags("content-from-command paths-from-command"), value("rsh remote-path", &[PROGRAM])]]).operands(&[at(AfterDashes, &[COMMAND])]),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{TABLE, all};
-use crate::model::{Coverage, MeaningKind, ProgramEntry, ValueMeaning};
+use crate::model::{Coverage, MeaningKind, ProgramEntry, RepositoryLevel, ValueMeaning};
 
 const HEADER: &str = "# Programs\n\nWhat `haft` knows of each program, made from `crates/haft-shell/src/programs`. *Complete*: the listed \
 options do nothing that isn't listed; *reads only*: no option changes anything; *partly*: the program may do more than its words say.\n\n\
@@ -23,7 +23,7 @@ fn verbs(meanings: &[ValueMeaning]) -> BTreeSet<&'static str> {
         }
         MeaningKind::At(_, inner) | MeaningKind::Part(_, inner) | MeaningKind::NoValue(inner) => verbs(inner),
         MeaningKind::KeyValue(table) | MeaningKind::KeyPair(table) | MeaningKind::HiddenKey(table) => {
-            let values = table.keys.iter().map(|key| verbs(key.meanings));
+            let values = table.keys.iter().filter_map(|key| key.meanings).map(verbs);
             values.fold(verbs(table.other), |all, some| &all | &some)
         }
         kind => BTreeSet::from([word_for(kind)]),
@@ -43,7 +43,8 @@ fn word_for(kind: MeaningKind) -> &'static str {
         MeaningKind::Connect(..) | MeaningKind::UnknownHost(_) => "reaches",
         MeaningKind::Changes | MeaningKind::ChangesListed | MeaningKind::LosesDirectory => "changes",
         MeaningKind::Variable | MeaningKind::VariableName | MeaningKind::ShellState => "sets",
-        MeaningKind::Repository(_) => "configures",
+        MeaningKind::Repository(RepositoryLevel::Configuration) => "configures",
+        MeaningKind::Repository(_) => "commits",
         MeaningKind::Undetermined | MeaningKind::ExactOnly => "asks",
         _ => "runs",
     }

@@ -7,5 +7,6 @@ mod bounds;
 mod commands;
 mod critical;
 mod real;
+mod repositories;
 mod table;
 mod touches;

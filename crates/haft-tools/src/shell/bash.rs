@@ -326,7 +326,7 @@ impl Tool for Bash {
             command: input.command.clone(),
             confinement,
             hosts: hosts(&analysis),
-            git_config: analysis.configures_git(),
+            repository: analysis.repository_use(),
             timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
         };
         if background {

@@ -206,7 +206,7 @@ impl Tool for Monitor {
                     command: command.to_owned(),
                     confinement: self.bash.confinement(&analysis, cx),
                     hosts: bash::hosts(&analysis),
-                    git_config: analysis.configures_git(),
+                    repository: analysis.repository_use(),
                     timeout: BACKGROUND_TIMEOUT_MAX,
                 };
                 let running = run::start(launch, cx);

@@ -17,6 +17,7 @@ use std::time::Duration;
 use haft::ports::{Confinement, Exit, ProcessRequest, Processes};
 use haft::text::truncate_chars;
 use haft::{Context, ToolError};
+use haft_git::keys::{self, KeyEffect};
 
 /// How long one run of git may take.
 const GIT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -137,12 +138,8 @@ impl Drivers {
 
 /// Whether a setting of the sections for drivers names a program, or says that it has to run.
 fn starts_something(key: &str) -> bool {
-    let last = key.rsplit('.').next().unwrap_or(key);
-    match key.split('.').next() {
-        Some("filter") => matches!(last, "clean" | "smudge" | "process" | "required"),
-        Some("merge") => last == "driver",
-        _ => matches!(last, "command" | "textconv" | "external"),
-    }
+    let is_required = key.starts_with("filter.") && key.ends_with(".required");
+    is_required || matches!(keys::effect(key), KeyEffect::Program | KeyEffect::LikelyProgram)
 }
 
 async fn run<S: AsRef<OsStr>>(

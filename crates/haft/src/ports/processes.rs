@@ -78,9 +78,8 @@ pub struct ProcessRequest {
     pub grants: Option<HostGrants>,
     /// How much of the machine it is shown.
     pub confinement: Confinement,
-    /// Whether it may write the configuration of the repository that it runs in, where that is protected otherwise: for
-    /// forms of git that have to (`git remote add`, `git switch --track`). Afterwards only harmless keys stay changed.
-    pub git_config: bool,
+    /// How much of what is protected it may change all the same.
+    pub protection: ProtectionLevel,
     /// Whether its complaints come through the same pipe as its output, in the order in which they were written.
     pub merged: bool,
     /// How long it may run.
@@ -102,6 +101,18 @@ pub struct ProcessRequest {
     pub cancel: Cancel,
 }
 
+/// How much of what is protected a child may change all the same.
+///
+/// The engine carries it and never interprets it: its meaning is agreed between the tool that makes a request and the
+/// implementation that confines the child.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProtectionLevel {
+    /// The level. 0 is the strictest one.
+    pub number: u8,
+    /// The folders that it is for; empty for wherever the child runs.
+    pub folders: Vec<PathBuf>,
+}
+
 impl ProcessRequest {
     /// This program with these arguments in this folder: nothing to read, nothing granted, ten minutes.
     pub fn new<A: Into<OsString>>(
@@ -118,7 +129,7 @@ impl ProcessRequest {
             hosts: Vec::new(),
             grants: None,
             confinement: Confinement::Session,
-            git_config: false,
+            protection: ProtectionLevel::default(),
             merged: false,
             timeout: limits::CALL_TIMEOUT,
             output_bytes_max: limits::PROCESS_OUTPUT_BYTES,
@@ -176,10 +187,10 @@ impl ProcessRequest {
         self
     }
 
-    /// Lets the child write the configuration of the repository that it runs in; what isn't harmless is undone.
+    /// How much of what is protected the child may change all the same.
     #[must_use]
-    pub fn with_git_config(mut self) -> ProcessRequest {
-        self.git_config = true;
+    pub fn with_protection(mut self, level: ProtectionLevel) -> ProcessRequest {
+        self.protection = level;
         self
     }
 

@@ -14,13 +14,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use haft::ports::Refusal;
+use haft_git::layout::{FolderKind, OBEYED, is_obeyed, is_symbolic_head, may_be_shared};
+use haft_git::sequence::{self, JudgedFile};
 
 use super::config::check_new_config;
 use crate::profile::addresses::Addresses;
-use crate::profile::administration::{Administration, Folder, Kind, is_obeyed, obeyed};
+use crate::profile::administration::{Administration, Folder};
 use crate::profile::repository;
-use crate::profile::sequence::{self, Stays};
-use crate::profile::strays::{self, Links};
+use crate::profile::strays::Links;
 use crate::profile::{limits, placeholders, shown, standing, undo};
 
 /// How often a repository is cleaned that a command goes on to write.
@@ -201,7 +202,7 @@ impl Round<'_, '_> {
                 None => self.check_new(path, folder),
             }
             for name in folder.sequences() {
-                for file in sequence::judged(&path.join(name)) {
+                for file in sequence::judged_files(&path.join(name)) {
                     self.check_sequence(&file);
                 }
             }
@@ -215,11 +216,11 @@ impl Round<'_, '_> {
         for (path, to) in found.links.iter().flat_map(Links::all) {
             let before = match users {
                 // Only names are known of what the user had.
-                Some(None) if strays::may_be_shared(&path) => continue,
+                Some(None) if may_be_shared(&path) => continue,
                 Some(Some(links)) => links.get(&path),
                 _ => None,
             };
-            if before == Some(to) || strays::is_gits_own(&path, to) {
+            if before == Some(to) || is_symbolic_head(&path, to) {
                 continue;
             }
             let leads =
@@ -286,11 +287,12 @@ impl Round<'_, '_> {
             self.said.push(Refusal::Protected { path: path.clone(), done });
         } else {
             let had = |name: &str| users.is_some_and(|users| users.held.contains(std::ffi::OsStr::new(name)));
-            let new: Vec<PathBuf> = obeyed(&path).filter(|(name, _)| !had(name)).map(|(_, at)| at).collect();
+            let new: Vec<PathBuf> =
+                OBEYED.iter().filter(|name| !had(name)).map(|name| path.join(name)).collect();
             new.into_iter().for_each(|at| self.take_name(at));
-            for file in sequence::FOLDERS
+            for file in sequence::SEQUENCE_FOLDERS
                 .iter()
-                .flat_map(|name| sequence::JUDGED.map(|file| path.join(name).join(file)))
+                .flat_map(|name| sequence::JUDGED_FILES.map(|file| path.join(name).join(file)))
             {
                 self.check_sequence(&file);
             }
@@ -305,7 +307,7 @@ impl Round<'_, '_> {
         for name in &folder.held {
             let at = path.join(name);
             match (folder.kind, name.to_str().unwrap_or_default()) {
-                (Kind::Git, "config") => {
+                (FolderKind::Git, "config") => {
                     let owner = repository::owner(path);
                     let Ground { addresses, gently, afresh, .. } = self.ground;
                     if let Some(said) = check_new_config(&at, owner.as_deref(), addresses, (*gently, *afresh))
@@ -314,12 +316,12 @@ impl Round<'_, '_> {
                         self.touched.push(at);
                     }
                 }
-                (Kind::Git, "hooks") => self.check_new_hooks(at),
-                (Kind::Worktree, "gitdir" | "commondir") => {}
+                (FolderKind::Git, "hooks") => self.check_new_hooks(at),
+                (FolderKind::Worktree, "gitdir" | "commondir") => {}
                 _ => self.take_name(at),
             }
         }
-        if folder.kind == Kind::Worktree {
+        if folder.kind == FolderKind::Worktree {
             self.check_worktree(path);
         }
     }
@@ -369,10 +371,10 @@ impl Round<'_, '_> {
         };
         let stays = now.as_ref().map(|(now, _)| sequence::judge(file, now, &before));
         let done = match (stays, now) {
-            (Some(Stays::All), Some((_, false))) if !self.ground.afresh => return,
+            (Some(JudgedFile::All), Some((_, false))) if !self.ground.afresh => return,
             // By another name it could be written, or by who has it open.
-            (Some(Stays::All), Some((now, _))) if undo::replace(file, &now).is_ok() => return,
-            (Some(Stays::Some(kept, out)), _) => match undo::replace(file, &kept) {
+            (Some(JudgedFile::All), Some((now, _))) if undo::replace(file, &now).is_ok() => return,
+            (Some(JudgedFile::Some(kept, out)), _) => match undo::replace(file, &kept) {
                 Ok(()) => format!(
                     "while a command ran lines were put there that git would run when it goes on ({out}), and they were taken out"
                 ),

@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 
 use haft::ports::Refusal;
+use haft_git::config::{self, ConfigMerge};
+use haft_git::{ConfigEntry, keys};
 
 use crate::profile::addresses::Addresses;
-use crate::profile::gitconfig::{self, Entry, Merged};
 use crate::profile::recovered::Recovered;
 use crate::profile::{shown, undo};
 
@@ -27,19 +28,19 @@ pub(super) fn check_config(
     recovered: Option<&Recovered>,
 ) -> Checked {
     let merged = |now: &[u8]| {
-        let merged = gitconfig::merge(before, now);
-        let text = if let Merged::Undone(bytes, _) = &merged { bytes } else { now };
+        let merged = config::merge(before, now);
+        let text = if let ConfigMerge::Undone(bytes, _) = &merged { bytes } else { now };
         match (addresses.judge(path, before, text), &merged) {
             (None, _) => merged,
-            (Some((bytes, names)), Merged::Stays) => Merged::Undone(bytes, names),
-            (Some((bytes, names)), Merged::Undone(_, others)) => {
-                Merged::Undone(bytes, others.iter().cloned().chain(names).collect())
+            (Some((bytes, names)), ConfigMerge::Stays) => ConfigMerge::Undone(bytes, names),
+            (Some((bytes, names)), ConfigMerge::Undone(_, others)) => {
+                ConfigMerge::Undone(bytes, others.iter().cloned().chain(names).collect())
             }
         }
     };
     let (bytes, undone, now) = match undo::read(path).map(|(now, _)| (merged(&now), now)) {
-        Ok((Merged::Stays, now)) => (now, Vec::new(), None),
-        Ok((Merged::Undone(bytes, names), now)) => (bytes, names, Some(now)),
+        Ok((ConfigMerge::Stays, now)) => (now, Vec::new(), None),
+        Ok((ConfigMerge::Undone(bytes, names), now)) => (bytes, names, Some(now)),
         // There was none, and there is none.
         Err(error) if error.kind() == io::ErrorKind::NotFound && before.is_empty() => {
             return Checked { said: None, now: Some(Vec::new()) };
@@ -96,7 +97,7 @@ pub(super) fn check_new_config(
 ) -> Option<Refusal> {
     let read = match undo::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-        read => read.ok().filter(|(bytes, _)| gitconfig::parse(bytes).is_ok()),
+        read => read.ok().filter(|(bytes, _)| config::parse(bytes).is_ok()),
     };
     let said = |done: String| Some(Refusal::Protected { path: path.to_owned(), done });
     let Some((bytes, others)) = read else {
@@ -105,8 +106,8 @@ pub(super) fn check_new_config(
             false => undo::take_away(path),
         });
     };
-    let all = gitconfig::parse(&bytes).unwrap_or_default();
-    let without = gitconfig::without_those(&bytes, |entry| {
+    let all = config::parse(&bytes).unwrap_or_default();
+    let without = config::remove_entries(&bytes, |entry| {
         may_be(path, of_submodule, entry) && addresses.may_be_new(path, entry, &all)
     });
     let (kept, undone) = match (without, others || afresh) {
@@ -130,13 +131,13 @@ pub(super) fn check_new_config(
 }
 
 /// Whether an entry may be in the configuration of a repository that a command has made.
-fn may_be(path: &Path, of_submodule: Option<&Path>, entry: &Entry) -> bool {
+fn may_be(path: &Path, of_submodule: Option<&Path>, entry: &ConfigEntry) -> bool {
     let leads_here = || {
         let to = path.parent().zip(entry.value.as_ref());
         let to = to.and_then(|(there, to)| there.join(to).canonicalize().ok());
         entry.name() == "core.worktree" && of_submodule.is_some() && to.as_deref() == of_submodule
     };
-    gitconfig::may_be_new(entry) || leads_here()
+    keys::may_be_new(entry) || leads_here()
 }
 
 /// Keys, or that it is everything.

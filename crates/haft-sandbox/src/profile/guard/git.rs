@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use haft::ports::Refusal;
+use haft_git::layout::FolderKind;
 
 use super::clean::{Ground, Settled};
 use super::{Guard, State, left, works};
 use crate::profile::addresses::Addresses;
-use crate::profile::administration::{Administration, Kind, id};
+use crate::profile::administration::{Administration, id};
 use crate::profile::journal::{Known, KnownFolder};
 use crate::profile::repository::{self, Repository};
 use crate::profile::{limits, shown, undo};
@@ -33,7 +34,7 @@ impl Guard {
             room = room.saturating_sub(found.folders.len() - usize::from(!found.folders.is_empty()));
             for (path, folder) in &mut found.folders {
                 let by_command = || folder.id.is_some_and(|id| state.made.contains(&(path.clone(), id)));
-                folder.made = folder.kind == Kind::Worktree && by_command();
+                folder.made = folder.kind == FolderKind::Worktree && by_command();
                 let left = folder.held.iter().filter(|name| state.unsettled.contains(&path.join(name)));
                 let left: Vec<_> = left.cloned().collect();
                 for name in left {
@@ -157,7 +158,7 @@ impl Guard {
             unsettled.extend(left);
             for (path, folder) in &found.folders {
                 let known = users.folders.get(path).is_some_and(|known| known.is_same(folder));
-                if let (Kind::Worktree, false, Some(id)) = (folder.kind, known, folder.id) {
+                if let (FolderKind::Worktree, false, Some(id)) = (folder.kind, known, folder.id) {
                     made.insert((path.clone(), id));
                 }
             }

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ports::Refusal;
+use haft_git::layout::FolderKind;
 
 use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
 use crate::profile::addresses::Addresses;
-use crate::profile::administration::{Administration, Folder, Kind};
+use crate::profile::administration::{Administration, Folder};
 use crate::profile::journal::Known;
 use crate::profile::recovered::Recovered;
 use crate::profile::{limits, placeholders, shown, undo, walk};
@@ -99,7 +100,7 @@ pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String
 fn recorded(known: &Known, root: &Path) -> Administration {
     let mut found = Administration::default();
     for folder in known.folders.iter().filter(|folder| folder.path.starts_with(root)) {
-        match Kind::of_letter(folder.kind) {
+        match FolderKind::from_letter(folder.kind) {
             Some(kind) => {
                 let held = folder.names.iter().cloned().collect();
                 found.folders.insert(folder.path.clone(), Folder::recorded(kind, held));

@@ -10,11 +10,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use haft::ports::Refusal;
+use haft_git::layout::FolderKind;
 
 use super::config::check_config;
 use super::{Guard, State, works};
 use crate::profile::addresses::Addresses;
-use crate::profile::administration::Kind;
 use crate::profile::read_small;
 
 /// Device, number, size, and when it last changed.
@@ -71,9 +71,9 @@ impl Guard {
         let mut all = Vec::new();
         for (path, folder) in folders {
             let names: &[&str] = match folder.kind {
-                Kind::Git => &["config", "config.worktree"],
-                Kind::Worktree => &["config.worktree"],
-                Kind::Modules | Kind::Worktrees => &[],
+                FolderKind::Git => &["config", "config.worktree"],
+                FolderKind::Worktree => &["config.worktree"],
+                FolderKind::Modules | FolderKind::Worktrees => &[],
             };
             all.extend(
                 names

@@ -11,9 +11,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Refusal, TaskLog};
+use haft::ports::{Confinement, Exit, ProcessRequest, ProtectionLevel, Refusal, TaskLog};
 use haft::sync::lock;
 use haft::{Cancel, Context, ToolError};
+use haft_git::RepositoryUse;
 
 use super::log::{Log, Printed};
 
@@ -43,8 +44,8 @@ pub(crate) struct Launch {
     pub(crate) command: String,
     pub(crate) confinement: Confinement,
     pub(crate) hosts: Vec<String>,
-    /// Whether git in it has to write the configuration of the repository.
-    pub(crate) git_config: bool,
+    /// How much of the repository it has to write.
+    pub(crate) repository: RepositoryUse,
     /// How long it may run in all.
     pub(crate) timeout: Duration,
 }
@@ -109,12 +110,16 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
     let log = Arc::new(Log::new(cx.ports().result_store().cloned()));
     let cancel = cx.cancel().child();
     let told: Arc<Mutex<Farewell>> = Arc::default();
-    let mut request = ProcessRequest::new(argv(&launch.command), cx.cwd())
+    let request = ProcessRequest::new(argv(&launch.command), cx.cwd())
         .with_access(cx.access().clone(), launch.hosts)
         .with_confinement(launch.confinement)
         .with_env("EDITOR", NO_EDITOR)
         .with_env("VISUAL", NO_EDITOR)
         .with_env("GIT_EDITOR", NO_EDITOR)
+        .with_protection(ProtectionLevel {
+            number: launch.repository.level.number(),
+            folders: launch.repository.folders,
+        })
         .with_merged_output()
         .with_timeout(launch.timeout)
         .with_output_bytes_max(CAPTURED_BYTES_MAX)
@@ -125,9 +130,6 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
         })
         .with_background(cx.background().state().clone())
         .with_cancel(cancel.clone());
-    if launch.git_config {
-        request = request.with_git_config();
-    }
     let (printing, cx) = (log.clone(), cx.clone());
     let work = Box::pin(async move {
         let Some(processes) = cx.ports().processes() else {

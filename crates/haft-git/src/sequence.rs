@@ -7,10 +7,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::gitconfig;
+use crate::config;
 
 /// Folders of git with such files.
-pub(super) const FOLDERS: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
+pub const SEQUENCE_FOLDERS: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 
 /// Strategies that git has itself.
 const STRATEGIES: [&str; 7] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree", "recursive-ours"];
@@ -52,19 +52,19 @@ const APPLY: [&str; 8] = [
 ];
 
 /// The files of such a folder that are judged.
-pub(super) const JUDGED: [&str; 7] =
+pub const JUDGED_FILES: [&str; 7] =
     ["git-rebase-todo", "git-rebase-todo.backup", "todo", "strategy", "opts", "author-script", "apply-opt"];
 
-/// What may stay of a file. `before` is all that the user had in such files.
-pub(super) fn judge(path: &Path, now: &[u8], before: &[&[u8]]) -> Stays {
+/// Judges a file. `before` is all that the user had in such files.
+pub fn judge(path: &Path, now: &[u8], before: &[&[u8]]) -> JudgedFile {
     if before.contains(&now) {
-        return Stays::All;
+        return JudgedFile::All;
     }
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let all_or_none = |good: bool| if good { Stays::All } else { Stays::Nothing };
+    let all_or_none = |good: bool| if good { JudgedFile::All } else { JudgedFile::Nothing };
     match name {
         "strategy" => all_or_none(text(now).is_some_and(|text| STRATEGIES.contains(&text.trim()))),
-        "opts" => all_or_none(gitconfig::parse(now).is_ok_and(|entries| {
+        "opts" => all_or_none(config::parse(now).is_ok_and(|entries| {
             entries.iter().all(|entry| {
                 let value = entry.value.as_deref().unwrap_or_default();
                 entry.section == "options" && (entry.key != "strategy" || STRATEGIES.contains(&value))
@@ -83,10 +83,12 @@ pub(super) fn judge(path: &Path, now: &[u8], before: &[&[u8]]) -> Stays {
 
 /// What of a file may stay.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stays {
+pub enum JudgedFile {
+    /// All of it.
     All,
     /// This much; and how many lines were taken out.
     Some(Vec<u8>, usize),
+    /// Nothing.
     Nothing,
 }
 
@@ -106,7 +108,7 @@ fn is_author(line: &str) -> bool {
 }
 
 /// A list of what is to be done, without lines that run something and that the user hadn't there.
-fn lines(now: &[u8], before: &[&[u8]]) -> Stays {
+fn lines(now: &[u8], before: &[&[u8]]) -> JudgedFile {
     let had =
         |line: &[u8]| before.iter().any(|before| before.split(|byte| *byte == b'\n').any(|had| had == line));
     let (mut kept, mut out) = (Vec::new(), 0);
@@ -124,19 +126,19 @@ fn lines(now: &[u8], before: &[&[u8]]) -> Stays {
             out += 1;
         }
     }
-    if out == 0 { Stays::All } else { Stays::Some(kept, out) }
+    if out == 0 { JudgedFile::All } else { JudgedFile::Some(kept, out) }
 }
 
 /// The judged files in a folder of git, whether they are there or not.
-pub(super) fn judged(folder: &Path) -> impl Iterator<Item = PathBuf> + '_ {
-    JUDGED.iter().map(move |name| folder.join(name))
+pub fn judged_files(folder: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    JUDGED_FILES.iter().map(move |name| folder.join(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judged(name: &str, now: &str) -> Stays {
+    fn judged(name: &str, now: &str) -> JudgedFile {
         judge(Path::new(name), now.as_bytes(), &[b"pick 1\nexec make test\n"])
     }
 
@@ -145,7 +147,7 @@ mod tests {
         let todo = "pick 1 # x\n  exec evil\nx evil\n\texec make test\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nfoo\nu refs/x";
         let kept = "pick 1 # x\nexec make test\n# exec\n; exec\nrevert 2\nbreak\nu refs/x";
         for name in ["git-rebase-todo", "todo"] {
-            assert_eq!(judged(name, todo), Stays::Some(kept.into(), 4));
+            assert_eq!(judged(name, todo), JudgedFile::Some(kept.into(), 4));
         }
         for (name, good, bad) in [
             ("strategy", "ort\n", "x/../../evil"),
@@ -157,9 +159,9 @@ mod tests {
             ),
             ("apply-opt", " '--whitespace=fix' '-p1'\n", " '--unsafe-paths'\n"),
         ] {
-            assert_eq!(judged(name, good), Stays::All, "{name}");
-            assert_eq!(judged(name, bad), Stays::Nothing, "{name}");
+            assert_eq!(judged(name, good), JudgedFile::All, "{name}");
+            assert_eq!(judged(name, bad), JudgedFile::Nothing, "{name}");
         }
-        assert_eq!(judged("strategy", "pick 1\nexec make test\n"), Stays::All, "as the user had it");
+        assert_eq!(judged("strategy", "pick 1\nexec make test\n"), JudgedFile::All, "as the user had it");
     }
 }

@@ -1,0 +1,102 @@
+//! How much of a repository a command may write.
+
+use std::path::PathBuf;
+
+/// How much of a repository a command may write. Each level includes those before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RepositoryLevel {
+    /// Nothing: `git status`, `git log`, and every command that isn't known to write a repository.
+    #[default]
+    None,
+    /// Objects, references, the index and what else git writes in ordinary work: `git commit`.
+    Data,
+    /// The configuration as well, of which only harmless changes stay: `git remote add`.
+    Configuration,
+}
+
+impl RepositoryLevel {
+    const ALL: [RepositoryLevel; 3] =
+        [RepositoryLevel::None, RepositoryLevel::Data, RepositoryLevel::Configuration];
+
+    /// The number under which a request carries the level past parts that know nothing of git.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The level with this number. An unknown number is the lowest level.
+    pub fn from_number(number: u8) -> RepositoryLevel {
+        RepositoryLevel::ALL.into_iter().find(|level| level.number() == number).unwrap_or_default()
+    }
+}
+
+/// What a command line does to repositories: the highest level of its commands, and the folders that they run in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepositoryUse {
+    /// The highest level of all commands.
+    pub level: RepositoryLevel,
+    /// The folders of the commands that write a repository. Empty where one of them isn't known.
+    pub folders: Vec<PathBuf>,
+}
+
+impl RepositoryUse {
+    /// The most folders that are listed. With more of them, none is.
+    pub const FOLDERS_MAX: usize = 16;
+
+    /// A command of this level in these folders; without them the folder isn't known.
+    pub fn new(level: RepositoryLevel, folders: Option<Vec<PathBuf>>) -> RepositoryUse {
+        RepositoryUse { level, folders: folders.unwrap_or_default() }
+    }
+
+    /// What two commands do together.
+    #[must_use]
+    pub fn and(self, other: RepositoryUse) -> RepositoryUse {
+        if self.level == RepositoryLevel::None {
+            return other;
+        }
+        if other.level == RepositoryLevel::None {
+            return self;
+        }
+        let level = self.level.max(other.level);
+        if self.folders.is_empty() || other.folders.is_empty() {
+            return RepositoryUse { level, folders: Vec::new() };
+        }
+        let mut folders = self.folders;
+        for folder in other.folders {
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        if folders.len() > RepositoryUse::FOLDERS_MAX {
+            folders.clear();
+        }
+        RepositoryUse { level, folders }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_survives_as_a_number() {
+        for level in RepositoryLevel::ALL {
+            assert_eq!(RepositoryLevel::from_number(level.number()), level);
+        }
+        assert_eq!(RepositoryLevel::from_number(200), RepositoryLevel::None);
+    }
+
+    #[test]
+    fn the_highest_level_counts_with_all_folders_that_are_written() {
+        let used = |level, folders: &[&str]| {
+            RepositoryUse::new(level, Some(folders.iter().map(PathBuf::from).collect()))
+        };
+        let (data, configuration) = (RepositoryLevel::Data, RepositoryLevel::Configuration);
+        let both = used(data, &["/a"]).and(used(configuration, &["/b", "/a"]));
+        assert_eq!(both, used(configuration, &["/a", "/b"]));
+        assert_eq!(used(RepositoryLevel::None, &["/x"]).and(used(data, &["/a"])), used(data, &["/a"]));
+        let unknown = RepositoryUse::new(data, None);
+        assert_eq!(used(configuration, &["/b"]).and(unknown), used(configuration, &[]));
+        let many = (0..=RepositoryUse::FOLDERS_MAX).map(|number| used(data, &[&format!("/{number}")]));
+        assert_eq!(many.reduce(RepositoryUse::and).unwrap().folders, [] as [PathBuf; 0]);
+    }
+}
