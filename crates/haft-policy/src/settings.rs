@@ -42,7 +42,7 @@ pub use merge::{
     Withheld,
 };
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, Places, git_root};
-pub use protected::{PROTECTED_FILES, PROTECTED_FOLDERS, Protected, Protection, UNPROTECTED_FOLDERS};
+pub use protected::{Protected, Protection};
 pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
 pub use run::{Prices, Provider, RunSettings};
 pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};

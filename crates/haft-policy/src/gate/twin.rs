@@ -12,8 +12,6 @@ use haft::effects::resolved::{Resolved, ResolvedPath};
 use haft::ports::Request;
 use serde_json::Value;
 
-use crate::settings::UNPROTECTED_FOLDERS;
-
 /// A call as it would be in the checkout.
 pub(super) struct Twin {
     effects: Resolved,
@@ -32,7 +30,7 @@ pub(super) struct Move {
 impl Move {
     /// The one for a path in a worktree of this checkout.
     fn of(root: &Path, path: &Path) -> Option<Move> {
-        UNPROTECTED_FOLDERS.iter().find_map(|folder| {
+        haft_protected::plain_folders().find_map(|folder| {
             let folder = root.join(folder);
             let name = path.strip_prefix(&folder).ok()?.components().next()?;
             Some(Move { from: folder.join(name), to: root.to_owned() })

@@ -1,58 +1,10 @@
 //! Files that decide what runs: written only after a question, some never.
 //!
-//! Names are compared with case folded and invisible characters taken out, because some disks do the same. The list is
-//! for rules; a sandbox keeps the same names read-only for commands.
+//! The names are those of [`haft_protected::TABLE`]; the folders of the user's settings and state come from [`Places`].
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::places::{Places, lexical};
-
-/// Folders of a workspace whose contents run by themselves or configure what runs.
-pub const PROTECTED_FOLDERS: &[&str] = &[
-    ".git",
-    ".haft",
-    ".claude",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".cargo",
-    ".devcontainer",
-    ".yarn",
-    ".mvn",
-    ".config/git",
-];
-
-/// Folders inside of these that are plain work.
-pub const UNPROTECTED_FOLDERS: &[&str] = &[".claude/worktrees", ".haft/worktrees"];
-
-/// Files with the same power, wherever they lie.
-pub const PROTECTED_FILES: &[&str] = &[
-    ".bash_aliases",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".claude.json",
-    ".envrc",
-    ".gitattributes",
-    ".gitconfig",
-    ".gitmodules",
-    ".inputrc",
-    ".mcp.json",
-    ".npmrc",
-    ".pnp.cjs",
-    ".pre-commit-config.yaml",
-    ".profile",
-    ".pypirc",
-    ".ripgreprc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".zlogin",
-    ".zlogout",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-];
 
 /// How a path is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +23,7 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// The names above, the user's own folders, also where they usually are, and files that run for the workspace.
+    /// The names of the table, the user's own folders, also where they usually are, and files that run for the workspace.
     pub fn new(places: &Places, scripts: impl IntoIterator<Item = PathBuf>) -> Protected {
         let folders = [
             &places.config_dir,
@@ -105,45 +57,7 @@ impl Protected {
         if let Some(script) = self.scripts.iter().find(|script| **script == path) {
             return Some(Protection::Ask(script.display().to_string()));
         }
-        protected_name(&path).map(Protection::Ask)
-    }
-}
-
-/// The name in a path that protects it, if any.
-fn protected_name(path: &Path) -> Option<String> {
-    let parts = path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(folded(&name.to_string_lossy())),
-        _ => None,
-    });
-    let parts: Vec<String> = parts.collect();
-    let begins = |at: usize, name: &str| {
-        let mut parts = parts[at..].iter();
-        name.split('/').all(|name| parts.next().is_some_and(|part| part == name))
-    };
-    for at in 0..parts.len() {
-        if UNPROTECTED_FOLDERS.iter().any(|name| begins(at, name) && parts.len() > at + 2) {
-            // What lies in there is looked at again, from its own beginning.
-            continue;
-        }
-        let known = PROTECTED_FOLDERS.iter().chain(PROTECTED_FILES).find(|name| begins(at, name));
-        if let Some(name) = known {
-            return Some((*name).to_owned());
-        }
-    }
-    None
-}
-
-/// A name as a disk may see it that doesn't tell cases apart, skips invisible characters, and drops dots and spaces at
-/// the end.
-fn folded(name: &str) -> String {
-    let skipped = |c: char| matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    let plain: String = name.chars().filter(|c| !skipped(*c)).flat_map(char::to_lowercase).collect();
-    let plain = plain.replace('ſ', "s").replace('\u{212a}', "k");
-    let trimmed = plain.trim_end_matches(['.', ' ']);
-    match trimmed {
-        "git~1" => ".git".to_owned(),
-        "" => plain,
-        trimmed => trimmed.to_owned(),
+        haft_protected::find(&path).map(|found| Protection::Ask(found.row.name.to_owned()))
     }
 }
 
@@ -192,6 +106,9 @@ mod tests {
             ".claude/worktrees/a/.git/config",
             ".config/git/config",
             ".bashrc",
+            ".github/workflows/ci.yml",
+            "sub/.npmrc",
+            "a/x.code-workspace",
         ] {
             let judged = protected().judge(&Path::new("/home/me/w").join(path));
             assert!(matches!(judged, Some(Protection::Ask(_))), "{path}: {judged:?}");
@@ -202,7 +119,7 @@ mod tests {
     fn work_is_work() {
         for path in [
             "src/main.rs",
-            ".github/workflows/ci.yml",
+            ".github/CODEOWNERS",
             "git/config",
             ".gitignore",
             ".claude/worktrees/a/src/lib.rs",

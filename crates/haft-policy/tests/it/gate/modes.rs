@@ -282,6 +282,8 @@ async fn files_that_decide_what_runs_want_a_yes_of_their_own() {
             ".mcp.json",
             ".envrc",
             "sub/.GIT/config",
+            ".github/workflows/ci.yml",
+            "x.code-workspace",
         ]
         .map(|path| format!("{verdict} Write {path}"))
         .join("\n")
@@ -295,7 +297,7 @@ async fn files_that_decide_what_runs_want_a_yes_of_their_own() {
     ] {
         let session = with(settings.clone()).mode(mode).open();
         session.holds(&table(verdict)).await;
-        session.holds("allow Write .github/workflows/ci.yml").await;
+        session.holds("allow Write .github/CODEOWNERS").await;
     }
 }
 

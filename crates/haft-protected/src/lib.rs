@@ -1,0 +1,182 @@
+//! Names of files that another program executes, or that say what it executes.
+//!
+//! Whoever writes such a file runs code as the user later: at the next `cd`, commit, build or start of an editor. This
+//! table is the only place that lists the names. Rules and file tools ask before one of them is written, wherever it lies;
+//! the sandbox keeps commands from changing it, as its [`ProtectionClass`] says.
+//!
+//! The crate knows names and nothing else: no disk, no rules, no processes. Names are compared with case folded and
+//! invisible characters removed, because some file systems do the same.
+#![warn(missing_docs)]
+
+use std::path::{Component, Path, PathBuf};
+
+mod table;
+
+pub use table::TABLE;
+
+/// What the sandbox does about a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectionClass {
+    /// Executed without a further step of the user: on `cd`, on `git status`, or when an editor or agent opens the folder.
+    /// No command leaves it changed, and unknown content is removed as it appears.
+    Held,
+    /// Executed by a step that the user takes, such as a build. Compared after each command; unknown changes are reverted
+    /// and offered for approval.
+    Reviewed,
+    /// A folder of git, whose contents have rules of their own.
+    Repository,
+}
+
+/// Where the sandbox looks for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameDepth {
+    /// Directly in a working directory or at the top of a repository in it.
+    Top,
+    /// In any folder.
+    Any,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct ProtectedName {
+    /// The name, of a file or folder; several components, or a suffix after `*`.
+    pub name: &'static str,
+    /// Where the sandbox looks for it.
+    pub depth: NameDepth,
+    /// What the sandbox does about it.
+    pub class: ProtectionClass,
+    /// Which program executes it, and when.
+    pub executed: &'static str,
+    /// Names in it that are plain work for everybody.
+    pub plain: &'static [&'static str],
+    /// Names in it that are plain work for commands, because the program that they belong to writes them all the time.
+    pub plain_for_commands: &'static [&'static str],
+}
+
+/// A row that a path matches.
+#[derive(Clone, Copy, Debug)]
+pub struct NameMatch {
+    /// The row.
+    pub row: &'static ProtectedName,
+    /// How many components of the path lead to the end of the name.
+    pub components: usize,
+}
+
+impl NameMatch {
+    /// The protected file or folder: the path, cut after the name.
+    pub fn top(&self, path: &Path) -> PathBuf {
+        path.components().take(self.components).collect()
+    }
+}
+
+impl ProtectedName {
+    /// How many components the name has.
+    fn len(&self) -> usize {
+        self.name.split('/').count()
+    }
+
+    fn begins(&self, parts: &[String]) -> bool {
+        let mut parts = parts.iter();
+        self.name.split('/').all(|name| {
+            parts.next().is_some_and(|part| match name.strip_prefix('*') {
+                Some(suffix) => part.len() > suffix.len() && part.ends_with(suffix),
+                None => part == name,
+            })
+        })
+    }
+
+    /// Whether what lies here, counted from the name's end, is plain work.
+    fn is_plain(&self, inside: &[String], plain: &[&str]) -> bool {
+        inside.first().is_some_and(|first| plain.contains(&first.as_str()))
+    }
+}
+
+/// Folders in protected ones in which everything is plain work: `.claude/worktrees`.
+pub fn plain_folders() -> impl Iterator<Item = String> {
+    TABLE.iter().flat_map(|row| row.plain.iter().map(move |plain| format!("{}/{plain}", row.name)))
+}
+
+/// The row that protects a path for rules and file tools: the name may begin at any component.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert_eq!(haft_protected::find(Path::new("/w/sub/.vscode/tasks.json")).unwrap().row.name, ".vscode");
+/// assert!(haft_protected::find(Path::new("/w/src/main.rs")).is_none());
+/// ```
+pub fn find(path: &Path) -> Option<NameMatch> {
+    let parts = parts_of(path);
+    let offset = path.components().count() - parts.len();
+    (0..parts.len()).find_map(|at| {
+        let row = TABLE.iter().find(|row| row.begins(&parts[at..]))?;
+        let inside = &parts[at + row.len()..];
+        // The plain folder itself is not: what is in it is looked at from its own beginning.
+        let is_plain = inside.len() > 1 && row.is_plain(inside, row.plain);
+        (!is_plain).then_some(NameMatch { row, components: offset + at + row.len() })
+    })
+}
+
+/// The row that keeps commands from a path, which is relative to a working directory or the top of a repository.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert!(haft_protected::find_for_commands(Path::new(".vscode/tasks.json")).is_some());
+/// assert!(haft_protected::find_for_commands(Path::new("sub/.vscode/tasks.json")).is_none());
+/// assert!(haft_protected::find_for_commands(Path::new("sub/.envrc")).is_some());
+/// ```
+pub fn find_for_commands(relative: &Path) -> Option<NameMatch> {
+    let parts = parts_of(relative);
+    let found = |at: usize| {
+        let rows = TABLE.iter().filter(|row| row.class != ProtectionClass::Repository);
+        let mut rows = rows.filter(|row| at == 0 || row.depth == NameDepth::Any);
+        let row = rows.find(|row| row.begins(&parts[at..]))?;
+        let inside = &parts[at + row.len()..];
+        let is_plain = inside.len() > 1 && row.is_plain(inside, row.plain)
+            || row.is_plain(inside, row.plain_for_commands);
+        (!is_plain).then_some(NameMatch { row, components: at + row.len() })
+    };
+    (0..parts.len()).find_map(found)
+}
+
+/// Whether a name may be the beginning of a protected one that commands are kept from.
+pub fn may_begin(name: &str) -> bool {
+    let folded = folded(name);
+    TABLE.iter().any(|row| {
+        let first = row.name.split('/').next().unwrap_or_default();
+        match first.strip_prefix('*') {
+            Some(suffix) => folded.len() > suffix.len() && folded.ends_with(suffix),
+            None => folded == first,
+        }
+    })
+}
+
+/// Whether a name is protected in any folder.
+pub fn is_any_depth(name: &str) -> bool {
+    let rows = TABLE.iter().filter(|row| row.class != ProtectionClass::Repository);
+    rows.filter(|row| row.depth == NameDepth::Any).any(|row| row.begins(&[folded(name)]))
+}
+
+fn parts_of(path: &Path) -> Vec<String> {
+    let parts = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(folded(&name.to_string_lossy())),
+        _ => None,
+    });
+    parts.collect()
+}
+
+/// A name as a file system may see it that ignores case and invisible characters and drops dots and spaces at the end.
+pub fn folded(name: &str) -> String {
+    let is_skipped = |c: char| matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let plain: String = name.chars().filter(|c| !is_skipped(*c)).flat_map(char::to_lowercase).collect();
+    let plain = plain.replace('ſ', "s").replace('\u{212a}', "k");
+    let trimmed = plain.trim_end_matches(['.', ' ']);
+    match trimmed {
+        "git~1" => ".git".to_owned(),
+        "" => plain,
+        trimmed => trimmed.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
