@@ -37,6 +37,13 @@ pub(crate) enum Key {
     Unknown,
 }
 
+impl Key {
+    /// Whether it is part of a text: also Enter, which ends its lines.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self, Key::Char(_) | Key::Paste(_) | Key::Enter | Key::NewLine)
+    }
+}
+
 /// Makes keys of bytes, however they are cut.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {

@@ -22,6 +22,7 @@
 #[doc(hidden)]
 pub mod bench;
 mod body;
+mod choice_list;
 mod converse;
 mod edit;
 mod history;

@@ -1,9 +1,12 @@
 //! A question on the screen: what is asked, which keys answer it, and what they mean.
 //!
 //! An approval shows everything that the answer is about: tool and title, what the call touches, the change or the whole
-//! input, with the part that the reason names marked, why it asks and which rule "always" would make. Only a clear key is
-//! a yes. Enter is none: it is what people press without looking. Keys count only once the question was seen; who decides
-//! that is the screen.
+//! input, with the part that the reason names marked, why it asks and which rule "always" would make.
+//!
+//! The answers are a list, and the input line keeps the focus until an arrow key moves it there. Enter answers only in
+//! the list; a digit answers in the list and while the input line is empty. All other text, and every paste, goes to
+//! the input line, so a sentence typed while a question appears approves nothing. The screen decides from when on keys
+//! count for a question, and whether a digit is part of a text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,6 +17,7 @@ use haft::ports::{Answer, Approval, UserQuestion};
 use serde_json::Value;
 
 use crate::body::{self, body};
+use crate::choice_list::{self, ApprovalChoice, ListKey, apply_list_key, approval_choices};
 use crate::edit::Editor;
 use crate::inbox::{Ask, Asked};
 use crate::keys::Key;
@@ -47,12 +51,35 @@ pub(crate) struct Others {
     pub(crate) coming: usize,
 }
 
+/// Where the answer is. A list has no focus while the input line has it.
 enum Step {
-    Keys,
+    Approve { focus: Option<usize> },
     Reason(Editor),
     Input(Editor),
-    Choose { at: usize, chosen: BTreeSet<usize> },
+    Choose { focus: Option<usize>, chosen: BTreeSet<usize> },
     Free(Editor),
+}
+
+/// What a key's meaning depends on, outside of the question.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct KeyContext {
+    /// The user's own editor can be opened.
+    pub(crate) has_editor: bool,
+    /// Nothing is in the input line.
+    pub(crate) line_is_empty: bool,
+    /// The key came together with other text, or right after it.
+    pub(crate) in_text: bool,
+}
+
+/// Which keys answer a question at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepts {
+    /// It wasn't seen for long enough.
+    Nothing,
+    /// Arrow keys and Enter: digits belong to the text in the input line.
+    Arrows,
+    /// Digits, too.
+    Digits,
 }
 
 /// What a key did.
@@ -60,6 +87,8 @@ enum Step {
 pub(crate) enum Act {
     /// Nothing, or something about the panel itself.
     Stay,
+    /// The key belongs to the input line.
+    InputLine,
     /// The question is answered.
     Answer(Reply),
     /// All questions are answered alike.
@@ -86,9 +115,9 @@ pub(crate) enum Reply {
 impl Panel {
     pub(crate) fn new(ask: Ask) -> Panel {
         let step = match &ask.what {
-            Asked::Approval(..) => Step::Keys,
+            Asked::Approval(..) => Step::Approve { focus: None },
             Asked::Question(question, _) if question.choices.is_empty() => Step::Free(Editor::default()),
-            Asked::Question(..) => Step::Choose { at: 0, chosen: BTreeSet::new() },
+            Asked::Question(..) => Step::Choose { focus: None, chosen: BTreeSet::new() },
         };
         Panel { ask, step, seen: None, others: Others::default(), note: None }
     }
@@ -142,10 +171,15 @@ impl Panel {
         matches!(self.step, Step::Reason(_) | Step::Input(_))
     }
 
-    /// Back to the keys.
+    /// Whether it has a list, and the input line has the focus.
+    pub(crate) fn is_list_unfocused(&self) -> bool {
+        matches!(self.step, Step::Approve { focus: None } | Step::Choose { focus: None, .. })
+    }
+
+    /// Back to the list.
     pub(crate) fn back(&mut self) {
         if self.is_typing() {
-            self.step = Step::Keys;
+            self.step = Step::Approve { focus: None };
             self.note = None;
         }
     }
@@ -188,10 +222,10 @@ impl Panel {
         }
     }
 
-    pub(crate) fn key(&mut self, key: &Key, outside: bool) -> Act {
+    pub(crate) fn key(&mut self, key: &Key, context: KeyContext) -> Act {
         self.note = None;
         match &mut self.step {
-            Step::Keys => self.approval_key(key, outside),
+            Step::Approve { .. } => self.approval_key(key, context),
             Step::Reason(editor) => match key {
                 Key::Enter => match editor.text().trim() {
                     "" => Act::Answer(Reply::Approval(Answer::No)),
@@ -218,7 +252,7 @@ impl Panel {
                     self.back();
                     Act::Stay
                 }
-                Key::Ctrl('g') if outside => Act::Outside(editor.text().to_owned()),
+                Key::Ctrl('g') if context.has_editor => Act::Outside(editor.text().to_owned()),
                 key => {
                     editor.apply(key);
                     Act::Stay
@@ -233,93 +267,114 @@ impl Panel {
                     Act::Stay
                 }
             },
-            Step::Choose { .. } => self.choice_key(key),
+            Step::Choose { .. } => self.choice_key(key, context),
         }
     }
 
-    fn approval_key(&mut self, key: &Key, outside: bool) -> Act {
-        let Asked::Approval(approval, _) = &self.ask.what else { return Act::Stay };
-        let lasting = !approval.lasting_rules.is_empty();
+    fn approval_key(&mut self, key: &Key, context: KeyContext) -> Act {
+        let (Asked::Approval(approval, _), Step::Approve { focus }) = (&self.ask.what, &mut self.step) else {
+            return Act::Stay;
+        };
+        let choices = approval_choices(approval, self.others);
+        let at = match apply_list_key(focus, choices.len(), key, context) {
+            ListKey::Moved => return Act::Stay,
+            ListKey::Text => return self.leave_to_input_line(key, context),
+            ListKey::Pick(at) => Some(at),
+            ListKey::Digit(number) => choices.iter().position(|choice| *choice as usize == number),
+        };
+        match at.and_then(|at| choices.get(at)) {
+            Some(choice) => self.pick(*choice, context),
+            None => self.refuse("there is no such choice"),
+        }
+    }
+
+    fn pick(&mut self, choice: ApprovalChoice, context: KeyContext) -> Act {
         let answer = |answer| Act::Answer(Reply::Approval(answer));
-        match key {
-            Key::Char('y') => answer(Answer::Once),
-            Key::Char('s') if lasting => answer(Answer::Session),
-            Key::Char('a') if lasting => answer(Answer::Always),
-            Key::Char('s' | 'a') => {
-                self.note = Some("no rule can be made of this call; y, n, r or e is an answer".to_owned());
-                Act::Stay
-            }
-            Key::Char('n') => answer(Answer::No),
-            Key::Char('r') => {
+        match choice {
+            ApprovalChoice::Once => answer(Answer::Once),
+            ApprovalChoice::Session => answer(Answer::Session),
+            ApprovalChoice::Always => answer(Answer::Always),
+            ApprovalChoice::No => answer(Answer::No),
+            ApprovalChoice::NoBecause => {
                 self.step = Step::Reason(Editor::default());
                 Act::Stay
             }
-            Key::Char('e') => {
-                let pretty = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
-                if outside {
-                    return Act::Outside(pretty);
-                }
-                self.step = Step::Input(Editor::with(pretty));
-                Act::Stay
-            }
-            Key::Char('v') => Act::Show,
-            Key::Char('A') if self.others != Others::default() => Act::All(Yes::Yes),
-            Key::Char('N') if self.others.asked > 0 => Act::All(Yes::No),
-            _ => {
-                self.note = Some(match lasting {
-                    true => "y, s, a, n, r or e is an answer".to_owned(),
-                    false => "y, n, r or e is an answer".to_owned(),
-                });
-                Act::Stay
-            }
+            ApprovalChoice::Edit => self.edit_input(context),
+            ApprovalChoice::ShowAll => Act::Show,
+            ApprovalChoice::AllOnce => Act::All(Yes::Yes),
+            ApprovalChoice::NoneOfThem => Act::All(Yes::No),
         }
     }
 
-    fn choice_key(&mut self, key: &Key) -> Act {
-        let (Asked::Question(question, _), Step::Choose { at, chosen }) = (&self.ask.what, &mut self.step)
-        else {
-            return Act::Stay;
-        };
-        let count = question.choices.len();
-        let label = |at: &usize| question.choices.get(*at).map(|choice| choice.label.clone());
-        match key {
-            Key::Up | Key::Ctrl('p') => *at = at.checked_sub(1).unwrap_or(count - 1),
-            Key::Down | Key::Ctrl('n') | Key::Tab => *at = (*at + 1) % count,
-            Key::Char(digit @ '1'..='9') => {
-                let place = *digit as usize - '1' as usize;
-                if place >= count {
-                    self.note = Some("there is no such choice".to_owned());
-                } else if question.several {
-                    *at = place;
-                    toggle(chosen, place);
-                } else {
-                    return Act::Answer(Reply::Chosen(label(&place).map(|label| vec![label])));
-                }
-            }
-            Key::Char(' ') if question.several => toggle(chosen, *at),
-            Key::Enter if question.several => {
-                if chosen.is_empty() {
-                    self.note = Some("space chooses; escape answers nothing".to_owned());
-                } else {
-                    return Act::Answer(Reply::Chosen(Some(chosen.iter().filter_map(label).collect())));
-                }
-            }
-            Key::Enter => return Act::Answer(Reply::Chosen(label(at).map(|label| vec![label]))),
-            Key::Escape => return Act::Answer(Reply::Chosen(None)),
-            _ => {}
+    fn edit_input(&mut self, context: KeyContext) -> Act {
+        let Asked::Approval(approval, _) = &self.ask.what else { return Act::Stay };
+        let pretty = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
+        if context.has_editor {
+            return Act::Outside(pretty);
         }
+        self.step = Step::Input(Editor::with(pretty));
         Act::Stay
     }
 
-    /// The panel in so many lines, and where the cursor is in it. `keys` is whether keys count already.
+    /// Enter on an empty line does nothing there, so the user is told what answers.
+    fn leave_to_input_line(&mut self, key: &Key, context: KeyContext) -> Act {
+        match key {
+            Key::Enter if context.line_is_empty => self.refuse("a number, or ↑↓ and enter, is an answer"),
+            _ => Act::InputLine,
+        }
+    }
+
+    fn refuse(&mut self, note: &str) -> Act {
+        self.note = Some(note.to_owned());
+        Act::Stay
+    }
+
+    fn choice_key(&mut self, key: &Key, context: KeyContext) -> Act {
+        let (Asked::Question(question, _), Step::Choose { focus, chosen }) = (&self.ask.what, &mut self.step)
+        else {
+            return Act::Stay;
+        };
+        if *key == Key::Escape {
+            return Act::Answer(Reply::Chosen(None));
+        }
+        if let (Key::Char(' '), true, Some(at)) = (key, question.several, *focus) {
+            toggle(chosen, at);
+            return Act::Stay;
+        }
+        let label = |at: &usize| question.choices.get(*at).map(|choice| choice.label.clone());
+        match apply_list_key(focus, question.choices.len(), key, context) {
+            ListKey::Moved => Act::Stay,
+            ListKey::Text => self.leave_to_input_line(key, context),
+            ListKey::Digit(number) if number > question.choices.len() => {
+                self.refuse("there is no such choice")
+            }
+            ListKey::Digit(number) if question.several => {
+                *focus = Some(number - 1);
+                toggle(chosen, number - 1);
+                Act::Stay
+            }
+            ListKey::Digit(number) => {
+                Act::Answer(Reply::Chosen(label(&(number - 1)).map(|label| vec![label])))
+            }
+            ListKey::Pick(_) if question.several && chosen.is_empty() => {
+                self.refuse("space chooses; escape answers nothing")
+            }
+            ListKey::Pick(_) if question.several => {
+                Act::Answer(Reply::Chosen(Some(chosen.iter().filter_map(label).collect())))
+            }
+            ListKey::Pick(at) => Act::Answer(Reply::Chosen(label(&at).map(|label| vec![label]))),
+        }
+    }
+
+    /// The panel in so many lines, and where the cursor is in it.
     pub(crate) fn lines(
         &self,
         columns: usize,
         most: usize,
-        keys: bool,
+        accepts: Accepts,
         cwd: &Path,
     ) -> (Vec<Line>, Option<(usize, usize)>) {
-        let (mut tail, cursor) = self.answering(columns, keys);
+        let (mut tail, cursor) = self.answering(columns, accepts);
         if let Some(note) = &self.note {
             tail.push(Line::of(&format!("  {note}"), Style::WARNS).cut(columns));
         }
@@ -357,23 +412,25 @@ impl Panel {
             let mark = if at == 0 { "  ? " } else { "    " };
             lines.extend(Line::of(mark, Style::ASKS).with(line, Style::BOLD).wrap(columns, 4));
         }
-        if let Step::Choose { at, chosen } = &self.step {
+        if let Step::Choose { focus, chosen } = &self.step {
+            let at = focus.unwrap_or(0);
             let first = (at + 1).saturating_sub(most.saturating_sub(lines.len()).max(1));
             for (place, choice) in question.choices.iter().enumerate().skip(first) {
-                let here = if place == *at { "  ▸ " } else { "    " };
+                let is_focused = *focus == Some(place);
+                let here = if is_focused { "  ▸ " } else { "    " };
                 let mut line = Line::of(here, Style::ASKS);
                 if question.several {
                     line.push(if chosen.contains(&place) { "☑ " } else { "☐ " }, Style::PLAIN);
                 }
                 line.push(
                     &format!("{} {}", place + 1, choice.label),
-                    if place == *at { Style::BOLD } else { Style::PLAIN },
+                    if is_focused { Style::BOLD } else { Style::PLAIN },
                 );
                 if let Some(description) = &choice.description {
                     line.push(&format!("   {description}"), Style::DIM);
                 }
-                // Of the one that would be chosen all is shown.
-                match place == *at {
+                // The choice that Enter would take is shown whole.
+                match place == at {
                     true => lines.extend(line.wrap(columns, 6)),
                     false => lines.push(line.cut(columns)),
                 }
@@ -383,7 +440,7 @@ impl Panel {
     }
 
     /// The lines in which the answer is given.
-    fn answering(&self, columns: usize, keys: bool) -> (Vec<Line>, Option<(usize, usize)>) {
+    fn answering(&self, columns: usize, accepts: Accepts) -> (Vec<Line>, Option<(usize, usize)>) {
         let typed = |label: &str, editor: &Editor, hint: &str| {
             let (text, (row, column)) = editor.lay_out(columns.saturating_sub(4));
             let mut lines = vec![
@@ -405,20 +462,24 @@ impl Panel {
                 editor,
                 "enter runs it after the same checks, alt-enter makes a line, escape goes back",
             ),
-            Step::Free(editor) => {
-                typed("answer", editor, if keys { "enter sends it, escape answers nothing" } else { "" })
-            }
+            Step::Free(editor) => typed(
+                "answer",
+                editor,
+                if accepts != Accepts::Nothing { "enter sends it, escape answers nothing" } else { "" },
+            ),
             Step::Choose { .. } => {
                 let several = matches!(&self.ask.what, Asked::Question(question, _) if question.several);
-                let hint = match several {
-                    true => "  ↑↓ and space choose, enter sends, escape answers nothing",
-                    false => "  ↑↓ and enter, or a number; escape answers nothing",
+                let hint = match (accepts, several) {
+                    (Accepts::Nothing, _) => "",
+                    (_, true) => "  ↑↓ and space choose, enter sends, escape answers nothing",
+                    (_, false) => "  ↑↓ and enter, or a number; escape answers nothing",
                 };
-                (vec![Line::of(if keys { hint } else { "" }, Style::DIM).cut(columns)], None)
+                (vec![Line::of(hint, Style::DIM).cut(columns)], None)
             }
-            Step::Keys => {
+            Step::Approve { focus } => {
                 let Asked::Approval(approval, _) = &self.ask.what else { return (Vec::new(), None) };
-                (choices(approval, keys, self.others).wrap(columns, 2), None)
+                let line = choice_list::approval_line(approval, accepts, *focus, self.others);
+                (line.wrap(columns, 2), None)
             }
         }
     }
@@ -428,41 +489,6 @@ fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
     if !chosen.remove(&place) {
         chosen.insert(place);
     }
-}
-
-/// The keys and what they mean.
-fn choices(approval: &Approval, keys: bool, others: Others) -> Line {
-    let mut line = Line::of("  allow this call?", Style::ASKS);
-    if !keys {
-        return line;
-    }
-    let mut key = |key: &str, means: &str| {
-        line.push("   ", Style::PLAIN);
-        line.push(key, Style::BOLD);
-        line.push(&format!(" {means}"), Style::PLAIN);
-    };
-    key("y", "once");
-    if let Some(rule) = approval.lasting_rules.first() {
-        key("s", "for this session");
-        let others = match approval.lasting_rules.len() {
-            1 => String::new(),
-            count => format!(" and {} more", count - 1),
-        };
-        key("a", &format!("always ({rule}{others})"));
-    }
-    key("n", "no");
-    key("r", "no, because …");
-    key("e", "edit");
-    key("v", "show all");
-    match others {
-        Others { asked: 0, coming: 0 } => {}
-        Others { asked, coming: 0 } => key("A", &format!("all {} once", asked + 1)),
-        Others { .. } => key("A", "all alike in this message"),
-    }
-    if others.asked > 0 {
-        key("N", "none");
-    }
-    line
 }
 
 /// What an approval is about.

@@ -3,7 +3,8 @@
 //! It waits for keys, for what is sent to it, for signals and for the time of the next frame. Keys are drawn at once,
 //! events at most thirty times a second, all that came since the last frame together. A question counts as seen only after
 //! the frame that shows it was written and everything was read that had been typed before; until then, and for a moment
-//! more, keys go to the input line, where nothing happens by accident.
+//! more, keys go to the input line, where nothing happens by accident. A digit that comes with other text in one read, or
+//! right after it, is text: it is how a paste arrives from a terminal that doesn't mark pastes.
 
 mod compose;
 
@@ -27,7 +28,7 @@ use crate::keys::{Decoder, Key};
 use crate::limits::{ESCAPE_WAIT, FRAME, QUESTION_SEEN, SPIN, UNFOLDED_LINES_MAX};
 use crate::markdown::Markdown;
 use crate::paint::Painter;
-use crate::question::{Act, Others, Panel, Reply, Yes};
+use crate::question::{Accepts, Act, KeyContext, Others, Panel, Reply, Yes};
 use crate::screen::{Change, Options};
 use crate::story::Story;
 use crate::style::{Line, Style};
@@ -54,6 +55,10 @@ pub(crate) struct Ui {
     footer: String,
     /// What is said below the input until the next key.
     hint: Option<String>,
+    /// The keys being handled were read together and are a text.
+    reads_text: bool,
+    /// When the last text went to the input line.
+    text_typed: Option<Instant>,
     /// How often Ctrl-C was pressed in this run, or on an empty line.
     interrupts: u32,
     /// Lines and columns of the terminal.
@@ -100,6 +105,8 @@ impl Ui {
             mode: String::new(),
             footer: String::new(),
             hint: None,
+            reads_text: false,
+            text_typed: None,
             interrupts: 0,
             size,
             began: now,
@@ -276,7 +283,9 @@ impl Ui {
                 let mut keys = Vec::new();
                 self.decoder.feed(&bytes[..count], &mut keys);
                 self.half_key = self.decoder.is_waiting().then(Instant::now);
+                self.reads_text = keys.iter().filter(|key| key.is_text()).count() > 1;
                 keys.iter().for_each(|key| self.key(key));
+                self.reads_text = false;
                 return !keys.is_empty();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -337,9 +346,16 @@ impl Ui {
     }
 
     fn panel_key(&mut self, key: &Key) {
+        let context = self.key_context(Instant::now());
         let Some(panel) = self.panels.front_mut() else { return };
-        match panel.key(key, self.options.editor.is_some()) {
+        // In a text of several lines the arrows move the cursor.
+        let is_vertical = matches!(key, Key::Up | Key::Down);
+        if is_vertical && panel.is_list_unfocused() && self.editor.apply(key) == Did::Edited {
+            return;
+        }
+        match panel.key(key, context) {
             Act::Stay => {}
+            Act::InputLine => self.input_key(key),
             Act::Answer(reply) => self.answer(reply),
             Act::All(yes) => self.answer_all(yes),
             Act::Show => {
@@ -352,6 +368,15 @@ impl Ui {
                     panel.edited(edited);
                 }
             }
+        }
+    }
+
+    fn key_context(&self, now: Instant) -> KeyContext {
+        let recent = |at: Instant| now.saturating_duration_since(at) < QUESTION_SEEN;
+        KeyContext {
+            has_editor: self.options.editor.is_some(),
+            line_is_empty: self.editor.is_empty(),
+            in_text: self.reads_text || self.text_typed.is_some_and(recent),
         }
     }
 
@@ -400,6 +425,9 @@ impl Ui {
     }
 
     fn input_key(&mut self, key: &Key) {
+        if key.is_text() {
+            self.text_typed = Some(Instant::now());
+        }
         match key {
             Key::Enter if self.editor.ends_with_backslash() => {
                 self.editor.apply(&Key::Backspace);
@@ -652,6 +680,15 @@ impl Ui {
         }
         if let Some(panel) = self.panels.front_mut() {
             panel.seen = Some(Instant::now());
+        }
+    }
+
+    /// Which keys answer a question.
+    fn accepts(&self, panel: &Panel, now: Instant) -> Accepts {
+        match is_seen(panel, now) {
+            false => Accepts::Nothing,
+            true if self.editor.is_empty() => Accepts::Digits,
+            true => Accepts::Arrows,
         }
     }
 }

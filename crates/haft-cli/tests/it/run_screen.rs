@@ -52,9 +52,9 @@ fn a_conversation_on_a_terminal() {
     stage.see("side by side");
     stage.type_("write it down");
     stage.key("Enter");
-    let asked = stage.see("y once");
+    let asked = stage.see("1 once");
     assert!(asked.contains("? Write   note.txt") && !stage.folder().join("note.txt").exists(), "{asked}");
-    stage.type_("y");
+    stage.type_("1");
     let done = stage.see("It is there.");
     assert!(done.contains("✓ Write") && done.contains("> write it down"), "{done}");
     assert_eq!(fs::read_to_string(stage.folder().join("note.txt")).unwrap(), "one\ntwo\n");
@@ -73,10 +73,10 @@ fn a_conversation_on_a_terminal() {
     stage.type_("now remove it");
     stage.key("Enter");
     let asked =
-        stage.until("a question", |screen| screen.contains("y once") && screen.contains("rm note.txt"));
+        stage.until("a question", |screen| screen.contains("1 once") && screen.contains("rm note.txt"));
     assert!(asked.contains("CAREFUL"), "{asked}");
-    stage.type_("r");
-    stage.see("because");
+    stage.type_("5");
+    stage.see("enter sends it, escape goes back");
     stage.type_("I need it");
     stage.key("Enter");
     stage.see("As you like.");
@@ -120,7 +120,7 @@ fn an_interrupt_ends_it_with_its_code() {
         return;
     }
     let stage = play("'write it down'; echo ended $?");
-    stage.see("y once");
+    stage.see("1 once");
     stage.key("C-c");
     stage.see("ended 130");
     // SIGTERM, too, leaves the terminal as it was.
@@ -164,7 +164,7 @@ fn check_ended_tour(line_by_line: &str) {
             tmp.display(),
             env!("CARGO_BIN_EXE_haft")
         ));
-        stage.see("y once");
+        stage.see(" once   ");
         assert_eq!(left(), 1);
         if end == "C-c" {
             (0..3).for_each(|_| stage.key(end));

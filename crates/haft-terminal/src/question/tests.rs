@@ -7,6 +7,8 @@ use tokio::sync::oneshot;
 
 use super::*;
 
+const CONTEXT: KeyContext = KeyContext { has_editor: false, line_is_empty: true, in_text: false };
+
 /// An approval as the engine makes it: its type can't be made here.
 fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     use std::sync::{Arc, Mutex};
@@ -46,7 +48,7 @@ fn panel(change: impl FnOnce(&mut Approval)) -> (Panel, oneshot::Receiver<Answer
 }
 
 fn shown(panel: &Panel, columns: usize, most: usize) -> Vec<String> {
-    let (lines, _) = panel.lines(columns, most, true, Path::new("/w"));
+    let (lines, _) = panel.lines(columns, most, Accepts::Digits, Path::new("/w"));
     assert!(lines.len() <= most.max(2), "{} of {most}", lines.len());
     assert!(lines.iter().all(|line| line.width() <= columns));
     lines.iter().map(|line| line.text().trim_end().to_owned()).collect()
@@ -55,7 +57,7 @@ fn shown(panel: &Panel, columns: usize, most: usize) -> Vec<String> {
 fn press(panel: &mut Panel, text: &str) -> Act {
     let mut act = Act::Stay;
     for c in text.chars() {
-        act = panel.key(&if c == '\r' { Key::Enter } else { Key::Char(c) }, false);
+        act = panel.key(&if c == '\r' { Key::Enter } else { Key::Char(c) }, CONTEXT);
     }
     act
 }
@@ -71,8 +73,8 @@ fn it_shows_what_the_answer_is_about() {
             "    effects   runs npm test && curl x.io",
             "    why       no rule allows `curl x.io`",
             "    always    Bash(npm test)",
-            "  allow this call?   y once   s for this session   a always (Bash(npm test))   n no   r no, because …",
-            "  e edit   v show all",
+            "  allow this call?   1 once   2 for this session   3 always (Bash(npm test))   4 no   5 no, because …",
+            "  6 edit   7 show all   (or ↑↓ enter)",
         ]
     );
     let head = &approval_lines(&approval(|_| {}), 100, 20, Path::new("/w"))[0];
@@ -82,14 +84,14 @@ fn it_shows_what_the_answer_is_about() {
 }
 
 #[test]
-fn each_key_is_one_answer() {
+fn each_number_is_one_answer() {
     for (keys, expected) in [
-        ("y", Answer::Once),
-        ("s", Answer::Session),
-        ("a", Answer::Always),
-        ("n", Answer::No),
-        ("rtoo far\r", Answer::NoBecause("too far".into())),
-        ("r\r", Answer::No),
+        ("1", Answer::Once),
+        ("2", Answer::Session),
+        ("3", Answer::Always),
+        ("4", Answer::No),
+        ("5too far\r", Answer::NoBecause("too far".into())),
+        ("5\r", Answer::No),
     ] {
         let (mut panel, mut answer) = panel(|_| {});
         let Act::Answer(reply) = press(&mut panel, keys) else { panic!("{keys} is no answer") };
@@ -98,17 +100,60 @@ fn each_key_is_one_answer() {
     }
 }
 
+/// Presses keys as the screen does: what belongs to the input line ends up there.
+fn type_line(panel: &mut Panel, keys: &[Key]) -> (Vec<Act>, String) {
+    let (mut acts, mut line) = (Vec::new(), String::new());
+    for key in keys {
+        let context = KeyContext { line_is_empty: line.is_empty(), ..CONTEXT };
+        match (panel.key(key, context), key) {
+            (Act::InputLine, Key::Char(c)) => line.push(*c),
+            (Act::InputLine, Key::Paste(text)) => line.push_str(text),
+            (Act::InputLine, Key::Enter) => line.push('\r'),
+            (act, _) => acts.push(act),
+        }
+    }
+    (acts, line)
+}
+
+fn typed(text: &str) -> Vec<Key> {
+    text.chars().map(|c| if c == '\r' { Key::Enter } else { Key::Char(c) }).collect()
+}
+
 #[test]
-fn nothing_else_is_an_answer() {
-    for keys in ["\r", " ", "Y", "q", "j\r\r"] {
-        let (mut panel, mut answer) = panel(|approval| approval.destructive = true);
-        assert_eq!(press(&mut panel, keys), Act::Stay, "{keys:?}");
-        assert_eq!(panel.key(&Key::Paste("y".into()), false), Act::Stay, "a paste answers nothing");
+fn text_approves_nothing() {
+    for text in ["stop", "and please…", "yes", "stop 1\r", "A", "N", "y", " 1", "no, see 1 and 2\r", "-1\r"]
+    {
+        let (mut panel, mut answer) = panel(|_| {});
+        panel.others = Others { asked: 2, coming: 1 };
+        let (acts, line) = type_line(&mut panel, &typed(text));
+        assert_eq!((acts, line), (Vec::new(), text.to_owned()));
         assert!(answer.try_recv().is_err());
     }
+    let (mut panel, _answer) = panel(|_| {});
+    let paste = [Key::Down, Key::Paste("y\n1\n".into()), Key::Enter];
+    let (acts, line) = type_line(&mut panel, &paste);
+    assert_eq!((&acts[..], &*line), (&[Act::Stay][..], "y\n1\n\r"), "a paste takes the focus from the list");
+}
+
+#[test]
+fn the_list_answers_where_it_has_the_focus() {
+    let pressed = |keys: &[Key]| {
+        let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
+        let (mut acts, line) = type_line(&mut panel, keys);
+        (acts.pop(), line)
+    };
+    let answer = |answer| Some(Act::Answer(Reply::Approval(answer)));
+    assert_eq!(pressed(&[Key::Enter]).0, Some(Act::Stay), "enter alone is what people press without looking");
+    assert_eq!(pressed(&[Key::Down, Key::Enter]), (answer(Answer::Once), String::new()));
+    assert_eq!(pressed(&[Key::Down, Key::Down, Key::Enter]).0, answer(Answer::No));
+    let keys = [typed("x"), vec![Key::Down, Key::Enter]].concat();
+    assert_eq!(pressed(&keys), (answer(Answer::Once), "x".to_owned()), "the text in the line stays");
+    assert_eq!(pressed(&[Key::Down, Key::Escape, Key::Enter]).0, Some(Act::Stay));
+    // What isn't offered has its number, and the number means nothing else.
     let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
-    assert_eq!(press(&mut panel, "a"), Act::Stay);
-    assert!(shown(&panel, 80, 20).last().unwrap().contains("no rule can be made"));
+    assert_eq!(press(&mut panel, "2"), Act::Stay);
+    assert!(shown(&panel, 80, 20).last().unwrap().contains("there is no such choice"));
+    assert_eq!(press(&mut panel, "4"), Act::Answer(Reply::Approval(Answer::No)));
 }
 
 #[test]
@@ -128,16 +173,18 @@ fn what_destroys_says_so_and_is_answered_by_itself() {
 #[test]
 fn an_input_is_edited_as_json() {
     let (mut panel, mut answer) = panel(|approval| approval.input = json!({"n": 1}));
-    press(&mut panel, "e");
+    press(&mut panel, "6");
     assert!(shown(&panel, 80, 20).iter().any(|line| line.contains("\"n\": 1")));
     assert_eq!(press(&mut panel, "x\r"), Act::Stay);
     assert!(shown(&panel, 80, 20).last().unwrap().contains("not JSON"));
-    panel.key(&Key::Backspace, false);
+    panel.key(&Key::Backspace, CONTEXT);
     let Act::Answer(reply) = press(&mut panel, "\r") else { panic!("it is JSON again") };
     panel.answer(reply, Path::new("/w"));
     assert_eq!(answer.try_recv().unwrap(), Answer::Edit(json!({"n": 1})));
     let (mut panel, _answer) = self::panel(|_| {});
-    assert!(matches!(panel.key(&Key::Char('e'), true), Act::Outside(text) if text.contains("npm test")));
+    assert!(
+        matches!(panel.key(&Key::Char('6'), KeyContext { has_editor: true, ..CONTEXT }), Act::Outside(text) if text.contains("npm test"))
+    );
 }
 
 #[test]
@@ -150,11 +197,11 @@ fn a_long_change_leaves_room_for_the_keys() {
     let lines = shown(&panel, 80, 16);
     assert_eq!(lines[0], "  ? Bash   a.rs");
     assert!(lines.iter().any(|line| line.contains("more lines (v shows all)")), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("y once")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("1 once")), "{lines:#?}");
     assert!(panel.whole(80, Path::new("/w")).len() > 499);
     // On a terminal of a few lines what is asked and how to answer still stand there.
     let small = shown(&panel, 30, 8);
-    assert!(small[0].contains("Bash") && small.concat().contains("y once"), "{small:?}");
+    assert!(small[0].contains("Bash") && small.concat().contains("1 once"), "{small:?}");
 }
 
 #[test]
@@ -169,16 +216,24 @@ fn questions_of_tools_are_chosen_or_typed() {
         Act::Answer(Reply::Chosen(Some(texts.iter().map(|text| (*text).to_owned()).collect())))
     };
     let (mut panel, _answer) = ask(vec![choice("a"), choice("b")], false);
-    assert_eq!(panel.key(&Key::Down, false), Act::Stay);
-    assert_eq!(panel.key(&Key::Enter, false), chosen(&["b"]));
+    assert_eq!(panel.key(&Key::Down, CONTEXT), Act::Stay);
+    assert_eq!(panel.key(&Key::Down, CONTEXT), Act::Stay);
+    assert_eq!(panel.key(&Key::Enter, CONTEXT), chosen(&["b"]));
     assert_eq!(press(&mut panel, "1"), chosen(&["a"]));
     assert_eq!(press(&mut panel, "9"), Act::Stay);
+    let (mut panel, _answer) = ask(vec![choice("a"), choice("b")], false);
+    assert_eq!(
+        type_line(&mut panel, &typed("stop\r")),
+        (Vec::new(), "stop\r".to_owned()),
+        "no choice is made"
+    );
+    assert_eq!(press(&mut panel, "\r"), Act::Stay, "nothing has the focus");
     let (mut panel, _answer) = ask(vec![choice("a"), choice("b"), choice("c")], true);
     assert_eq!(press(&mut panel, "\r"), Act::Stay, "nothing is chosen");
     assert_eq!(press(&mut panel, "31\r"), chosen(&["a", "c"]));
     let (mut panel, _answer) = ask(Vec::new(), false);
     assert_eq!(press(&mut panel, "free text\r"), chosen(&["free text"]));
-    assert_eq!(panel.key(&Key::Escape, false), Act::Answer(Reply::Chosen(None)));
+    assert_eq!(panel.key(&Key::Escape, CONTEXT), Act::Answer(Reply::Chosen(None)));
 }
 
 #[test]
@@ -206,7 +261,8 @@ fn all_of_the_choice_under_the_cursor_is_shown() {
     };
     let first = words(&panel);
     assert_eq!(first.iter().sum::<usize>(), 10 + first[first.len() - 2], "all of the first: {first:?}");
-    panel.key(&Key::Down, false);
+    panel.key(&Key::Down, CONTEXT);
+    panel.key(&Key::Down, CONTEXT);
     let second = words(&panel);
     assert!(second.iter().sum::<usize>() > 10 && second[1] < 10, "{second:?}");
     assert!(
@@ -237,15 +293,15 @@ fn what_is_hidden_is_counted_once() {
 #[test]
 fn all_is_an_answer_only_where_it_is_offered() {
     let (mut panel, _answer) = panel(|_| {});
-    assert_eq!(press(&mut panel, "A"), Act::Stay);
-    assert_eq!(press(&mut panel, "N"), Act::Stay);
+    assert_eq!(press(&mut panel, "8"), Act::Stay);
+    assert_eq!(press(&mut panel, "9"), Act::Stay);
     panel.others = Others { asked: 0, coming: 2 };
-    assert!(shown(&panel, 80, 20).concat().contains("A all alike in this message"));
-    assert_eq!(press(&mut panel, "N"), Act::Stay);
-    assert_eq!(press(&mut panel, "A"), Act::All(Yes::Yes));
+    assert!(shown(&panel, 80, 20).concat().contains("8 all alike in this message"));
+    assert_eq!(press(&mut panel, "9"), Act::Stay);
+    assert_eq!(press(&mut panel, "8"), Act::All(Yes::Yes));
     panel.others = Others { asked: 1, coming: 0 };
-    assert!(shown(&panel, 80, 20).concat().contains("A all 2 once"));
-    assert_eq!(press(&mut panel, "N"), Act::All(Yes::No));
+    assert!(shown(&panel, 80, 20).concat().contains("8 all 2 once"));
+    assert_eq!(press(&mut panel, "9"), Act::All(Yes::No));
 }
 
 #[test]

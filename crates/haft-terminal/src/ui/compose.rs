@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Ui, is_seen};
+use super::Ui;
 use crate::limits::SPIN;
 use crate::paint::Live;
 use crate::style::{Line, Style};
@@ -24,8 +24,8 @@ impl Ui {
         let mut cursor_in_panel = None;
         let middle = match self.panels.front() {
             Some(panel) => {
-                let keys = is_seen(panel, now);
-                let (lines, cursor) = panel.lines(columns, left.max(1), keys, self.story.cwd());
+                let accepts = self.accepts(panel, now);
+                let (lines, cursor) = panel.lines(columns, left.max(1), accepts, self.story.cwd());
                 cursor_in_panel = cursor;
                 lines
             }

@@ -82,6 +82,12 @@ impl Stage {
         self.tmux(&["send-keys", name]);
     }
 
+    /// Pastes a text, marked as one where the program asked for that.
+    pub(crate) fn paste(&self, text: &str, marked: bool) {
+        self.tmux(&["set-buffer", text]);
+        self.tmux(if marked { &["paste-buffer", "-p"] } else { &["paste-buffer"] });
+    }
+
     pub(crate) fn resize(&self, columns: usize, rows: usize) {
         self.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }

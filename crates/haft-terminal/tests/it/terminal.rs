@@ -96,25 +96,25 @@ fn questions_are_answered_one_by_one() {
         return;
     }
     let stage = play(100, 30, ASKS, "go");
-    let asked = stage.see("y once");
+    let asked = stage.see("1 once");
     assert!(asked.contains("? Write   new.txt"), "{asked}");
     assert!(asked.contains("writes") && asked.contains("new.txt"), "{asked}");
     assert!(!stage.folder().join("new.txt").exists(), "nothing is written before the answer");
     stage.key("Enter");
     stage.see("is an answer");
     assert!(!stage.folder().join("new.txt").exists(), "enter is no answer");
-    stage.type_("y");
+    stage.type_("1");
     stage.see("allowed once");
-    stage.until("the second question", |screen| screen.contains("? execute") && screen.contains("y once"));
-    stage.type_("r");
-    stage.see("because");
+    stage.until("the second question", |screen| screen.contains("? execute") && screen.contains("1 once"));
+    stage.type_("5");
+    stage.see("enter sends it, escape goes back");
     stage.type_("not now");
     stage.key("Enter");
     fs::write(stage.folder().join("old.txt"), "").unwrap();
     let careful =
-        stage.until("the third question", |screen| screen.contains("? remove") && screen.contains("y once"));
+        stage.until("the third question", |screen| screen.contains("? remove") && screen.contains("1 once"));
     assert!(careful.contains("CAREFUL   it destroys what can't be brought back"), "{careful}");
-    stage.type_("n");
+    stage.type_("4");
     let done = stage.see("turn was ended");
     assert!(done.contains("no, because not now"), "{done}");
     assert_eq!(fs::read_to_string(stage.folder().join("new.txt")).unwrap(), "hello\n");
@@ -140,12 +140,49 @@ fn keys_that_were_typed_before_a_question_do_not_answer_it() {
     let yes = "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy";
     stage.type_(yes);
     fs::write(stage.folder().join("go"), "").unwrap();
-    let asked = stage.see("y once");
+    let asked = stage.see("1 once");
     assert!(asked.contains(&format!("> {yes}")), "they are in the input line: {asked}");
     assert!(!asked.contains("allowed"), "{asked}");
-    stage.type_("y");
+    stage.key("Down");
+    stage.see("▸ 1 once");
+    stage.key("Enter");
     let done = stage.see("Done.");
     assert!(done.contains("allowed once"), "{done}");
+}
+
+#[test]
+fn text_that_is_typed_or_pasted_answers_no_question() {
+    if !has_tmux() {
+        return;
+    }
+    let stage = play(110, 30, ASKS, "go");
+    stage.see("1 once");
+    let unanswered = |what: &str, holds: &dyn Fn(&str) -> bool| {
+        let screen = stage.until(what, holds);
+        assert!(!screen.contains("allowed") && screen.contains("? Write   new.txt"), "{screen}");
+    };
+    for text in ["stop", "and please…", "yes, all 3", "N", "y 1 2 3"] {
+        stage.type_(text);
+        unanswered(text, &|screen| screen.contains(&format!("> {text}")));
+        stage.key("C-u");
+        unanswered("an empty line", &|screen| screen.lines().any(|line| line.trim_end() == ">"));
+    }
+    stage.paste("y\n1\n", true);
+    unanswered("the paste", &|screen| screen.contains("> y\n  1\n"));
+    stage.key("Down");
+    stage.see("▸ 1 once");
+    assert!(!stage.folder().join("new.txt").exists(), "nothing is written before the answer");
+    stage.key("Enter");
+    stage.see("allowed once");
+    // Words that are sent stop what waits, the question too; and so do lines of a paste that comes as if it was typed.
+    for lines in ["stop\n", "y\n1\n"] {
+        let stage = play(110, 30, ASKS, "go");
+        stage.see("1 once");
+        stage.paste(lines, false);
+        let done = stage.see("2 turns");
+        assert!(done.contains("– Write    new.txt") && !done.contains("allowed"), "{done}");
+        assert!(!stage.folder().join("new.txt").exists());
+    }
 }
 
 const HOLDS: &str = "
@@ -207,8 +244,8 @@ turns:
   - text: Done.
 ";
     let stage = play(100, 24, script, "go");
-    stage.until("three questions", |screen| screen.contains("A all 3 once"));
-    stage.type_("A");
+    stage.until("three questions", |screen| screen.contains("8 all 3 once"));
+    stage.type_("8");
     let done = stage.see("Done.");
     assert_eq!(done.matches("allowed once").count(), 3, "{done}");
 }
@@ -283,9 +320,9 @@ fn an_input_streams_into_view_and_not_to_disk() {
     });
     assert!(writing.contains("the model writes"), "{writing}");
     assert!(!stage.folder().join("long.txt").exists());
-    stage.see("y once");
+    stage.see("1 once");
     assert!(!stage.folder().join("long.txt").exists());
-    stage.type_("y");
+    stage.type_("1");
     stage.see("Done.");
     assert!(stage.folder().join("long.txt").exists());
 }
@@ -296,17 +333,17 @@ fn another_size_keeps_the_screen_whole() {
         return;
     }
     let stage = play(100, 24, ASKS, "go");
-    stage.see("y once");
+    stage.see("1 once");
     for (columns, rows) in [(50, 20), (120, 30), (40, 16), (100, 24)] {
         stage.resize(columns, rows);
         stage.until("one question and one input line", |screen| {
             let inputs = screen.lines().filter(|line| line.trim_end() == ">").count();
             let fits = screen.lines().all(|line| line.chars().count() <= columns);
             let keys = screen.split_whitespace().collect::<Vec<_>>().join(" ");
-            inputs == 1 && fits && screen.matches("? Write").count() == 1 && keys.contains("y once")
+            inputs == 1 && fits && screen.matches("? Write").count() == 1 && keys.contains("1 once")
         });
     }
-    stage.type_("n");
+    stage.type_("4");
     stage.see("turn was ended");
 }
 
@@ -391,22 +428,22 @@ turns:
   - text: Done.
 ";
     let stage = play(140, 30, script, "go");
-    stage.see("y once");
+    stage.see("1 once");
     fs::write(stage.folder().join("old.txt"), "old\n").unwrap();
-    stage.see("A all alike");
-    stage.type_("A");
+    stage.see("8 all alike");
+    stage.type_("8");
     // What is there already is asked for, with its change.
     let asked = stage.until("the third question", |screen| {
-        screen.contains("? Write   old.txt") && screen.contains("y once")
+        screen.contains("? Write   old.txt") && screen.contains("1 once")
     });
     assert!(asked.contains("1 - old") && asked.contains("1 + new"), "{asked}");
     assert!(stage.folder().join("b.txt").exists());
-    stage.type_("y");
+    stage.type_("1");
     // The next message is another matter.
     stage.until("the fourth question", |screen| {
-        screen.contains("? Write   c.txt") && screen.contains("y once")
+        screen.contains("? Write   c.txt") && screen.contains("1 once")
     });
-    stage.type_("n");
+    stage.type_("4");
     stage.see("turn was ended");
     assert!(!stage.folder().join("c.txt").exists());
 }
