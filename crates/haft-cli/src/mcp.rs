@@ -18,6 +18,7 @@ mod sign_in;
 
 use std::path::Path;
 
+use haft::redact::redact_text;
 use haft::view::visible;
 use haft_mcp::names::wire_name;
 use haft_session::assembly::{PlannedServer, ServerPlan, TransportKind};
@@ -85,8 +86,8 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
     let text = String::from_utf8_lossy(&kept);
     let text = match planned.find(&args.server) {
-        Some(planned) => visible(&planned.hide_secrets(&text)),
-        None => visible(&text),
+        Some(planned) => visible(&redact_text(&planned.hide_secrets(&text))),
+        None => visible(&redact_text(&text)),
     };
     Ok(output::result(&text, Reader::Sampler).err().unwrap_or(Exit::Done))
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use haft::event::{Event, What};
 use haft::ports::{CallPlace, TraceContext, Tracer};
+use haft::redact::redact_text;
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::{Content, ToolResult};
@@ -176,7 +177,7 @@ impl Telemetry {
     }
 
     fn bounded_text(&self, text: &str) -> String {
-        truncate_chars(text, self.exporter.config().value_chars).to_owned()
+        truncate_chars(&redact_text(text), self.exporter.config().value_chars).to_owned()
     }
 }
 
@@ -272,7 +273,7 @@ impl Observer for SessionObserver {
             begun,
             ended,
             attributes: telemetry.bounded(attributes),
-            failed: asked.error.map(str::to_owned),
+            failed: asked.error.map(|error| telemetry.bounded_text(error)),
         });
     }
 

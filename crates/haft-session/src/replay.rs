@@ -16,6 +16,7 @@ mod workspace_copy;
 
 use haft::EngineBuilder;
 use haft::event::{Event, EventSink};
+use haft::redact::{redact_json, redact_text};
 use haft::results::OffloadStore;
 use haft::text::truncate_with_ellipsis;
 use schemars::JsonSchema;
@@ -34,7 +35,7 @@ const INPUT_CHARS_MAX: usize = 192;
 /// The most of a reason that is shown, in characters.
 const REASON_CHARS_MAX: usize = 2_000;
 
-/// A call, then and now.
+/// A call, then and now. Secrets in its texts are redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Row")]
 pub struct ReplayedCall {
@@ -82,10 +83,10 @@ impl ReplayedCall {
             agent: recorded.agent.clone(),
             name: recorded.name.clone(),
             tool,
-            input: truncate_with_ellipsis(input, INPUT_CHARS_MAX),
+            input: truncate_with_ellipsis(&redact_json(input), INPUT_CHARS_MAX),
             recorded: recorded.outcome.name(),
             today: today.to_owned(),
-            why: truncate_with_ellipsis(&why, REASON_CHARS_MAX),
+            why: truncate_with_ellipsis(&redact_text(&why), REASON_CHARS_MAX),
             differs,
         }
     }

@@ -69,6 +69,7 @@
 //! | files, and what a call may open | [`files`] |
 //! | results: as values, limits and storage | [`result`], [`results`], [`call_log`] |
 //! | events and views for a screen | [`event`], [`view`] |
+//! | redaction of secrets in logs and exports | [`redact`] |
 //! | tools in a child process | [`mod@isolate`] |
 //! | input schemas | [`schema`] |
 //! | limits and environment variables | [`limits`], [`env`](mod@env) |
@@ -98,6 +99,7 @@ pub mod limits;
 pub mod permission;
 pub mod pipeline;
 pub mod ports;
+pub mod redact;
 pub mod registry;
 pub mod result;
 pub mod results;

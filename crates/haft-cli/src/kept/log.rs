@@ -1,8 +1,9 @@
-//! `haft log`: who ran what, with which input, allowed by which rule, touching what, for how long.
+//! `haft log`: who ran what, with which input, allowed by which rule, touching what, for how long. Secrets are redacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use haft::redact::{redact_json, redact_text};
 use haft_journal::{IntentRecord, Kept, OutcomeRecord, Record, RefusedRecord};
 use serde::Serialize;
 use serde_json::Value;
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &LogArgs, common: &Common) -> Result<Exit, Usage> {
     let (text, reader) = match args.output {
         Form::Text => (lines(&kept, which), Reader::Sampler),
         Form::Json => {
-            let json = |entry: &Entry<'_>| output::json(entry) + "\n";
+            let json = |entry: &Entry<'_>| redact_json(&output::json(entry)).into_owned() + "\n";
             (entries(&kept, which).iter().map(json).collect(), Reader::Whole)
         }
     };
@@ -222,13 +223,13 @@ impl<'a> Entry<'a> {
             return format!(
                 "{time}  {:<7} {}",
                 self.kind,
-                one_line(self.words.as_deref().unwrap_or_default())
+                one_line(&redact_text(self.words.as_deref().unwrap_or_default()))
             );
         };
         let agent =
             self.agent.filter(|agent| *agent != "main").map(|agent| format!("{agent}: ")).unwrap_or_default();
         let input = self.input.map(ToString::to_string).unwrap_or_default();
-        let input: String = one_line(&input).chars().take(INPUT_CHARS_MAX).collect();
+        let input: String = one_line(&redact_json(&input)).chars().take(INPUT_CHARS_MAX).collect();
         let mut line = format!(
             "{time}  {:<7} {}{} {input}",
             self.outcome.unwrap_or_default(),
@@ -240,7 +241,7 @@ impl<'a> Entry<'a> {
         }
         for (before, words) in [("", self.effects), ("by ", self.allowed_by), ("", self.words.as_deref())] {
             if let Some(words) = words.filter(|words| !words.is_empty()) {
-                let _ = write!(line, "\n{:19}{before}{}", "", one_line(words));
+                let _ = write!(line, "\n{:19}{before}{}", "", one_line(&redact_text(words)));
             }
         }
         line

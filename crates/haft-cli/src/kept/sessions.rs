@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use haft::redact::redact_text;
 use haft_journal::{Head, Recovered, Session, Store};
 use haft_session::Environment;
 use haft_session::loaded_settings::SessionFolders;
@@ -70,7 +71,7 @@ impl Row {
         let since = session.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Row {
             id: session.id.clone(),
-            title: head.title,
+            title: head.title.map(|title| redact_text(&title).into_owned()),
             cwd: head.began.cwd.display().to_string(),
             model: Some(head.last.model).filter(|model| !model.is_empty()),
             state: match (session.is_running, head.is_ended) {
@@ -130,7 +131,7 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let row = Row::of(&session, store.head(&session.id).map_err(said)?);
     let left = match row.state {
         "running" => Vec::new(),
-        _ => left::of(&Recovered::of(&kept)),
+        _ => left::of(&Recovered::of(&kept)).iter().map(|line| redact_text(line).into_owned()).collect(),
     };
     if args.output == Form::Json {
         let text = output::json(&Shown { row, left });

@@ -159,6 +159,51 @@ fn keys_are_not_in_the_journal() {
     assert_eq!(std::fs::read_to_string(room.path("work/k.txt")).unwrap(), "my-secret-value");
 }
 
+/// A resumed request is the same bytes, so the journal has them; logs and exports don't.
+#[test]
+fn tokens_are_in_the_journal_and_in_no_log() {
+    let room = Room::new();
+    let body = "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5";
+    let mut secrets: Vec<String> =
+        ["ghp_", "gho_", "github_pat_11A_", "sk-ant-api03-", "sk-", "glpat-", "xoxb-1-", "xoxp-2-"]
+            .iter()
+            .map(|prefix| format!("{prefix}{body}"))
+            .collect();
+    secrets.push("AKIAIOSFODNN7EXAMPLE".to_owned());
+    secrets.push(format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{body}"));
+    let pem = format!("-----BEGIN EC PRIVATE KEY-----\n{body}\n-----END EC PRIVATE KEY-----\n");
+    let content = format!("{}\n{pem}", secrets.join("\n"));
+    let calls: Vec<Value> = secrets
+        .iter()
+        .map(|secret| serde_json::json!({"name": "Bash", "input": {"command": format!("curl -H 'X: {secret}' h.test")}}))
+        .chain([serde_json::json!({"name": "Write", "input": {"file_path": "k", "content": content}})])
+        .collect();
+    let script = serde_json::json!({"turns": [{"tool_calls": calls}, {"text": "Done."}]});
+    room.write("script.json", &script.to_string());
+    let words = format!("use {}", secrets[0]);
+    let mut command = room.haft(["run", "--script", "../script.json", "--allow", "Write", &words]);
+    command.env(PATH, std::env::var_os(PATH).unwrap());
+    assert_eq!(room.run(command, "").code, Some(0));
+    let journal = std::fs::read_to_string(crate::kept_kills::journals(&room).pop().unwrap()).unwrap();
+    let id = room.say(&["sessions", "list"]).stdout.split_whitespace().next().unwrap().to_owned();
+    for args in [
+        &["log"][..],
+        &["log", "--output", "json"],
+        &["log", "--denials"],
+        &["sessions", "show", &id],
+        &["sessions", "show", &id, "--output", "json"],
+        &["sessions", "list"],
+        &["sessions", "list", "--output", "json"],
+        &["replay", &id, "--all"],
+        &["replay", &id, "--all", "--output", "json"],
+    ] {
+        let shown = room.say(args).stdout;
+        assert!(shown.contains("[redacted: GitHub token]") || !args.contains(&"log"), "{args:?}: {shown}");
+        assert!(!shown.contains(body) && !shown.contains("AKIAIOSFODNN7EXAMPLE"), "{args:?}: {shown}");
+    }
+    assert!(secrets.iter().all(|secret| journal.contains(secret)), "{journal}");
+}
+
 #[test]
 fn who_may_not_go_on_with_a_session_takes_nothing_from_it() {
     let room = Room::new();

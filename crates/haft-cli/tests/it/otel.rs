@@ -209,6 +209,24 @@ fn inputs_and_results_are_sent_where_that_is_asked_for() {
     assert_eq!(read["gen_ai.tool.call.result"], "1\tone\n2\ttwo\n");
 }
 
+#[test]
+fn secrets_are_not_sent() {
+    let room = Room::new();
+    let Some(collector) = Collector::start(&room) else { return };
+    let token = "ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5";
+    room.write("work/token.txt", &format!("token={token}\n"));
+    let more = [("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")];
+    let calls = [
+        ("Read", json!({"file_path": "token.txt"})),
+        ("Read", json!({"file_path": format!("missing-{token}")})),
+    ];
+    let (said, _) = dispatch(&room, &collector.address, &calls, &more);
+    assert!(said[0].contains(token), "the model gets what is in the file: {said:?}");
+    let text = std::fs::read_to_string(room.path("collected.jsonl")).unwrap();
+    assert!(text.contains("token=[redacted: GitHub token]"), "{text}");
+    assert!(!text.contains(token), "{text}");
+}
+
 /// Nobody listens: what is called works all the same, and the loss is said once.
 #[test]
 fn a_collector_that_is_gone_costs_a_word() {
