@@ -60,17 +60,51 @@ pub struct Access {
 
 /// Says which files may not be read although they lie in a folder that may: they aren't there, for who walks it.
 #[derive(Clone)]
-pub struct Hidden(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+pub struct Hidden {
+    paths: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+    hard_links: Vec<Arc<HardLinkCheck>>,
+}
+
+/// Says why a file with several names may not be read, after its path; nothing if it may.
+type HardLinkCheck = dyn Fn(FileId) -> Option<String> + Send + Sync;
 
 impl Hidden {
     /// What this says of an absolute path. A panic hides.
     pub fn new(hides: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Hidden {
-        Hidden(Arc::new(hides))
+        Hidden { paths: Arc::new(hides), hard_links: Vec::new() }
+    }
+
+    /// The same, and `refuses` is asked about each file that is opened for reading and has several names (hard links): one
+    /// of the others may be hidden. It returns the end of a sentence that begins with the path. It may read the disk.
+    /// A panic refuses.
+    #[must_use]
+    pub fn with_hard_links(
+        mut self,
+        refuses: impl Fn(FileId) -> Option<String> + Send + Sync + 'static,
+    ) -> Hidden {
+        self.hard_links.push(Arc::new(refuses));
+        self
+    }
+
+    /// What one of the two hides.
+    #[must_use]
+    pub fn or(self, other: Hidden) -> Hidden {
+        let hard_links = [self.hard_links, other.hard_links].concat();
+        let paths = [self.paths, other.paths];
+        Hidden { paths: Arc::new(move |path| paths.iter().any(|covers| covers(path))), hard_links }
     }
 
     /// Whether a path is hidden.
     pub fn covers(&self, path: &Path) -> bool {
-        crate::future::guarded(|| (self.0)(path)).unwrap_or(true)
+        crate::future::guarded(|| (self.paths)(path)).unwrap_or(true)
+    }
+
+    /// Why a file that has several names may not be read.
+    pub(crate) fn refuses_hard_link(&self, file: FileId) -> Option<String> {
+        self.hard_links.iter().find_map(|refuses| {
+            let failed = |_| Some("has other names, and the rules about them failed".to_owned());
+            crate::future::guarded(|| refuses(file)).unwrap_or_else(failed)
+        })
     }
 }
 
