@@ -13,6 +13,7 @@
 //! root, and everything after that happens on the descriptor. Comparing component by component only chooses
 //! *which* root to open through.
 
+mod attributes;
 pub mod dir;
 pub mod error;
 pub mod held;
@@ -266,8 +267,9 @@ pub trait Files: Send + Sync + 'static {
     ///
     /// A grant for one file includes the directories that lead to it, as far as they do not exist. A link at the
     /// end of the path is written *at its target*, which must be covered. The file is replaced, not written into:
-    /// its mode and, where possible, its owner are kept; its other hard links keep the old content, so a second
-    /// name that lies outside cannot be written through. A file that the user made read-only is refused.
+    /// its mode, extended attributes and access control list are kept, and its owner where that is possible; its other
+    /// hard links keep the old content, so a second name that lies outside cannot be written through. [`Written`] says
+    /// what could not be kept. A file that the user made read-only is refused.
     fn write<'a>(
         &'a self,
         access: &'a Access,
@@ -289,7 +291,7 @@ pub trait Files: Send + Sync + 'static {
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>>;
+    ) -> BoxFuture<'a, Result<Written, FileError>>;
 
     /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.
     ///
@@ -410,8 +412,14 @@ pub enum WriteMode {
 }
 
 /// What a write did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Written {
     /// Whether there was a file before.
     pub existed: bool,
+    /// How many other names (hard links) that file had. They keep the old content.
+    pub other_names: u64,
+    /// Whether its owner or group could not be kept.
+    pub lost_owner: bool,
+    /// Whether an extended attribute or its access control list could not be kept.
+    pub lost_attributes: bool,
 }

@@ -142,7 +142,7 @@ impl Files for DirFiles {
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>> {
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
         let files = *self;
         let (access, path) = (access.clone(), path.to_owned());
         Box::pin(offload(move || {
@@ -151,7 +151,7 @@ impl Files for DirFiles {
                 let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else {
                     return Ok(None);
                 };
-                Ok(replace(&dir, &name, &path, &new, Over::Content(&old))?.map(drop))
+                replace(&dir, &name, &path, &new, Over::Content(&old))
             })
         }))
     }
