@@ -159,9 +159,7 @@ impl Step {
 
     async fn undo(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            Step::Write { path, old, new } => {
-                cx.files().swap(path, new.clone(), old.clone()).await.map(drop)
-            }
+            Step::Write { path, old, new } => cx.files().swap(path, new.clone(), old.clone()).await.map(drop),
             Step::Create { path, new, .. } => cx.files().remove_if(path, new).await,
             Step::Remove { path, old, mode } => cx.files().write(path, old, creating(*mode)).await.map(drop),
             Step::Rename { from, to } => cx.files().rename(to, from).await,

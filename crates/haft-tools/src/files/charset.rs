@@ -38,9 +38,9 @@ impl Utf16 {
             Utf16::LittleEndian => u16::from_le_bytes(*unit),
             Utf16::BigEndian => u16::from_be_bytes(*unit),
         });
-        let text: String = char::decode_utf16(units.skip(1))
-            .collect::<Result<_, _>>()
-            .map_err(|_| "begins as UTF-16, and has a half of a character in it; it can't be changed".to_owned())?;
+        let text: String = char::decode_utf16(units.skip(1)).collect::<Result<_, _>>().map_err(|_| {
+            "begins as UTF-16, and has a half of a character in it; it can't be changed".to_owned()
+        })?;
         if rest.is_empty() {
             Ok(text)
         } else {

@@ -160,7 +160,8 @@ impl Tool for NotebookEdit {
         }
         let counts = diff.counts();
         let view = View::titled(&shown).summary(&counts).with(diff.into_part(&shown));
-        let losses = describe_losses(&written, &shown).map(|losses| format!("\n{losses}")).unwrap_or_default();
+        let losses =
+            describe_losses(&written, &shown).map(|losses| format!("\n{losses}")).unwrap_or_default();
         Ok(format!("`{shown}`: {done}{losses}").into_output()?.with_view(view))
     }
 

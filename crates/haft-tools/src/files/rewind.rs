@@ -152,9 +152,7 @@ impl Tool for Rewind {
         }
         let files = self.compare(restores, cx).await?;
         let (done, losses) = match input.action {
-            Action::Restore => {
-                ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?)
-            }
+            Action::Restore => ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?),
             _ => ("would restore", Vec::new()),
         };
         let (cwd, shows_lines) = (cx.cwd().to_owned(), input.action == Action::Preview);

@@ -212,7 +212,10 @@ fn what_belongs_to_a_file_is_kept_or_said() {
 
     fs::hard_link(room.path("named"), room.path("other")).unwrap();
     let said = edit("named", "one", "two");
-    assert!(said.ends_with("\n[`named`: another name of the file (a hard link) keeps the old content]"), "{said}");
+    assert!(
+        said.ends_with("\n[`named`: another name of the file (a hard link) keeps the old content]"),
+        "{said}"
+    );
     assert_eq!(room.content("other"), "one\n");
     fs::remove_file(room.path("other")).unwrap();
     for name in ["other", "third"] {
@@ -220,5 +223,8 @@ fn what_belongs_to_a_file_is_kept_or_said() {
     }
     let patch = "*** Begin Patch\n*** Update File: named\n-two\n+three\n*** End Patch";
     let said = room.text("ApplyPatch", json!({"input": patch}));
-    assert!(said.ends_with("\n[`named`: 2 other names of the file (hard links) keep the old content]"), "{said}");
+    assert!(
+        said.ends_with("\n[`named`: 2 other names of the file (hard links) keep the old content]"),
+        "{said}"
+    );
 }

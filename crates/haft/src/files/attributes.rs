@@ -3,9 +3,7 @@
 use std::ffi::{CStr, OsStr};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{
-    Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, openat,
-};
+use rustix::fs::{Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, openat};
 use rustix::io::Errno;
 
 /// The most that the kernel gives of all names, and of one value, in bytes.
