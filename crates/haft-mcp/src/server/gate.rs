@@ -305,7 +305,8 @@ mod tests {
             assert!(!lets_in(&gate, Some(host), None), "{host}");
         }
         assert!(!lets_in(&gate, None, None), "no host at all");
-        for origin in ["http://localhost:7070", "http://127.0.0.1:7070", "http://[::1]:7070", "https://app.example"]
+        for origin in
+            ["http://localhost:7070", "http://127.0.0.1:7070", "http://[::1]:7070", "https://app.example"]
         {
             assert!(lets_in(&gate, Some("localhost:7070"), Some(origin)), "{origin}");
         }
@@ -347,7 +348,9 @@ mod tests {
         assert!(gate.place(&Uri::from_static("/mcp"), &headers).is_err());
         headers.remove(HOST);
         headers.insert(HOST, "localhost:7070".parse().unwrap());
-        for other in ["http://evil.example:7070/mcp", "http://localhost:7071/mcp", "http://a@localhost:7070/mcp"] {
+        for other in
+            ["http://evil.example:7070/mcp", "http://localhost:7071/mcp", "http://a@localhost:7070/mcp"]
+        {
             assert!(gate.place(&other.parse().unwrap(), &headers).is_err(), "{other}");
         }
         assert!(gate.place(&Uri::from_static("http://localhost:7070/mcp"), &headers).is_ok());

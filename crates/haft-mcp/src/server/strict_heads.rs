@@ -242,7 +242,10 @@ mod tests {
         check("GET / HTTP/1.1\r\na: b\nc: d\r\n\r\n", "GET / HTTP/1.1\r\na: b!!!!!!!!!");
         check("GET / HTTP/1.1\r\n\n", "GET / HTTP/1.1\r\n!");
         check("GET / HTTP/1.1\r\na: b\rc: d\r\n", "GET / HTTP/1.1\r\na: b\r!!!!!!");
-        check("POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n\nG\n", "POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n\nG!");
+        check(
+            "POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n\nG\n",
+            "POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n\nG!",
+        );
         let chunked = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
         check(&format!("{chunked}1\nx"), &format!("{chunked}1!!"));
         check(&format!("{chunked}1\r\nx\n"), &format!("{chunked}1\r\nx!"));

@@ -466,7 +466,8 @@ async fn too_many_requests_have_to_wait() {
 async fn a_bare_line_feed_ends_no_line() {
     let place = Place::open(Http::new()).await;
     // Pretty JSON has bare line feeds, and they are none of a head.
-    let body = serde_json::to_string_pretty(&rpc(1, "tools/list", json!({"_meta": meta(json!({}))}))).unwrap();
+    let body =
+        serde_json::to_string_pretty(&rpc(1, "tools/list", json!({"_meta": meta(json!({}))}))).unwrap();
     let host = format!("host: {}", place.address);
     let rest = "content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/list";
     let request = |first: &str, host: &str| {

@@ -328,6 +328,30 @@ async fn who_only_looks_changes_nothing() {
     assert!(!user.at("work/new").exists() && !user.at("home/.npm/new").exists());
 }
 
+/// What commands of any workspace have downloaded, and what was kept of git's configuration, is nobody else's business.
+#[tokio::test]
+async fn folders_of_the_state_are_closed_to_others() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let user = User::new();
+    let caches = user.at("state/caches");
+    let check = |when: &str| {
+        let mut folders = vec![caches.clone()];
+        folders.extend(fs::read_dir(&caches).unwrap().map(|entry| entry.unwrap().path()));
+        assert!(folders.len() > 3, "{when}: {folders:?}");
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            let mode = fs::metadata(folder).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{when}: {}", folder.display());
+        }
+    };
+    user.session().good("true").await;
+    check("made");
+    for entry in fs::read_dir(&caches).unwrap().map(|entry| entry.unwrap().path()).chain([caches.clone()]) {
+        fs::set_permissions(entry, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    user.session().good("true").await;
+    check("made by an earlier version");
+}
+
 #[tokio::test]
 async fn caches_keep_what_commands_add_and_the_users_stay_as_they_are() {
     let user = User::new();
