@@ -763,7 +763,7 @@ fn rlimits() -> Vec<Rlimit> {
         limit(libc::RLIMIT_FSIZE, at_most(Resource::Fsize, limits::FILE_BYTES)),
     ];
     if !geteuid().is_root() {
-        limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, limits::PROCESSES)));
+        limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, crate::limits::PROCESSES_MAX)));
     }
     limits
 }

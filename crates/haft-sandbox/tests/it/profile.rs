@@ -328,6 +328,22 @@ async fn who_only_looks_changes_nothing() {
     assert!(!user.at("work/new").exists() && !user.at("home/.npm/new").exists());
 }
 
+/// Root isn't bound by the limit of a user: its namespace has one, and a control group where the kernel lets one be made.
+#[tokio::test]
+async fn processes_are_bounded_for_root_too() {
+    let user = User::new();
+    let session = user.session();
+    let said = haft_sandbox::describe_process_limits();
+    if said.starts_with("a command has at most 4096 processes") {
+        assert_eq!(session.good("cat /proc/sys/kernel/pid_max").await, "4096\n");
+    }
+    if rustix::process::geteuid().is_root() && !said.contains("no control group") {
+        let groups = session.good("cat /proc/self/cgroup").await;
+        assert!(groups.contains(&format!("/haft-{}-", std::process::id())), "{said}: {groups}");
+    }
+    assert!(said.contains("processes"), "{said}");
+}
+
 /// What commands of any workspace have downloaded, and what was kept of git's configuration, is nobody else's business.
 #[tokio::test]
 async fn folders_of_the_state_are_closed_to_others() {
