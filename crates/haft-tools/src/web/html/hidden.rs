@@ -40,10 +40,10 @@ impl<'a> Skipped<'a> {
         if !self.is_endless && self.is_ended_by(tag.name) {
             return Extent::Ended;
         }
-        match () {
-            () if tag.name.is_void() => {}
-            () if self.open.len() < DEPTH_MAX => self.open.push((tag.name, tag.text)),
-            () => self.is_endless = true,
+        if self.open.len() >= DEPTH_MAX {
+            self.is_endless = true;
+        } else if !tag.name.is_void() {
+            self.open.push((tag.name, tag.text));
         }
         Extent::GoesOn
     }
