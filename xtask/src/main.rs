@@ -4,7 +4,7 @@
 //! `cargo xtask test` says the same on a fresh machine as on yours. (`deny` and `fuzz` install their own tools, `python`
 //! and `node` what tests use of those; nextest is used where it is installed.)
 //!
-//! Arguments are matched as slices, not by a parser library: there are ten commands and eight flags, and this
+//! Arguments are matched as slices, not by a parser library: there are eleven commands and eight flags, and this
 //! program is compiled before anything else can be checked.
 #![expect(
     clippy::print_stdout,
@@ -14,6 +14,7 @@
 
 mod test;
 
+mod attack;
 mod bench;
 mod deny;
 mod docs;
@@ -54,6 +55,7 @@ usage: cargo xtask <command>
   deny [--advisories]   licences, bans and sources of the dependencies; with the flag, known advisories too (network)
   docs [--check]        writes the pages made from code; with the flag, only says whether they are current
   fuzz [--minutes N] [NAME]  each fuzz target, or one, for so many minutes (5), recorded in docs/proof/fuzz.md
+  attack                the corpus of attacks on the built program, recorded in docs/proof/attack.md; `prove` runs it, too
   soak --minutes N      mixed load for so many minutes, recorded in docs/proof/soak.md
   prove [--only NAME]   lints of each feature alone, the long proofs in release mode and the fuzz targets, recorded in
                         docs/proof/latest.md; `--only features` for the lints alone;
@@ -101,6 +103,7 @@ enum Command {
     Bench { only: Option<String> },
     Fuzz { minutes: u32, only: Option<String> },
     Soak { minutes: u32 },
+    Attack,
     Help,
 }
 
@@ -141,6 +144,7 @@ fn parse(args: &[&str]) -> Result<Command, String> {
             Command::Fuzz { minutes: fuzz::MINUTES, only: Some((*name).to_string()) }
         }
         ["soak", "--minutes", minutes] => Command::Soak { minutes: number(minutes)? },
+        ["attack"] => Command::Attack,
         ["help" | "--help" | "-h"] => Command::Help,
         [] => return Err("no command given".to_string()),
         ["bench", rest @ ..] => {
@@ -152,7 +156,7 @@ fn parse(args: &[&str]) -> Result<Command, String> {
                 rest.join(" ")
             ));
         }
-        [name @ ("lint" | "help"), rest @ ..] => {
+        [name @ ("lint" | "attack" | "help"), rest @ ..] => {
             return Err(format!("`{name}` takes no arguments, got `{}`", rest.join(" ")));
         }
         ["deny", rest @ ..] => {
@@ -173,7 +177,7 @@ fn parse(args: &[&str]) -> Result<Command, String> {
         }
         [name, ..] => {
             return Err(format!(
-                "no command `{name}`; accepted: test, lint, deny, docs, prove, simulate, bench, fuzz, soak, help"
+                "no command `{name}`; accepted: test, lint, deny, docs, prove, simulate, bench, fuzz, attack, soak, help"
             ));
         }
     })
@@ -196,6 +200,7 @@ fn run(command: Command) -> Done {
         Command::Bench { only } => bench::run(only.as_deref()),
         Command::Fuzz { minutes, only } => fuzz::run(minutes, only.as_deref()),
         Command::Soak { minutes } => soak::run(minutes),
+        Command::Attack => attack::run(),
         Command::Help => {
             print!("{HELP}");
             Ok(())
@@ -243,7 +248,7 @@ mod tests {
         refused("", "no command given");
         refused(
             "tset",
-            "no command `tset`; accepted: test, lint, deny, docs, prove, simulate, bench, fuzz, soak, help",
+            "no command `tset`; accepted: test, lint, deny, docs, prove, simulate, bench, fuzz, attack, soak, help",
         );
         refused("soak", "`soak` needs `--minutes N`, got ``");
         refused("soak --minutes 0", "`--minutes` takes a whole number from 1 to 1440, got `0`");

@@ -17,8 +17,7 @@ const PROGRAMS: [(&str, &str); 2] =
     [("bash", "commands run in `sh`"), ("git", "nothing that is built in needs it; commands may")];
 
 /// What holds commands back that want too much. Not tried, since it is there wherever a sandbox is.
-const BOUNDS: &str =
-    "processes, open files and sizes of files have limits; memory has none, since no cgroup is used";
+const BOUNDS: &str = "open files and sizes of files have limits, memory has none";
 
 pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
     let session = session::inspect(&common.options(), SessionPurpose::Inspect)?;
@@ -27,6 +26,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
         sandbox: sandbox.level.into(),
         namespaces: sandbox.namespace_maker.map(By::from),
         parts: sandbox.parts.into_iter().map(Part::from).collect(),
+        process_limits: sandbox.process_limits,
         programs: PROGRAMS.into_iter().map(|(name, without)| Program::find(name, without)).collect(),
         workspace: session.given.workspace().display().to_string(),
         trust: match session.given.trust_state() {
@@ -54,6 +54,8 @@ pub(crate) struct Report {
     namespaces: Option<By>,
     /// The parts that were tried.
     parts: Vec<Part>,
+    /// How many processes commands may have.
+    process_limits: String,
     /// Programs that tools start.
     programs: Vec<Program>,
     /// The directory to work in.
@@ -198,7 +200,7 @@ impl Report {
             }
         }
         if self.sandbox != Made::None {
-            let _ = writeln!(text, "\nbounds     {BOUNDS}");
+            let _ = writeln!(text, "\nbounds     {}\n           {BOUNDS}", one_line(&self.process_limits));
         }
         let _ = writeln!(text, "\nprograms");
         for Program { name, path, without } in &self.programs {

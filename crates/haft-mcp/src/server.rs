@@ -46,6 +46,7 @@ pub(crate) mod sent;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod standard;
+pub(crate) mod strict_heads;
 pub(crate) mod tokens;
 pub(crate) mod who;
 pub(crate) mod wish;

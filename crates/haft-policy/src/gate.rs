@@ -11,6 +11,7 @@ mod bound;
 mod case;
 mod effects;
 mod explain;
+mod hard_links;
 mod live;
 mod meaning;
 mod mode;
@@ -26,6 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::decision::{Decision, DecisionReason, DecisionSource, Verdict};
+use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request};
@@ -46,6 +48,7 @@ use case::Surroundings;
 pub use explain::{
     BadCall, Change, CheckedCall, DecidingRule, DecisionReport, EffectsView, OtherRule, Part, PartKind,
 };
+use hard_links::DeniedFileIndex;
 use live::Live;
 pub use meaning::Meaning;
 use sandbox_rules::SandboxDenials;
@@ -124,6 +127,8 @@ struct Inner {
     unasked: Unasked,
     coverage: SandboxCoverage,
     sandbox: SandboxDenials,
+    /// The files that rules deny to read, by identity.
+    denied_files: DeniedFileIndex,
     classifier: Option<Arc<dyn Classifier>>,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
@@ -218,6 +223,7 @@ impl Policy {
             unasked: Unasked::new(by_settings.map(|at| at.source.clone()), setup.full_sandbox),
             coverage: setup.coverage,
             sandbox,
+            denied_files: DeniedFileIndex::default(),
             classifier,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
@@ -274,6 +280,26 @@ impl Policy {
             return Err(format!("a session remembers at most {SESSION_RULES_MAX} rules"));
         }
         if lasting { inner.keep(rules, list) } else { Ok(()) }
+    }
+
+    /// What a call leaves out of the folders that it walks.
+    fn left_out(&self, request: &Request<'_>, sets: Arc<live::Sets>) -> Option<Hidden> {
+        if !request.effects.reads.iter().any(|path| path.extent == Extent::Subtree) {
+            return None;
+        }
+        let surroundings = &self.0.surroundings;
+        // All rules: what stops doesn't depend on the mode.
+        let leaves_out =
+            |request: &Request<'_>| sets.rules.decide(&Case::of(request, surroundings).subject).leaves_out;
+        let twin = Twin::of(&surroundings.anchors.cwd, request);
+        if !leaves_out(request) && !twin.as_ref().is_some_and(|twin| leaves_out(&twin.request(request))) {
+            return None;
+        }
+        let (tool, move_out) = (request.name.to_owned(), twin.map(|twin| twin.move_out().clone()));
+        Some(Hidden::new(move |path| {
+            let stops = |path: &Path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some();
+            stops(path) || move_out.as_ref().is_some_and(|move_out| stops(&move_out.path(path)))
+        }))
     }
 
     /// The rules that were added while the session runs, and those that were kept from answers: the name of the list, and
@@ -431,20 +457,11 @@ impl Authorizer for Policy {
     }
 
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
-        let surroundings = &self.0.surroundings;
         let sets = self.0.live.sets();
-        // All rules: what stops doesn't depend on the mode.
-        let leaves_out =
-            |request: &Request<'_>| sets.rules.decide(&Case::of(request, surroundings).subject).leaves_out;
-        let twin = Twin::of(&surroundings.anchors.cwd, request);
-        if !leaves_out(request) && !twin.as_ref().is_some_and(|twin| leaves_out(&twin.request(request))) {
-            return None;
-        }
-        let (tool, move_out) = (request.name.to_owned(), twin.map(|twin| twin.move_out().clone()));
-        Some(Hidden::new(move |path| {
-            let stops = |path: &Path| sets.rules.stops(&tool, Touch::Reads, &Place::at(path)).is_some();
-            stops(path) || move_out.as_ref().is_some_and(|move_out| stops(&move_out.path(path)))
-        }))
+        sets.rules.may_stop(Touch::Reads, false)?;
+        let left_out = self.left_out(request, sets.clone()).unwrap_or_else(|| Hidden::new(|_| false));
+        let policy = self.clone();
+        Some(left_out.with_hard_links(move |file| policy.0.denied_files.refuse(&sets, file)))
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {

@@ -20,6 +20,7 @@ use rustix::process::Signal;
 use crate::bubblewrap::{self, Bubblewrap};
 use crate::covers::Covered;
 use crate::init::Walls;
+use crate::process_group::ProcessGroup;
 use crate::scene::Scene;
 use crate::start::{self, DESCRIPTOR_MIN, Locks, Plan};
 use crate::wire::{self, Job, Report};
@@ -96,7 +97,7 @@ impl Helper {
         let keeper = std::thread::Builder::new()
             .name("haft-sandbox".into())
             .stack_size(limits::THREAD_STACK_BYTES)
-            .spawn(move || keep(&plan, own, &say))
+            .spawn(move || keep(&plan, own, &say, ProcessGroup::for_helper(walls)))
             .map_err(|error| format!("its helper can't be started: no thread for it: {error}"))?;
         started
             .recv()
@@ -215,13 +216,20 @@ fn gone() -> String {
         .into()
 }
 
-/// Starts the helper, and stays until it has ended.
-fn keep(plan: &Plan, own: Vec<OwnedFd>, say: &mpsc::SyncSender<Result<(), (start::Step, Errno)>>) {
+/// Starts the helper in its group of processes, and stays until it has ended.
+fn keep(
+    plan: &Plan,
+    own: Vec<OwnedFd>,
+    say: &mpsc::SyncSender<Result<(), (start::Step, Errno)>>,
+    group: Option<ProcessGroup>,
+) {
     start::block_signals();
     let theirs: Vec<BorrowedFd<'_>> = own.iter().map(|own| own.as_fd()).collect();
     match start::start(plan, &theirs) {
         Ok(mut child) => {
             drop(own);
+            // Without a bound on all commands there is still that of each.
+            let _ = group.as_ref().map(|group| group.add(child.pid()));
             let _ = say.send(Ok(()));
             readable(child.pidfd(), Duration::MAX);
             child.reap();

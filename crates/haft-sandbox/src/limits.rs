@@ -62,10 +62,12 @@ pub const OVERLAYS_MAX: usize = 64;
 pub const SPARE_AFTER: Duration = Duration::from_millis(3);
 /// How long a call waits for a prepared sandbox that isn't quite made; then one is made for it.
 pub const SPARE_WAIT: Duration = Duration::from_millis(500);
-/// How many processes and threads a child may have where its scene says nothing: also root's, on Linux 6.14 and later.
-pub const PROCESSES_MAX: u64 = 8_192;
-/// How many commands of an ordinary user may have all the processes that one may have before the others can't start any.
+/// How many processes and threads a child may have: also root's, on Linux 6.14 and later.
+pub const PROCESSES_MAX: u64 = 4_096;
+/// How many commands may have all the processes that one may have before the others can't start any.
 pub const BOMBS_MAX: u64 = 4;
+/// How many control groups are looked at to remove those that killed sessions have left.
+pub const GROUPS_SWEPT_MAX: usize = 1_000;
 /// How many spare sandboxes there are at once, for commands that look and for those that change something.
 pub const SPARES_MAX: usize = 4;
 /// How many of them are alike, for calls that come at once.

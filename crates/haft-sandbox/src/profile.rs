@@ -59,7 +59,7 @@ mod whereabouts;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,7 +202,9 @@ impl Profile {
     pub(crate) fn new(mut config: ProfileConfig) -> Result<(Profile, Vec<String>), String> {
         let mut notes = Vec::new();
         for folder in [&mut config.temp, &mut config.caches] {
-            *folder = make_private(folder)?;
+            *folder = make_private(folder).map_err(|error| {
+                format!("the folder `{}` of this session can't be made: {error}", shown(&folder))
+            })?;
         }
         let named_home = config.home.take();
         config.home =
@@ -761,24 +763,23 @@ fn rlimits() -> Vec<Rlimit> {
         limit(libc::RLIMIT_FSIZE, at_most(Resource::Fsize, limits::FILE_BYTES)),
     ];
     if !geteuid().is_root() {
-        limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, limits::PROCESSES)));
+        limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, crate::limits::PROCESSES_MAX)));
     }
     limits
 }
 
 /// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
-fn make_private(folder: &Path) -> Result<PathBuf, String> {
+fn make_private(folder: &Path) -> io::Result<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-    let failed = |error| format!("the folder `{}` of this session can't be made: {error}", shown(&folder));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let found = folder.symlink_metadata().map_err(failed)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = folder.symlink_metadata()?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!("the folder `{}` of this session isn't a folder of this user", shown(&folder)));
+        return Err(io::Error::other("what is there isn't a folder of this user"));
     }
     if found.mode() & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     }
-    folder.canonicalize().map_err(failed)
+    folder.canonicalize()
 }
 
 /// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can

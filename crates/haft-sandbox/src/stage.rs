@@ -185,7 +185,7 @@ impl Stage {
             Part::Overlay { lower, at, .. } => self.bind(&Source::Path(lower.clone()), at, false),
             Part::Mask { at } => self.mask(at),
             Part::Protect { at } => self.onto_itself(at, RDONLY),
-            Part::Pin { at } => self.onto_itself(at, 0),
+            Part::Pin { at } => self.pin(at),
             Part::Link { at, to } => self.link(at, to.as_os_str()),
             Part::File { at, content } => self.file(at, content),
             Part::Proc => self.proc(),
@@ -319,6 +319,18 @@ impl Stage {
     /// Makes what is there a mount of itself, so that neither it nor a folder above it can be moved away.
     fn onto_itself(&self, at: &Path, add: u64) -> Result<()> {
         onto_itself(&self.find(at)?, add)
+    }
+
+    /// Keeps a folder in its place. Above a working directory, in a folder that stands in for one of the host's, it has to be
+    /// made first; what lies in it is made in the mount that it is then.
+    fn pin(&mut self, at: &Path) -> Result<()> {
+        let target = self.place(at, Kind::Folder)?;
+        let is_ours = self.creatable(target.as_fd()).is_ok();
+        onto_itself(&target, 0)?;
+        if is_ours {
+            self.stand_ins.push(mount_number(self.find(at)?.as_fd())?);
+        }
+        Ok(())
     }
 
     fn link(&self, at: &Path, to: &OsStr) -> Result<()> {

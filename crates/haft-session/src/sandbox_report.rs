@@ -11,6 +11,8 @@ pub struct SandboxReport {
     pub namespace_maker: Option<NamespaceMaker>,
     /// The parts that were tried.
     pub parts: Vec<SandboxPart>,
+    /// How many processes commands may have.
+    pub process_limits: String,
 }
 
 /// How much of the sandbox can be made.
@@ -60,6 +62,7 @@ impl SandboxReport {
                 Maker::Either => None,
             }),
             parts: findings.into_iter().map(SandboxPart::from).collect(),
+            process_limits: haft_sandbox::describe_process_limits(),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! root, and everything after that happens on the descriptor. Comparing component by component only chooses
 //! *which* root to open through.
 
+mod attributes;
 pub mod dir;
 pub mod error;
 pub mod held;
@@ -60,17 +61,51 @@ pub struct Access {
 
 /// Says which files may not be read although they lie in a folder that may: they aren't there, for who walks it.
 #[derive(Clone)]
-pub struct Hidden(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+pub struct Hidden {
+    paths: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+    hard_links: Vec<Arc<HardLinkCheck>>,
+}
+
+/// Says why a file with several names may not be read, after its path; nothing if it may.
+type HardLinkCheck = dyn Fn(FileId) -> Option<String> + Send + Sync;
 
 impl Hidden {
     /// What this says of an absolute path. A panic hides.
     pub fn new(hides: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Hidden {
-        Hidden(Arc::new(hides))
+        Hidden { paths: Arc::new(hides), hard_links: Vec::new() }
+    }
+
+    /// The same, and `refuses` is asked about each file that is opened for reading and has several names (hard links): one
+    /// of the others may be hidden. It returns the end of a sentence that begins with the path. It may read the disk.
+    /// A panic refuses.
+    #[must_use]
+    pub fn with_hard_links(
+        mut self,
+        refuses: impl Fn(FileId) -> Option<String> + Send + Sync + 'static,
+    ) -> Hidden {
+        self.hard_links.push(Arc::new(refuses));
+        self
+    }
+
+    /// What one of the two hides.
+    #[must_use]
+    pub fn or(self, other: Hidden) -> Hidden {
+        let hard_links = [self.hard_links, other.hard_links].concat();
+        let paths = [self.paths, other.paths];
+        Hidden { paths: Arc::new(move |path| paths.iter().any(|covers| covers(path))), hard_links }
     }
 
     /// Whether a path is hidden.
     pub fn covers(&self, path: &Path) -> bool {
-        crate::future::guarded(|| (self.0)(path)).unwrap_or(true)
+        crate::future::guarded(|| (self.paths)(path)).unwrap_or(true)
+    }
+
+    /// Why a file that has several names may not be read.
+    pub(crate) fn refuses_hard_link(&self, file: FileId) -> Option<String> {
+        self.hard_links.iter().find_map(|refuses| {
+            let failed = |_| Some("has other names, and the rules about them failed".to_owned());
+            crate::future::guarded(|| refuses(file)).unwrap_or_else(failed)
+        })
     }
 }
 
@@ -232,8 +267,9 @@ pub trait Files: Send + Sync + 'static {
     ///
     /// A grant for one file includes the directories that lead to it, as far as they do not exist. A link at the
     /// end of the path is written *at its target*, which must be covered. The file is replaced, not written into:
-    /// its mode and, where possible, its owner are kept; its other hard links keep the old content, so a second
-    /// name that lies outside cannot be written through. A file that the user made read-only is refused.
+    /// its mode, extended attributes and access control list are kept, and its owner where that is possible; its other
+    /// hard links keep the old content, so a second name that lies outside cannot be written through. [`Written`] says
+    /// what could not be kept. A file that the user made read-only is refused.
     fn write<'a>(
         &'a self,
         access: &'a Access,
@@ -255,7 +291,7 @@ pub trait Files: Send + Sync + 'static {
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>>;
+    ) -> BoxFuture<'a, Result<Written, FileError>>;
 
     /// Removes a file, a link (never its target) or an empty directory. Needs a write grant for the name itself.
     ///
@@ -376,8 +412,14 @@ pub enum WriteMode {
 }
 
 /// What a write did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Written {
     /// Whether there was a file before.
     pub existed: bool,
+    /// How many other names (hard links) that file had. They keep the old content.
+    pub other_names: u64,
+    /// Whether its owner or group could not be kept.
+    pub lost_owner: bool,
+    /// Whether an extended attribute or its access control list could not be kept.
+    pub lost_attributes: bool,
 }

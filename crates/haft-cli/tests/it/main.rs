@@ -7,6 +7,7 @@
 )]
 
 mod agents;
+mod attack;
 mod browser;
 mod check;
 mod clock;

@@ -605,7 +605,10 @@ fn only_who_has_the_token_and_names_a_known_host_comes_in() {
         (Some(&*token), "Host: localhost.evil.example\r\n", 403),
         (Some(&*token), "Origin: https://evil.example\r\n", 403),
         (Some(&*token), "Origin: null\r\n", 403),
-        (Some(&*token), "Origin: http://localhost:3000\r\n", 200),
+        (Some(&*token), "Origin: http://localhost:3000\r\n", 403),
+        (Some(&*token), "Host: localhost\r\n", 403),
+        (Some(&*token), "Host: 127.0.0.1:1\r\n", 403),
+        (Some(&*token), &*format!("Origin: http://{}\r\n", served.address()), 200),
     ] {
         let (status, message) = served.post(token, headers, "tools/list", json!({}));
         assert_eq!(status, expected, "{headers:?} {message}");

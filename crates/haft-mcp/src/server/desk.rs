@@ -19,11 +19,12 @@ use tokio::task::JoinSet;
 
 use super::asker::Asker;
 use super::exchange::Exchange;
-use super::gate::{Gate, Rates, Refused};
+use super::gate::{Gate, Rates, Refused, ServedHosts};
 use super::http::{Http, Resource, WELL_KNOWN};
 use super::newcomers::{Connection, Connections, NoRoom};
 use super::patient::Patient;
 use super::sent::Sent;
+use super::strict_heads::StrictHeads;
 use super::who::Way;
 use super::{Core, Ends};
 use crate::limits;
@@ -40,7 +41,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(core: Arc<Core>, http: Http, hosts: Option<Vec<String>>, way: Way) -> Arc<Desk> {
+    pub(crate) fn new(core: Arc<Core>, http: Http, hosts: Option<ServedHosts>, way: Way) -> Arc<Desk> {
         let gate = Gate {
             hosts,
             origins: http.origins,
@@ -115,7 +116,7 @@ impl Desk {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits::HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(Patient::new(stream)), service);
+            .serve_connection(TokioIo::new(StrictHeads::new(Patient::new(stream))), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             _ = &mut connection => return,

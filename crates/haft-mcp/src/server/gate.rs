@@ -2,7 +2,8 @@
 //!
 //! A page in a browser can make requests to servers on the same machine, and with a name of its own that points there it may
 //! even read the answers. So a request has to name a host that is known here, and one that comes from a page has to name an
-//! origin that is. That is asked before anything else, tokens included.
+//! origin that is; for names of this machine with the port of this very listener, since other ports belong to other
+//! servers. That is asked before anything else, tokens included.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,15 +21,33 @@ use crate::limits::{RATES_MAX, TOKEN_BYTES_MAX};
 
 /// The rules of one listener.
 pub(crate) struct Gate {
-    /// Names of hosts, in small letters, beside those of this machine. None are asked for over a socket in the file system.
-    pub(crate) hosts: Option<Vec<String>>,
-    /// Origins of pages, beside those of this machine.
+    /// None over a socket in the file system: a request may name any host there, and no page of this machine is known.
+    pub(crate) hosts: Option<ServedHosts>,
+    /// Origins of pages, beside this listener's own on this machine.
     pub(crate) origins: Vec<String>,
     pub(crate) check: Option<Arc<dyn TokenCheck>>,
     /// Requests a second, and at once.
     pub(crate) rate: Option<(u32, u32)>,
     pub(crate) rates: Rates,
 }
+
+/// The hosts that a listener serves.
+pub(crate) struct ServedHosts {
+    /// In small letters, beside those of this machine. They count with any port: something may stand before the server.
+    pub(crate) names: Vec<String>,
+    /// The port of the listener, with which names of this machine count.
+    pub(crate) port: u16,
+}
+
+impl ServedHosts {
+    fn serves(&self, host: &str, port: Option<u16>) -> bool {
+        let is_own = is_loopback(host) && port.unwrap_or(HTTP_PORT) == self.port;
+        is_own || self.names.iter().any(|known| known == host)
+    }
+}
+
+/// The port of an address without one.
+const HTTP_PORT: u16 = 80;
 
 /// How many tokens that are not good may come from one place: a second, and at once.
 const FAILURES: (u32, u32) = (10, 100);
@@ -56,12 +75,16 @@ impl Gate {
         if let Some(hosts) = &self.hosts {
             let named = headers.get(HOST).and_then(|host| host.to_str().ok());
             let is_one = headers.get_all(HOST).iter().count() == 1;
-            let host = named.filter(|_| is_one).and_then(host_of);
+            let named = named.filter(|_| is_one).and_then(host_of);
             // A request may name the host in its first line as well; then both count.
-            let also = uri.host().map(|host| host.trim_matches(['[', ']']).to_ascii_lowercase());
-            let is_known = |host: &str| is_loopback(host) || hosts.iter().any(|known| known == host);
-            if !host.as_deref().is_some_and(is_known) || !also.as_deref().is_none_or(is_known) {
-                return Err(forbidden("this host is not served here; the server has a list of hosts"));
+            let also = uri.authority().map(|authority| host_of(authority.as_str()));
+            let is_served = |named: &Option<(String, Option<u16>)>| {
+                named.as_ref().is_some_and(|(host, port)| hosts.serves(host, *port))
+            };
+            if !is_served(&named) || !also.as_ref().is_none_or(is_served) {
+                return Err(forbidden(
+                    "this host and port are not served here; the server has a list of hosts",
+                ));
             }
         }
         for origin in headers.get_all(ORIGIN) {
@@ -77,12 +100,14 @@ impl Gate {
         if self.lists_origin(origin) {
             return true;
         }
-        let local = |url: &Url| {
+        let Some(hosts) = &self.hosts else { return false };
+        let is_own = |url: &Url| {
             matches!(url.scheme(), "http" | "https")
                 && url.host_str().is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])))
+                && url.port_or_known_default() == Some(hosts.port)
         };
         // `null` and what is no address are no origins of this machine.
-        Url::parse(origin).is_ok_and(|url| local(&url))
+        Url::parse(origin).is_ok_and(|url| is_own(&url))
     }
 
     /// Whether an origin was named by whoever configured this.
@@ -150,8 +175,8 @@ fn bearer(header: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The name in a header `Host`, without the port, in small letters.
-fn host_of(header: &str) -> Option<String> {
+/// The name in a header `Host`, in small letters, and the port.
+fn host_of(header: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match header.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
@@ -162,8 +187,12 @@ fn host_of(header: &str) -> Option<String> {
             None => (header, ""),
         },
     };
-    let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-    (is_port && !host.is_empty()).then(|| host.to_ascii_lowercase())
+    let port = match port.strip_prefix(':') {
+        None if port.is_empty() => None,
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Some(digits.parse().ok()?),
+        _ => return None,
+    };
+    (!host.is_empty()).then(|| (host.to_ascii_lowercase(), port))
 }
 
 /// Whether a name is one of this machine.
@@ -216,7 +245,10 @@ mod tests {
 
     fn gate(hosts: &[&str], origins: &[&str]) -> Gate {
         Gate {
-            hosts: Some(hosts.iter().map(|host| (*host).to_owned()).collect()),
+            hosts: Some(ServedHosts {
+                names: hosts.iter().map(|host| (*host).to_owned()).collect(),
+                port: 7070,
+            }),
             origins: origins.iter().map(|origin| (*origin).to_owned()).collect(),
             check: None,
             rate: None,
@@ -239,21 +271,28 @@ mod tests {
     fn only_this_machine_and_what_was_named_is_served() {
         let gate = gate(&["haft.example"], &["https://app.example"]);
         for host in [
-            "localhost",
-            "LOCALHOST:80",
-            "127.0.0.1:7777",
-            "127.9.9.9",
-            "[::1]:80",
-            "[::1]",
+            "LOCALHOST:7070",
+            "127.0.0.1:7070",
+            "127.9.9.9:7070",
+            "[::1]:7070",
             "haft.example:443",
+            "haft.example",
         ] {
             assert!(lets_in(&gate, Some(host), None), "{host}");
         }
         for host in [
+            "localhost",
+            "[::1]",
+            "localhost:80",
+            "127.0.0.1:7071",
+            "[::1]:70",
+            "localhost:+7070",
+            "localhost:7070 ",
+            "localhost:",
             "evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "evil.example:80",
+            "localhost.evil.example:7070",
+            "127.0.0.1.evil.example:7070",
+            "evil.example:7070",
             "localhost:x",
             "[::1",
             "",
@@ -261,39 +300,60 @@ mod tests {
             "10.0.0.1",
             "0.0.0.0",
             "haft.example.evil",
-            "user@localhost",
+            "user@localhost:7070",
         ] {
             assert!(!lets_in(&gate, Some(host), None), "{host}");
         }
         assert!(!lets_in(&gate, None, None), "no host at all");
-        for origin in ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:5", "https://app.example"]
+        for origin in
+            ["http://localhost:7070", "http://127.0.0.1:7070", "http://[::1]:7070", "https://app.example"]
         {
-            assert!(lets_in(&gate, Some("localhost"), Some(origin)), "{origin}");
+            assert!(lets_in(&gate, Some("localhost:7070"), Some(origin)), "{origin}");
         }
         for origin in [
+            "http://localhost:3000",
+            "http://localhost",
+            "https://127.0.0.1",
+            "http://[::1]:5",
+            "https://app.example:444",
             "null",
             "https://evil.example",
             "https://app.example.evil",
             "file://",
-            "http://localhost.evil",
+            "http://localhost.evil:7070",
             "app.example",
             "",
         ] {
-            assert!(!lets_in(&gate, Some("localhost"), Some(origin)), "{origin}");
+            assert!(!lets_in(&gate, Some("localhost:7070"), Some(origin)), "{origin}");
         }
+    }
+
+    #[test]
+    fn the_port_of_a_web_server_need_not_be_named() {
+        let mut gate = gate(&[], &[]);
+        gate.hosts = Some(ServedHosts { names: Vec::new(), port: 80 });
+        assert!(lets_in(&gate, Some("localhost"), Some("http://localhost")));
+        assert!(!lets_in(&gate, Some("localhost"), Some("https://localhost")));
+        gate.hosts = None;
+        assert!(lets_in(&gate, Some("anything"), None), "a socket in the file system has no name");
+        assert!(!lets_in(&gate, Some("anything"), Some("http://localhost")));
     }
 
     #[test]
     fn two_hosts_are_none() {
         let gate = gate(&[], &[]);
         let mut headers = HeaderMap::new();
-        headers.append(HOST, "localhost".parse().unwrap());
+        headers.append(HOST, "localhost:7070".parse().unwrap());
         headers.append(HOST, "evil.example".parse().unwrap());
         assert!(gate.place(&Uri::from_static("/mcp"), &headers).is_err());
         headers.remove(HOST);
-        headers.insert(HOST, "localhost".parse().unwrap());
-        assert!(gate.place(&Uri::from_static("http://evil.example/mcp"), &headers).is_err());
-        assert!(gate.place(&Uri::from_static("http://localhost/mcp"), &headers).is_ok());
+        headers.insert(HOST, "localhost:7070".parse().unwrap());
+        for other in
+            ["http://evil.example:7070/mcp", "http://localhost:7071/mcp", "http://a@localhost:7070/mcp"]
+        {
+            assert!(gate.place(&other.parse().unwrap(), &headers).is_err(), "{other}");
+        }
+        assert!(gate.place(&Uri::from_static("http://localhost:7070/mcp"), &headers).is_ok());
     }
 
     #[test]

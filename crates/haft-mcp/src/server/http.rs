@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 
 use super::Server;
 use super::desk::Desk;
-use super::gate::is_loopback;
+use super::gate::{ServedHosts, is_loopback};
 use super::socket::UnixSocket;
 use super::tokens::TokenCheck;
 use super::who::Way;
@@ -80,7 +80,7 @@ impl Resource {
 pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 impl Http {
-    /// The path `/mcp`, hosts and origins of this machine, no tokens.
+    /// The path `/mcp`, names of this machine with the port of the listener as hosts and origins, no tokens.
     pub fn new() -> Http {
         Http {
             path: "/mcp".to_owned(),
@@ -108,7 +108,7 @@ impl Http {
         self
     }
 
-    /// The same by these names of hosts as well, without ports.
+    /// The same by these names of hosts as well, with any port.
     #[must_use]
     pub fn with_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Http {
         self.hosts.extend(hosts.into_iter().map(|host| host.trim_matches(['[', ']']).to_ascii_lowercase()));
@@ -169,6 +169,7 @@ impl Server {
         if !address.ip().is_unspecified() && !is_loopback(&address.ip().to_string()) {
             hosts.push(address.ip().to_string());
         }
+        let hosts = ServedHosts { names: hosts, port: address.port() };
         let desk = Desk::new(self.core(stop), http, Some(hosts), Way::Http);
         desk.serve(|| async {
             let (stream, from) = listener.accept().await?;

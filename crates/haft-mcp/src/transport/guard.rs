@@ -2,7 +2,8 @@
 //!
 //! Whatever comes, a call fails or nothing happens: no hang, no panic, no growth. Text that is no message is counted, and too
 //! much of it ends the connection. An answer that nobody waits for (a wrong number, a second one, one that comes too late)
-//! is dropped. An answer that is neither result nor error becomes an error of its call. Notifications have a rate, and
+//! is dropped. So is one that names its request by a text where the server's first result had a number: only servers that
+//! write texts from the start (session-bridging gateways do) are understood so. An answer that is neither result nor error becomes an error of its call. Notifications have a rate, and
 //! changes of lists are noted here, so that none is lost to it.
 
 use std::collections::{HashMap, VecDeque};
@@ -52,6 +53,14 @@ struct Watched {
     /// We end it.
     closing: Cancel,
     outbox: Mutex<Option<AbortHandle>>,
+    id_form: OnceLock<IdForm>,
+}
+
+/// How a server writes the numbers of requests in its answers, as its first result shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IdForm {
+    Number,
+    Text,
 }
 
 /// A request of ours that the server may have questions about, as long as this is there.
@@ -87,6 +96,23 @@ pub(crate) enum Count {
 }
 
 impl Watch {
+    /// The request that an answer names. JSON-RPC wants the id as it was sent, which is always a number; some gateways write it
+    /// as a text in all of their answers.
+    pub(super) fn request_id(&self, id: &RequestId) -> RequestId {
+        let NumberOrString::String(text) = id else { return id.clone() };
+        let number = text.parse::<i64>().ok().filter(|number| number.to_string() == **text);
+        match number {
+            Some(number) if self.0.id_form.get() != Some(&IdForm::Number) => NumberOrString::Number(number),
+            _ => id.clone(),
+        }
+    }
+
+    /// Notes the id of a result. The first one counts.
+    fn learn_id_form(&self, id: &RequestId) {
+        let form = if matches!(id, NumberOrString::String(_)) { IdForm::Text } else { IdForm::Number };
+        let _ = self.0.id_form.set(form);
+    }
+
     fn count(&self, what: Count) -> u64 {
         self.0.counts[what as usize].fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -369,15 +395,16 @@ impl Guard {
     }
 
     fn understand_one(&mut self, mut value: Value) {
-        let id =
-            value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok()).map(as_sent);
+        let named = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+        let id = named.as_ref().map(|named| self.watch.request_id(named));
         let has_method = value.get("method").is_some();
         let wanted = id.as_ref().filter(|_| !has_method).and_then(|id| self.pending.get(id));
         if wanted == Some(&Wanted::Raw)
             && value["jsonrpc"] == "2.0"
             && value.get("error").is_none()
-            && let (Some(id), Some(result)) = (&id, value.get_mut("result"))
+            && let (Some(id), Some(named), Some(result)) = (&id, &named, value.get_mut("result"))
         {
+            self.watch.learn_id_form(named);
             let result = ServerResult::CustomResult(CustomResult(result.take()));
             self.waiting.push_back(ServerJsonRpcMessage::response(result, id.clone()));
             return;
@@ -417,7 +444,12 @@ impl Guard {
                 if self.given_up.as_ref() == Some(&response.id) {
                     self.watch.0.late.store(true, Ordering::Relaxed);
                 }
-                self.answered(&mut response.id).then_some(message)
+                let named = response.id.clone();
+                let is_known = self.answered(&mut response.id);
+                if is_known {
+                    self.watch.learn_id_form(&named);
+                }
+                is_known.then_some(message)
             }
             ServerJsonRpcMessage::Error(error) => match &mut error.id {
                 Some(id) => self.answered(id).then_some(message),
@@ -468,7 +500,7 @@ impl Guard {
 
     /// Whether somebody waits for this answer.
     fn answered(&mut self, id: &mut RequestId) -> bool {
-        *id = as_sent(id.clone());
+        *id = self.watch.request_id(id);
         if self.discover.as_ref().is_some_and(|(discover, _)| discover == id) {
             self.discover = None;
         }
@@ -511,14 +543,6 @@ impl Guard {
                 self.open = self.open.saturating_sub(1);
             }
         }
-    }
-}
-
-/// The number of a request as it was sent: some servers turn numbers into texts.
-pub(super) fn as_sent(id: RequestId) -> RequestId {
-    match &id {
-        NumberOrString::String(text) => text.parse().map_or(id.clone(), NumberOrString::Number),
-        NumberOrString::Number(_) => id,
     }
 }
 

@@ -54,6 +54,33 @@ async fn an_answer_goes_on_once_and_as_it_came() {
     assert_eq!(guard.watch.ended().as_deref(), Some("it ended the connection"));
 }
 
+/// A gateway that writes the numbers of requests as texts does so from the start; from another server a text is another id.
+#[tokio::test]
+async fn a_text_names_a_request_only_for_a_server_that_writes_texts() {
+    for (ids, passed) in [
+        ([json!(1), json!(2), json!(3)], 3),
+        ([json!("1"), json!("2"), json!("3")], 3),
+        ([json!("1"), json!(2), json!("3")], 3),
+        ([json!(1), json!("2"), json!("3")], 1),
+        ([json!("01"), json!("+2"), json!(" 3")], 0),
+        ([json!("1.0"), json!(2), json!("3")], 1),
+    ] {
+        let (mut guard, send, _heard) = guard();
+        for (number, id) in (1..).zip(&ids) {
+            guard.send(request(number)).await.unwrap();
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"tools": []}});
+            send.send(answer.to_string().into_bytes()).await.unwrap();
+        }
+        drop(send);
+        let mut heard = Vec::new();
+        while let Some(ServerJsonRpcMessage::Response(response)) = guard.next().await {
+            heard.push(response.id);
+        }
+        assert_eq!(heard.len(), passed, "{ids:?}: {heard:?}");
+        assert!(heard.iter().all(|id| matches!(id, NumberOrString::Number(_))), "{heard:?}");
+    }
+}
+
 #[tokio::test]
 async fn too_much_nonsense_ends_the_connection() {
     let (mut guard, send, _heard) = guard();

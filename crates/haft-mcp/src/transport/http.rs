@@ -27,7 +27,7 @@ use sse_stream::Sse;
 use super::chain;
 use super::deep;
 use super::events::Events;
-use super::guard::{UNREADABLE, Watch, as_sent};
+use super::guard::{UNREADABLE, Watch};
 use super::order;
 use crate::limits::{MESSAGE_BYTES_MAX, REDIRECTS_MAX};
 use crate::sign_in::requests::{Requests, WantsSignIn};
@@ -227,7 +227,7 @@ impl StreamableHttpClient for Bounded {
             ClientRequest::DiscoverRequest(_) | ClientRequest::InitializeRequest(_)
         );
         let words = match serde_json::from_slice::<ServerJsonRpcMessage>(&readable(&body)) {
-            Ok(answer) if is_greeting || answers(&answer, &request.id) => {
+            Ok(answer) if is_greeting || answers(&answer, &request.id, &self.watch) => {
                 return Ok(StreamableHttpPostResponse::Json(answer, session));
             }
             Ok(_) => "its answer is for another request".to_owned(),
@@ -327,13 +327,13 @@ fn refused(
 }
 
 /// Whether a message is the answer to the request of this number.
-fn answers(message: &ServerJsonRpcMessage, id: &RequestId) -> bool {
+fn answers(message: &ServerJsonRpcMessage, id: &RequestId, watch: &Watch) -> bool {
     let named = match message {
         ServerJsonRpcMessage::Response(response) => Some(&response.id),
         ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
         _ => None,
     };
-    named.is_some_and(|named| as_sent(named.clone()) == *id)
+    named.is_some_and(|named| watch.request_id(named) == *id)
 }
 
 /// A whole answer, within bounds.

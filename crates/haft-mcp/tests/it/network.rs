@@ -173,6 +173,16 @@ async fn an_answer_to_something_else_ends_its_call() {
                 ],
             },
         });
+        let gateway = Fake::new({
+            let fake = fake.clone();
+            move |message| {
+                let mut answers = fake.hear(message.clone());
+                for answer in answers.iter_mut().filter(|answer| answer["id"].is_number()) {
+                    answer["id"] = answer["id"].to_string().into();
+                }
+                answers
+            }
+        });
         let mut config = ServerConfig::new("h", Transport::http(streamable(fake, as_event).await));
         config.call_timeout = std::time::Duration::from_secs(20);
         let room = Room::settled([config], host()).await;
@@ -184,8 +194,12 @@ async fn an_answer_to_something_else_ends_its_call() {
                 "{words}"
             );
         }
-        // Some turn numbers into texts, which is meant.
-        assert_eq!(room.text("mcp__h__t", json!({})).await, "ok");
+        // A text is no number, but for a gateway that makes texts of all numbers.
+        let words = room.failure("mcp__h__t", json!({"what": "other"})).await;
+        assert!(as_event || words.contains("its answer is for another request"), "{words}");
+        let config = ServerConfig::new("g", Transport::http(streamable(gateway, as_event).await));
+        let room = Room::settled([config], host()).await;
+        assert_eq!(room.text("mcp__g__t", json!({})).await, "ok");
     }
 }
 

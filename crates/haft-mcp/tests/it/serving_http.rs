@@ -144,7 +144,7 @@ async fn pages_and_names_from_elsewhere_are_not_let_in() {
         tokens().with_hosts(["haft.example".to_owned()]).with_origins(["https://app.example".to_owned()]),
     )
     .await;
-    let with = |name: &'static str, value: &'static str| {
+    let with = |name: &'static str, value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().unwrap());
         place.alone(1, "tools/list", json!({}), json!({})).bearer_auth("token-a").headers(headers)
@@ -153,22 +153,29 @@ async fn pages_and_names_from_elsewhere_are_not_let_in() {
         ("host", "evil.example"),
         ("host", "127.0.0.1.evil.example"),
         ("host", "localhost@evil.example"),
+        ("host", "localhost"),
+        ("host", "localhost:1"),
+        ("host", "127.0.0.1:80"),
         ("origin", "https://evil.example"),
+        ("origin", "http://localhost:1"),
+        ("origin", "http://127.0.0.1"),
         ("origin", "null"),
     ] {
         assert_eq!(status(with(name, value)).await, StatusCode::FORBIDDEN, "{name}: {value}");
     }
+    let own = format!("localhost:{}", place.address.port());
+    let own_origin = format!("http://{own}");
     for (name, value) in [
         ("host", "haft.example:1"),
-        ("host", "localhost"),
-        ("origin", "http://localhost:1"),
+        ("host", &own),
+        ("origin", &own_origin),
         ("origin", "https://app.example"),
     ] {
         assert_eq!(status(with(name, value)).await, StatusCode::OK, "{name}: {value}");
     }
     let named = with("origin", "https://app.example").send().await.unwrap();
     assert_eq!(named.headers()["access-control-allow-origin"], "https://app.example");
-    let local = with("origin", "http://localhost:1").send().await.unwrap();
+    let local = with("origin", &own_origin).send().await.unwrap();
     assert!(
         !local.headers().contains_key("access-control-allow-origin"),
         "let in, but its page reads nothing"
@@ -452,6 +459,42 @@ async fn too_many_requests_have_to_wait() {
     }
     assert!(refused > 10, "{refused}");
     assert_eq!(status(list("token-b")).await, StatusCode::OK, "others are not held back");
+}
+
+/// What a proxy takes for a part of one value must not be a header here.
+#[tokio::test]
+async fn a_bare_line_feed_ends_no_line() {
+    let place = Place::open(Http::new()).await;
+    // Pretty JSON has bare line feeds, and they are none of a head.
+    let body =
+        serde_json::to_string_pretty(&rpc(1, "tools/list", json!({"_meta": meta(json!({}))}))).unwrap();
+    let host = format!("host: {}", place.address);
+    let rest = "content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/list";
+    let request = |first: &str, host: &str| {
+        format!("{first}{host}\r\n{rest}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let good = request("POST /mcp HTTP/1.1\r\n", &host);
+    for (sent, expected) in [
+        (good.clone(), &[200][..]),
+        (format!("{good}{good}"), &[200, 200]),
+        (request("POST /mcp HTTP/1.1\n", &host), &[400]),
+        (request("POST /mcp HTTP/1.1\r\n", &format!("x: y\n{host}")), &[400]),
+        (request("POST /mcp HTTP/1.1\r\n", &format!("{host}\nx: y")), &[400]),
+        (good.replacen("\r\n\r\n", "\n\n", 1), &[400]),
+        (format!("{good}{}", request("POST /mcp HTTP/1.1\r\n", &format!("x: y\n{host}"))), &[200, 400]),
+        (good.replacen("content-length", "content-length: 3\r\ncontent-length", 1), &[400]),
+        (good.replacen("content-length", "transfer-encoding: chunked\r\ncontent-length", 1), &[400]),
+    ] {
+        let mut stream = TcpStream::connect(place.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).await.unwrap();
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        let answers: Vec<u16> =
+            heard.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().unwrap()).collect();
+        assert_eq!(answers, expected, "{sent:?}: {heard}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

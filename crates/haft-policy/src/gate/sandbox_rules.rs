@@ -132,7 +132,7 @@ fn of_rule(host: &str) -> HostPattern {
 /// What one of the two covers.
 fn either(one: Option<Hidden>, other: Option<Hidden>) -> Option<Hidden> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(Hidden::new(move |path| one.covers(path) || other.covers(path))),
+        (Some(one), Some(other)) => Some(one.or(other)),
         (one, other) => one.or(other),
     }
 }

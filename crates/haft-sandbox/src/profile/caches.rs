@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::{limits, shown};
+use super::{limits, make_private, shown};
 use crate::scene::{Part, Source};
 
 /// Caches in a home folder.
@@ -42,7 +42,7 @@ impl Caches {
         let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
         let key: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         let folder = all.join(key);
-        fs::create_dir_all(&folder)?;
+        make_private(&folder)?;
         let used = stamp(&folder)?;
         if flock(&used, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // Nobody else is here, so these are leftovers.

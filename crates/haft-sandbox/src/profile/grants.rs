@@ -48,8 +48,11 @@ impl Profile {
             let Some(shown) = self.show(places, request, root, write)? else { continue };
             let masks = masks.get_or_insert_with(Vec::new);
             if let Shown::Folder(_) = shown {
-                let hidden = access.hidden.as_ref().or(self.config.rules.unreadable.as_ref());
-                let found = walk::walk(std::slice::from_ref(&root.path), hidden, None);
+                let hidden = match (access.hidden.clone(), self.config.rules.unreadable.clone()) {
+                    (Some(hidden), Some(unreadable)) => Some(hidden.or(unreadable)),
+                    (hidden, unreadable) => hidden.or(unreadable),
+                };
+                let found = walk::walk(std::slice::from_ref(&root.path), hidden.as_ref(), None);
                 masks.extend(found.unreadable.into_iter().chain(found.sockets));
             }
             if let Shown::Folder(part) | Shown::File(part) = shown {

@@ -19,9 +19,9 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::limits;
 use super::placeholders::alone;
 use super::whereabouts::Whereabouts;
+use super::{limits, make_private};
 
 /// Tells the files of one process apart.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -173,7 +173,7 @@ impl Known {
 
 impl Journal {
     pub(super) fn open(folder: PathBuf) -> io::Result<Journal> {
-        fs::create_dir_all(&folder)?;
+        make_private(&folder)?;
         Ok(Journal { folder })
     }
 

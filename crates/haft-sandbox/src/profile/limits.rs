@@ -72,8 +72,6 @@ pub(crate) const SMALL_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How many descriptors a process of a child may have, unless the host allows fewer.
 pub(crate) const DESCRIPTORS: u64 = 65_536;
-/// How many processes an ordinary user's child may have; the kernel doesn't count those of root.
-pub(crate) const PROCESSES: u64 = 4_096;
 /// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
 /// reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;

@@ -24,9 +24,9 @@ use std::time::Instant;
 use haft::sync::lock;
 use rustix::fs::{FlockOperation, flock};
 
-use super::limits;
 use super::shelf::{self, Shelf};
 use super::whereabouts::Id;
+use super::{limits, make_private};
 
 #[derive(Debug)]
 pub(super) struct Placeholders {
@@ -141,7 +141,7 @@ impl State {
 impl Placeholders {
     /// Keeps records in this folder, and takes away what dead sessions have left.
     pub(super) fn open(records: &Path) -> io::Result<Placeholders> {
-        fs::create_dir_all(records)?;
+        make_private(records)?;
         let _alone = alone(records)?;
         clear(records, None);
         let mut tries = 0u32;

@@ -40,7 +40,7 @@ use self::folder::{Id, Search, is_empty, is_folder, make_like, mount_number, ope
 use self::left::{Left, strip, sweep};
 use super::places::Places;
 use super::recovered::Recovered;
-use super::{address, limits, shown};
+use super::{address, limits, make_private, shown};
 use crate::scene::Part;
 
 /// What such a folder is called where it has to lie beside the granted name.
@@ -124,7 +124,7 @@ impl StandIns {
         let recovered = Recovered::open(caches);
         let mut kept = Vec::new();
         let folder = caches.join("standing-in");
-        fs::create_dir_all(&folder)?;
+        make_private(&folder)?;
         let lock = open_folder(CWD, &folder)?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             for entry in fs::read_dir(&folder)?.flatten().take(limits::STAND_INS_SWEPT_MAX) {

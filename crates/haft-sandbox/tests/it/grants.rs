@@ -195,6 +195,34 @@ async fn what_is_granted_in_the_temporary_folder_of_the_machine_is_made_there() 
 }
 
 #[tokio::test]
+async fn a_name_beside_a_folder_above_the_workspace_can_be_granted() {
+    let shared = tempfile::tempdir_in("/tmp").unwrap();
+    let shared = shared.path().canonicalize().unwrap();
+    let (work, deep) = (shared.join("above/further/work"), shared.join("above/new/deep"));
+    fs::create_dir_all(&work).unwrap();
+    fs::write(work.join("file"), "workspace").unwrap();
+    let mut user = User::new();
+    user.config.workspace = vec![work.clone()];
+    let session = user.session();
+    for granted in [shared.join("new"), shared.join("above/new.txt"), deep] {
+        let script = format!(
+            "mkdir -p {0} && echo 1 > {1} && cat file && touch made",
+            granted.parent().unwrap().display(),
+            granted.display()
+        );
+        let mut request = session.request(&script).with_access(write([Root::file(&granted)]), Vec::new());
+        request.cwd = work.clone();
+        let (exit, said, refused) = session.run(request).await;
+        assert_eq!((exit, &*said, refused), (Exit::Code(0), "workspace", vec![]), "{granted:?}");
+        assert_eq!(fs::read_to_string(&granted).unwrap(), "1\n");
+        assert!(work.join("made").exists() && !shared.join("above/further/work/above").exists());
+        fs::remove_file(work.join("made")).unwrap();
+    }
+    assert_eq!(names(&shared), ["above", "new"]);
+    assert_eq!(names(&shared.join("above")), ["further", "new", "new.txt"]);
+}
+
+#[tokio::test]
 async fn what_a_killed_session_left_goes_when_the_next_one_starts() {
     let user = User::new();
     let left = user.at("state/caches/standing-in/1-0");

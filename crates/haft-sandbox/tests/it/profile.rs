@@ -328,6 +328,46 @@ async fn who_only_looks_changes_nothing() {
     assert!(!user.at("work/new").exists() && !user.at("home/.npm/new").exists());
 }
 
+/// Root isn't bound by the limit of a user: its namespace has one, and a control group where the kernel lets one be made.
+#[tokio::test]
+async fn processes_are_bounded_for_root_too() {
+    let user = User::new();
+    let session = user.session();
+    let said = haft_sandbox::describe_process_limits();
+    if said.starts_with("a command has at most 4096 processes") {
+        assert_eq!(session.good("cat /proc/sys/kernel/pid_max").await, "4096\n");
+    }
+    if rustix::process::geteuid().is_root() && !said.contains("no control group") {
+        let groups = session.good("cat /proc/self/cgroup").await;
+        assert!(groups.contains(&format!("/haft-{}-", std::process::id())), "{said}: {groups}");
+    }
+    assert!(said.contains("processes"), "{said}");
+}
+
+/// What commands of any workspace have downloaded, and what was kept of git's configuration, is nobody else's business.
+#[tokio::test]
+async fn folders_of_the_state_are_closed_to_others() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let user = User::new();
+    let caches = user.at("state/caches");
+    let check = |when: &str| {
+        let mut folders = vec![caches.clone()];
+        folders.extend(fs::read_dir(&caches).unwrap().map(|entry| entry.unwrap().path()));
+        assert!(folders.len() > 3, "{when}: {folders:?}");
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            let mode = fs::metadata(folder).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{when}: {}", folder.display());
+        }
+    };
+    user.session().good("true").await;
+    check("made");
+    for entry in fs::read_dir(&caches).unwrap().map(|entry| entry.unwrap().path()).chain([caches.clone()]) {
+        fs::set_permissions(entry, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    user.session().good("true").await;
+    check("made by an earlier version");
+}
+
 #[tokio::test]
 async fn caches_keep_what_commands_add_and_the_users_stay_as_they_are() {
     let user = User::new();

@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use crate::blocking::off_thread;
 use crate::changes::{self, Again, Step};
-use crate::charset;
+use crate::charset::{self, Utf16};
 use crate::near;
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
@@ -138,7 +138,7 @@ impl Tool for ApplyPatch {
                 return Err(ToolError::new("the patch leaves every file as it is; nothing was changed"));
             }
             match changes::apply(cx, steps).await {
-                Ok(()) => break (ended, notes),
+                Ok(losses) => break (ended, [notes, losses].concat()),
                 Err(failed) => match failed.undone {
                     Some(kind) if again.may_try(kind).await => {}
                     _ => return Err(failed.into()),
@@ -283,6 +283,15 @@ impl Work<'_> {
                     return Err(self.stale(&path));
                 }
                 let shown = self.shown(&path);
+                let encoding = Utf16::detect(&now);
+                let now = match encoding {
+                    Some(encoding) => encoding
+                        .decode(&now)
+                        .map_err(|why| nothing(ToolError::new(format!("`{shown}` {why}"))))?
+                        .into_bytes()
+                        .into(),
+                    None => now,
+                };
                 if now[..now.len().min(crate::read::SNIFF_BYTES)].contains(&0) {
                     let words = format!("`{shown}` is a binary file; ApplyPatch changes text only");
                     return Err(nothing(ToolError::new(words)));
@@ -301,7 +310,10 @@ impl Work<'_> {
                     self.notes
                         .push(format!("[`{shown}`: {places} only but for white space or typographic signs]"));
                 }
-                let text: Option<Bytes> = Some(placed.text.into());
+                let text: Option<Bytes> = Some(match encoding {
+                    Some(encoding) => encoding.encode(&placed.text).into(),
+                    None => placed.text.into(),
+                });
                 match to {
                     Some(to) if paths::tidy(&to, self.cx) != path => {
                         self.is_no_link(&path, "moves")?;

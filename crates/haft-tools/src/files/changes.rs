@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft::files::{Bytes, FileError, FileErrorKind, WriteMode};
+use haft::files::{Bytes, FileError, FileErrorKind, WriteMode, Written};
 use haft::{Context, ToolError};
 
 use crate::paths;
@@ -51,12 +51,37 @@ pub(crate) enum Step {
     Rename { from: PathBuf, to: PathBuf },
 }
 
-/// Does all the steps, in order, or none.
-pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<(), Failed> {
+/// Says what a file that was replaced has lost, as a line for the model and the user.
+pub(crate) fn describe_losses(written: &Written, shown: &str) -> Option<String> {
+    let mut losses = Vec::new();
+    match written.other_names {
+        0 => {}
+        1 => losses.push("another name of the file (a hard link) keeps the old content".to_owned()),
+        names => losses.push(format!("{names} other names of the file (hard links) keep the old content")),
+    }
+    if written.lost_owner {
+        losses.push("its owner or group could not be kept".to_owned());
+    }
+    if written.lost_attributes {
+        losses.push("an extended attribute or its access control list could not be kept".to_owned());
+    }
+    (!losses.is_empty()).then(|| format!("[`{shown}`: {}]", losses.join("; ")))
+}
+
+/// Does all the steps, in order, or none. Returns what files that were replaced have lost.
+pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<Vec<String>, Failed> {
     let cx = cx.clone();
     let work = tokio::spawn(async move {
+        let mut losses = Vec::new();
         for (at, step) in steps.iter().enumerate() {
-            let Err(error) = step.run(&cx).await else { continue };
+            let error = match step.run(&cx).await {
+                Ok(written) => {
+                    let shown = || paths::shown(&paths::tidy(step.path(), &cx), cx.cwd());
+                    losses.extend(written.and_then(|written| describe_losses(&written, &shown())));
+                    continue;
+                }
+                Err(error) => error,
+            };
             let mut left = Vec::new();
             // The one that failed may have been done all the same: a disk can fail after it.
             let begun = if step.was_done(&cx).await { &steps[..=at] } else { &steps[..at] };
@@ -73,7 +98,7 @@ pub(crate) async fn apply(cx: &Context, steps: Vec<Step>) -> Result<(), Failed> 
             let error = ToolError::new(format!("{error}; {state}")).with_source(error);
             return Err(Failed { error, undone });
         }
-        Ok(())
+        Ok(losses)
     });
     match work.await {
         Ok(done) => done,
@@ -103,13 +128,19 @@ impl Step {
         }
     }
 
-    async fn run(&self, cx: &Context) -> Result<(), FileError> {
+    /// Returns what replacing a file did.
+    async fn run(&self, cx: &Context) -> Result<Option<Written>, FileError> {
         match self {
-            Step::Write { path, old, new } => cx.files().swap(path, old.clone(), new.clone()).await,
-            Step::Create { path, new, mode } => cx.files().write(path, new, creating(*mode)).await.map(drop),
-            Step::Remove { path, old, .. } => cx.files().remove_if(path, old).await,
-            Step::Rename { from, to } => cx.files().rename(from, to).await,
+            Step::Write { path, old, new } => {
+                return cx.files().swap(path, old.clone(), new.clone()).await.map(Some);
+            }
+            Step::Create { path, new, mode } => {
+                cx.files().write(path, new, creating(*mode)).await?;
+            }
+            Step::Remove { path, old, .. } => cx.files().remove_if(path, old).await?,
+            Step::Rename { from, to } => cx.files().rename(from, to).await?,
         }
+        Ok(None)
     }
 
     /// Whether the files are as they are after it.
@@ -128,7 +159,7 @@ impl Step {
 
     async fn undo(&self, cx: &Context) -> Result<(), FileError> {
         match self {
-            Step::Write { path, old, new } => cx.files().swap(path, new.clone(), old.clone()).await,
+            Step::Write { path, old, new } => cx.files().swap(path, new.clone(), old.clone()).await.map(drop),
             Step::Create { path, new, .. } => cx.files().remove_if(path, new).await,
             Step::Remove { path, old, mode } => cx.files().write(path, old, creating(*mode)).await.map(drop),
             Step::Rename { from, to } => cx.files().rename(to, from).await,

@@ -2,7 +2,7 @@
 //!
 //! The old text has to be there exactly, and once. The file's own line ends count: text that was given with `\n` finds
 //! `\r\n`, and what is put in its place has them too. Everything else stays to the byte: a byte order mark, a missing
-//! end of the last line, bytes that are no UTF-8, the mode.
+//! end of the last line, bytes that are no UTF-8, the mode. A file in UTF-16 with a byte order mark stays in UTF-16.
 //!
 //! A file that changed since the session read it is not edited, also where the old text is still there: what was to be
 //! changed may stand in another light by now. It has to be read again. A file that somebody else changes between the
@@ -22,8 +22,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::Again;
-use crate::charset;
+use crate::changes::{Again, describe_losses};
+use crate::charset::{self, Utf16};
 use crate::near;
 use crate::paths;
 use crate::read::{BYTE_ORDER_MARK, SNIFF_BYTES};
@@ -159,15 +159,15 @@ impl Job {
         let ask = Arc::new(Ask { tool, shown, edits });
         let mut again = Again::default();
         let mut trusts = true;
-        let (before, old, Plan { new, content, done, diff }) = loop {
+        let (before, old, Plan { new, content, done, diff }, losses) = loop {
             let (before, old, plan) = ask.clone().look(seen, path, cx, trusts).await?;
             trusts = false;
             let written = match before {
                 Before::File => cx.files().swap(path, old.clone(), plan.new.clone()).await,
-                Before::Nothing => cx.files().write(path, &plan.new, WriteMode::Create).await.map(drop),
+                Before::Nothing => cx.files().write(path, &plan.new, WriteMode::Create).await,
             };
             match written {
-                Ok(()) => break (before, old, plan),
+                Ok(written) => break (before, old, plan, describe_losses(&written, &ask.shown)),
                 Err(error) if again.may_try(error.kind()).await => {}
                 Err(error) => return Err(error.into()),
             }
@@ -183,6 +183,7 @@ impl Job {
             Before::Nothing => format!("created `{shown}`"),
         };
         let view = View::titled(shown).summary(counts).with(diff.into_part(shown));
+        let text = [Some(text), losses].into_iter().flatten().collect::<Vec<_>>().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 
@@ -280,16 +281,20 @@ impl Ask {
 
     /// Looks for the places and puts the new texts there, all in memory.
     fn plan(&self, old: &[u8]) -> Result<Plan, ToolError> {
+        let Some(encoding) = Utf16::detect(old) else { return self.plan_text(old) };
+        let text = encoding.decode(old).map_err(|why| ToolError::new(format!("`{}` {why}", self.shown)))?;
+        let plan = self.plan_text(text.as_bytes())?;
+        let new = encoding.encode(&plan.new);
+        Ok(Plan { content: Content::of(&new), new: new.into(), ..plan })
+    }
+
+    fn plan_text(&self, old: &[u8]) -> Result<Plan, ToolError> {
         let Ask { tool, shown, edits } = self;
         let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
-        let kind = if old.starts_with(b"\xff\xfe") || old.starts_with(b"\xfe\xff") {
-            "text in UTF-16"
-        } else {
-            "a binary file"
-        };
         if text[..text.len().min(SNIFF_BYTES)].contains(&0) {
             let words = format!(
-                "`{shown}` is {kind}, {} bytes; {tool} changes text only, encoded as UTF-8",
+                "`{shown}` is a binary file, {} bytes; {tool} changes text only, encoded as UTF-8, or as UTF-16 with a \
+                 byte order mark",
                 old.len()
             );
             return Err(ToolError::new(words));

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::Again;
+use crate::changes::{Again, describe_losses};
 use crate::near;
 use crate::notebook::{CellType, Notebook};
 use crate::paths;
@@ -130,7 +130,7 @@ impl Tool for NotebookEdit {
         let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
         let input = Arc::new(input);
         let mut again = Again::default();
-        let (old, Plan { new, done, diff }) = loop {
+        let (old, Plan { new, done, diff }, written) = loop {
             let before = match cx.files().metadata(&path).await {
                 Ok(metadata) => metadata,
                 Err(error) => return Err(near::explain(error, &path, cx).await),
@@ -149,7 +149,7 @@ impl Tool for NotebookEdit {
             }
             let plan = plan?;
             match cx.files().swap(&path, old.clone(), plan.new.clone()).await {
-                Ok(()) => break (old, plan),
+                Ok(written) => break (old, plan, written),
                 Err(error) if again.may_try(error.kind()).await => {}
                 Err(error) => return Err(error.into()),
             }
@@ -160,7 +160,9 @@ impl Tool for NotebookEdit {
         }
         let counts = diff.counts();
         let view = View::titled(&shown).summary(&counts).with(diff.into_part(&shown));
-        Ok(format!("`{shown}`: {done}").into_output()?.with_view(view))
+        let losses =
+            describe_losses(&written, &shown).map(|losses| format!("\n{losses}")).unwrap_or_default();
+        Ok(format!("`{shown}`: {done}{losses}").into_output()?.with_view(view))
     }
 
     async fn preview(&self, input: &NotebookEditInput, cx: &Context) -> Option<View> {

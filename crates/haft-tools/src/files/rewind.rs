@@ -151,16 +151,14 @@ impl Tool for Rewind {
             restores.retain(|restore| named.contains(&restore.path));
         }
         let files = self.compare(restores, cx).await?;
-        let done = match input.action {
-            Action::Restore => {
-                self.restore(&files, input.force.unwrap_or(false), cx).await?;
-                "restored"
-            }
-            _ => "would restore",
+        let (done, losses) = match input.action {
+            Action::Restore => ("restored", self.restore(&files, input.force.unwrap_or(false), cx).await?),
+            _ => ("would restore", Vec::new()),
         };
         let (cwd, shows_lines) = (cx.cwd().to_owned(), input.action == Action::Preview);
         let bytes = files.iter().map(|file| file.now.as_ref().map_or(0, |now| now.len())).sum();
         let (text, view) = off_thread(bytes, move || said(&files, done, to, &cwd, shows_lines)).await?;
+        let text = [vec![text], losses].concat().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 
@@ -209,7 +207,8 @@ impl Rewind {
         Ok(files)
     }
 
-    async fn restore(&self, files: &[File], force: bool, cx: &Context) -> Result<(), ToolError> {
+    /// Returns what files that were replaced have lost.
+    async fn restore(&self, files: &[File], force: bool, cx: &Context) -> Result<Vec<String>, ToolError> {
         let foreign: Vec<String> = files
             .iter()
             .filter(|file| file.foreign)
@@ -259,7 +258,7 @@ impl Rewind {
             }
         };
         let others = files.iter().filter(|file| !is_moved(file)).filter_map(step);
-        changes::apply(cx, moves.chain(others).collect()).await?;
+        let losses = changes::apply(cx, moves.chain(others).collect()).await?;
         for File { restore: Restore { path, to, .. }, now, mode, .. } in
             files.iter().filter(|file| file.now != file.restore.to)
         {
@@ -271,7 +270,7 @@ impl Rewind {
                 self.seen.wrote(cx, path, &metadata, Content::of(to));
             }
         }
-        Ok(())
+        Ok(losses)
     }
 }
 

@@ -1,22 +1,23 @@
 //! `Write`: a whole file, all of it or nothing.
 //!
 //! The file is written beside its place and put there in one step, keeping its mode; see [`Files::write`]. What is
-//! written is what was given, to the byte: line ends and a final one are the model's business.
+//! written is what was given, to the byte: line ends and a final one are the model's business. A file in UTF-16 with a
+//! byte order mark stays in UTF-16.
 //!
 //! [`Files::write`]: haft::files::Files::write
 
 use std::path::{Path, PathBuf};
 
 use haft::effects::table::Class;
-use haft::files::{Bytes, FileErrorKind, Metadata, WriteMode, Written};
+use haft::files::{Bytes, FileErrorKind, Metadata, WriteMode};
 use haft::view::{Part, Stage};
 use haft::{Chars, Context, Effects, IntoOutput as _, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking::off_thread;
-use crate::changes::Again;
-use crate::charset::Other;
+use crate::changes::{Again, describe_losses};
+use crate::charset::{self, Utf16};
 use crate::paths::{self, count};
 use crate::seen::{Content, Seen};
 use crate::text_diff::LineDiff;
@@ -83,10 +84,10 @@ impl Tool for Write {
 
     async fn call(&self, input: WriteInput, cx: &Context) -> Result<Output, ToolError> {
         let path = input.file_path.clone();
-        let new = Bytes::copy_from_slice(input.content.as_bytes());
+        let text = Bytes::copy_from_slice(input.content.as_bytes());
         let shown = paths::shown(&paths::tidy(&path, cx), cx.cwd());
         let mut again = Again::default();
-        let (old, written) = loop {
+        let (old, new, written) = loop {
             let old = existing(cx, &path).await?;
             if let Some(Existing { metadata, content, .. }) = &old
                 && self.seen.has_changed(cx, &path, metadata, *content)
@@ -104,15 +105,19 @@ impl Tool for Write {
                      be gone; read it first, or change a part of it with Edit"
                 )));
             }
+            let new = match old.as_ref().and_then(Existing::utf16) {
+                Some(encoding) => encoding.encode(&text).into(),
+                None => text.clone(),
+            };
             let written = match &old {
                 Some(Existing { bytes: Some(was), .. }) => {
-                    cx.files().swap(&path, was.clone(), new.clone()).await.map(|()| Written { existed: true })
+                    cx.files().swap(&path, was.clone(), new.clone()).await
                 }
                 Some(_) => cx.files().write(&path, &new, WriteMode::Replace).await,
                 None => cx.files().write(&path, &new, WriteMode::Create).await,
             };
             match written {
-                Ok(written) => break (old, written),
+                Ok(written) => break (old, new, written),
                 Err(error) if again.may_try(error.kind()).await => {}
                 Err(error) => return Err(error.into()),
             }
@@ -122,13 +127,14 @@ impl Tool for Write {
         let kept = old.as_ref().is_none_or(|old| old.bytes.is_some());
         if kept {
             let was = old.as_ref().and_then(|old| old.bytes.clone());
-            self.seen.checkpoints().record(cx, "Write", &path, was, Some(new));
+            self.seen.checkpoints().record(cx, "Write", &path, was, Some(new.clone()));
         }
         let bytes = old.as_ref().map_or(0, |old| old.metadata.len as usize).max(input.content.len());
         let now = cx.files().metadata(&path).await;
+        let losses = describe_losses(&written, &shown);
         let (content, text, view) = off_thread(bytes, move || {
             let (text, view) = said(&input.content, old, &shown);
-            (Content::of(input.content.as_bytes()), text, view)
+            (Content::of(&new), text, view)
         })
         .await?;
         if let Ok(now) = now {
@@ -137,11 +143,12 @@ impl Tool for Write {
                 false => self.seen.whole(cx, &path, &now, content),
             }
         }
+        let text = [Some(text), losses].into_iter().flatten().collect::<Vec<_>>().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 
     async fn preview(&self, input: &WriteInput, cx: &Context) -> Option<View> {
-        let old = existing(cx, &input.file_path).await.ok().flatten()?.bytes?;
+        let old = existing(cx, &input.file_path).await.ok().flatten()?.text()?;
         let shown = paths::shown(&paths::tidy(&input.file_path, cx), cx.cwd());
         let new = input.content.clone();
         off_thread(old.len().max(new.len()), move || {
@@ -174,6 +181,19 @@ struct Existing {
     content: Option<Content>,
 }
 
+impl Existing {
+    fn utf16(&self) -> Option<Utf16> {
+        Utf16::detect(self.bytes.as_ref()?)
+    }
+
+    /// What it is compared by: its text as UTF-8 where it is in UTF-16, else its bytes.
+    fn text(&self) -> Option<Bytes> {
+        let bytes = self.bytes.as_ref()?;
+        let decoded = self.utf16().and_then(|encoding| encoding.decode(bytes).ok());
+        Some(decoded.map_or_else(|| bytes.clone(), |text| text.into_bytes().into()))
+    }
+}
+
 async fn existing(cx: &Context, path: &Path) -> Result<Option<Existing>, ToolError> {
     let metadata = match cx.files().metadata(path).await {
         Ok(metadata) => metadata,
@@ -193,17 +213,22 @@ async fn existing(cx: &Context, path: &Path) -> Result<Option<Existing>, ToolErr
 fn said(new: &str, old: Option<Existing>, shown: &str) -> (String, View) {
     let lines = count(new.lines().count(), "line", "lines");
     let view = View::titled(shown);
+    let text = old.as_ref().and_then(Existing::text);
     match old {
         None => (
             format!("created `{shown}`: {lines}"),
             view.summary(format!("created, {lines}")).with(beginning(new)),
         ),
-        Some(Existing { bytes: Some(old), .. }) => {
+        Some(Existing { bytes: Some(bytes), .. }) => {
+            let old = text.unwrap_or_default();
             let diff = LineDiff::between(&old, new.as_bytes());
             let (counts, was) = (diff.counts(), lines_of(&old));
-            let note = match Other::of(&old) {
-                Some(other) => format!("\n[the file was in {}; it is UTF-8 now]", other.name()),
-                None => String::new(),
+            let note = match Utf16::detect(&bytes) {
+                Some(_) => "\n[in UTF-16, as the file was]",
+                None if charset::is_legacy(&bytes) => {
+                    "\n[the file was in another encoding than UTF-8; it is UTF-8 now]"
+                }
+                None => "",
             };
             (
                 format!("replaced `{shown}`: {lines} instead of {was} ({counts}){note}"),

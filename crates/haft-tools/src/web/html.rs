@@ -5,15 +5,20 @@
 //! would be left, the page is read again with everything. Headings, lists, tables, code, links and emphasis stay.
 //!
 //! Text is not escaped: the reader is a model, and a stray `*` costs it less than a backslash in every name. What can't be seen
-//! on the page is not told either, since nobody who looks at it could know of it.
+//! on the page is not told either, since nobody who looks at it could know of it: what an attribute or the page's own styles
+//! hide, on any element but the whole page.
 
 mod entities;
+mod hidden;
+mod style;
 mod tokens;
 mod writer;
 
 use haft::text::{single_line, truncate_chars};
 use url::Url;
 
+use self::hidden::{Around, Extent, Skipped};
+use self::style::Sheet;
 use self::tokens::{Name, Tag, Token, Tokens};
 use self::writer::{Literal, Writer};
 
@@ -62,11 +67,12 @@ pub struct Page {
 /// assert_eq!(page.markdown, "# A\n\nb **c**");
 /// ```
 pub fn read(html: &str, base: Option<&Url>) -> Page {
-    let page = Reader::new(base, Surroundings::LeftOut).page(html);
+    let sheet = &mut Sheet::of(html);
+    let page = Reader::new(base, Surroundings::LeftOut, sheet).page(html);
     if page.markdown.len() >= CONTENT_BYTES_MIN {
         return page;
     }
-    let whole = Reader::new(base, Surroundings::Kept).page(html);
+    let whole = Reader::new(base, Surroundings::Kept, sheet).page(html);
     if whole.markdown.len() > 2 * page.markdown.len() + CONTENT_BYTES_MIN { whole } else { page }
 }
 
@@ -99,9 +105,11 @@ enum Open {
 struct Reader<'b> {
     base: Option<std::borrow::Cow<'b, Url>>,
     surroundings: Surroundings,
+    sheet: &'b mut Sheet,
     open: Vec<(Name, Open)>,
-    /// An element that is passed over, and how often its name was opened in it.
-    skipped: Option<(Name, usize)>,
+    around: Around,
+    /// An element that is passed over.
+    skipped: Option<Skipped<'b>>,
     in_head: bool,
     in_title: bool,
     title: Option<String>,
@@ -113,11 +121,13 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    fn new(base: Option<&'b Url>, surroundings: Surroundings) -> Reader<'b> {
+    fn new(base: Option<&'b Url>, surroundings: Surroundings, sheet: &'b mut Sheet) -> Reader<'b> {
         Reader {
             base: base.map(std::borrow::Cow::Borrowed),
             surroundings,
+            sheet,
             open: Vec::new(),
+            around: Around::default(),
             skipped: None,
             in_head: false,
             in_title: false,
@@ -129,13 +139,13 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn page(mut self, html: &str) -> Page {
+    fn page(mut self, html: &'b str) -> Page {
         for token in Tokens::of(html) {
             match token {
                 Token::Text(text) => self.text(text),
                 Token::Raw(text) => self.raw(text),
                 Token::Open(tag) => self.opened(&tag),
-                Token::Close(name) => self.closed(name),
+                Token::Close(name, text) => self.end_tag(name, text),
             }
         }
         while let Some((_, open)) = self.open.pop() {
@@ -174,17 +184,22 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn opened(&mut self, tag: &Tag<'_>) {
+    fn opened(&mut self, tag: &Tag<'b>) {
         use Name::*;
         let name = tag.name;
-        if let Some((skipped, depth)) = &mut self.skipped {
-            *depth += usize::from(*skipped == name);
-            return;
+        if let Some(skipped) = &mut self.skipped {
+            match skipped.opened(tag) {
+                Extent::GoesOn => return,
+                Extent::Ends | Extent::Ended => self.end_skipped(),
+            }
         }
         if self.is_skipped(tag) {
-            self.skipped = Some((name, 1));
+            if !name.is_void() {
+                self.skipped = Some(Skipped::new(tag));
+            }
             return;
         }
+        self.around.opened(name);
         if let Some(literal) = &mut self.literal {
             match name {
                 Br => literal.text.push('\n'),
@@ -295,20 +310,26 @@ impl<'b> Reader<'b> {
         }
     }
 
+    fn end_tag(&mut self, name: Name, text: &str) {
+        if let Some(skipped) = &mut self.skipped {
+            match skipped.closed(name, text, &self.around) {
+                Extent::GoesOn => return,
+                Extent::Ends => return self.end_skipped(),
+                Extent::Ended => self.end_skipped(),
+            }
+        }
+        self.around.closed(name);
+        self.closed(name);
+    }
+
+    fn end_skipped(&mut self) {
+        if self.skipped.take().is_some_and(|skipped| is_block(skipped.name())) {
+            self.out.block();
+        }
+    }
+
     fn closed(&mut self, name: Name) {
         use Name::*;
-        if let Some((skipped, depth)) = &mut self.skipped {
-            if *skipped == name {
-                *depth -= 1;
-                if *depth == 0 {
-                    self.skipped = None;
-                    if is_block(name) {
-                        self.out.block();
-                    }
-                }
-            }
-            return;
-        }
         match name {
             Title => self.in_title = false,
             Head => self.in_head = false,
@@ -385,22 +406,20 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn is_skipped(&self, tag: &Tag<'_>) -> bool {
+    fn is_skipped(&mut self, tag: &Tag<'_>) -> bool {
         use Name::*;
         match tag.name {
             Script | Style | Template | Svg | Canvas | Object | Video | Iframe | Noembed | Noframes
             | Button | Select | Textarea | Dialog => return true,
-            // Their end may be left out, so nobody can say where they end.
-            P | Li | Td | Th | Tr | Tbody | Thead | Tfoot | Dt | Dd | Body | Head | Br | Hr | Img | Input
-            | Meta | Base | Main | Article | Other => return false,
+            // A page that is hidden as a whole is shown by a script.
+            Head | Body => return false,
+            Other if tag.text.eq_ignore_ascii_case("html") => return false,
+            A if is_anchor(tag) => return true,
             _ => {}
-        }
-        if tag.name == A && is_anchor(tag) {
-            return true;
         }
         let is_hidden = tag.attribute("hidden").is_some()
             || tag.attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true"))
-            || tag.attribute("style").is_some_and(is_invisible);
+            || self.sheet.hides(tag);
         let within = |wanted: fn(&Open) -> bool| self.open.iter().any(|(_, open)| wanted(open));
         let around = || {
             let role = tag.attribute("role").unwrap_or_default();
@@ -564,11 +583,6 @@ fn is_anchor(tag: &Tag<'_>) -> bool {
 
 fn is_main(tag: &Tag<'_>) -> bool {
     tag.name == Name::Div && tag.attribute("role") == Some("main")
-}
-
-fn is_invisible(style: &str) -> bool {
-    let style: String = style.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
-    style.contains("display:none") || style.contains("visibility:hidden")
 }
 
 /// The language that code says it is in.

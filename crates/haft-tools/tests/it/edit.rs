@@ -36,6 +36,30 @@ fn a_text_is_replaced_and_everything_else_stays() {
     check("tab\there", "\t", "  ", "tab  here");
 }
 
+/// Files in UTF-16 are usual on Windows; their mark says which they are.
+#[test]
+fn a_file_in_utf16_is_edited_and_stays_so() {
+    type Bytes = fn(u16) -> [u8; 2];
+    for bytes in [u16::to_le_bytes as Bytes, u16::to_be_bytes] {
+        let utf16 = |text: &str| -> Vec<u8> {
+            "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
+        };
+        check(utf16("a\r\nb\u{1f600}\r\nc"), "b\u{1f600}\nc", "\u{e9}\nd", utf16("a\r\n\u{e9}\r\nd"));
+        let room = Room::new();
+        room.put("f", utf16("one\ntwo\n"));
+        let patch = "*** Begin Patch\n*** Update File: f\n one\n-two\n+zw\u{f6}lf\n*** End Patch";
+        room.text("ApplyPatch", json!({"input": patch}));
+        assert_eq!(room.bytes("f"), utf16("one\nzw\u{f6}lf\n"));
+        let edits = json!([{"old_string": "one", "new_string": "1"}, {"old_string": "zw\u{f6}lf", "new_string": "12"}]);
+        room.text("MultiEdit", json!({"file_path": "f", "edits": edits}));
+        assert_eq!(room.bytes("f"), utf16("1\n12\n"));
+        // Half of a character would be lost.
+        room.put("f", [utf16("one\n"), bytes(0xd800).to_vec()].concat());
+        let (_, refused) = room.error("Edit", edit("f", "one", "two"));
+        assert!(refused.contains("half of a character"), "{refused}");
+    }
+}
+
 #[test]
 fn the_answer_says_where_and_how_much() {
     let room = Room::with(&[("src/lib.rs", "a\nb\nc\n")]);

@@ -151,13 +151,80 @@ fn where_a_session_remembers_a_file_is_read_before_it_is_replaced() {
 }
 
 #[test]
-fn a_file_of_another_encoding_is_said_to_be_utf8_now() {
+fn a_file_in_utf16_stays_so_and_another_encoding_is_said_to_be_utf8_now() {
     let room = Room::new();
     room.put("f", b"\xff\xfea\0\n\0");
-    let said = room.text("Write", write("f", "x\n"));
-    assert!(said.ends_with("\n[the file was in UTF-16; it is UTF-8 now]"), "{said}");
+    let said = room.text("Write", write("f", "x\u{e9}\n"));
+    assert!(said.ends_with("\n[in UTF-16, as the file was]"), "{said}");
+    assert_eq!(fs::read(room.path("f")).unwrap(), b"\xff\xfex\0\xe9\0\n\0");
     room.put("g", b"caf\xe9\n");
     let said = room.text("Write", write("g", "caf\u{e9}\n"));
     assert!(said.ends_with("\n[the file was in another encoding than UTF-8; it is UTF-8 now]"), "{said}");
-    assert!(!room.text("Write", write("f", "y\n")).contains("UTF-8"));
+    assert!(!room.text("Write", write("g", "y\n")).contains("UTF-8"));
+}
+
+/// A person who gave a file an attribute, an access control list or a second name finds them again, or is told.
+#[test]
+fn what_belongs_to_a_file_is_kept_or_said() {
+    let room = Room::with(&[("f", "one\n"), ("plain", "one\n"), ("named", "one\n")]);
+    let attribute = |name: &str| {
+        let mut value = [0; 256];
+        let length = rustix::fs::getxattr(room.path("f"), name, &mut value[..]).unwrap();
+        value[..length].to_vec()
+    };
+    let set = |file: &str, name: &str, value: &[u8]| {
+        rustix::fs::setxattr(room.path(file), name, value, rustix::fs::XattrFlags::empty())
+    };
+    if set("f", "user.colour", b"blue").is_err() {
+        return;
+    }
+    // User 1000 may read and write; owner, group, mask and others as usual.
+    let entry = |tag: u16, allowed: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &allowed.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let none = u32::MAX;
+    let list: Vec<u8> = [
+        2_u32.to_le_bytes().to_vec(),
+        entry(1, 6, none),
+        entry(2, 6, 1000),
+        entry(4, 4, none),
+        entry(16, 6, none),
+        entry(32, 4, none),
+    ]
+    .concat();
+    let has_lists = set("f", "system.posix_acl_access", &list).is_ok();
+    // New files in the folder get an access list that the old ones don't have.
+    let inherits = has_lists && set("", "system.posix_acl_default", &list).is_ok();
+    let edit = |file: &str, old: &str, new: &str| {
+        room.text("Edit", json!({"file_path": file, "old_string": old, "new_string": new}))
+    };
+    let said = [edit("f", "one", "two"), room.text("Write", write("f", "three\n"))].concat();
+    assert!(!said.contains("kept") && !said.contains("keep"), "{said}");
+    assert_eq!(attribute("user.colour"), b"blue");
+    if has_lists {
+        assert_eq!(attribute("system.posix_acl_access"), list);
+    }
+    edit("plain", "one", "two");
+    if inherits {
+        let found = rustix::fs::getxattr(room.path("plain"), "system.posix_acl_access", &mut [0; 256][..]);
+        assert_eq!(found, Err(rustix::io::Errno::NODATA));
+    }
+
+    fs::hard_link(room.path("named"), room.path("other")).unwrap();
+    let said = edit("named", "one", "two");
+    assert!(
+        said.ends_with("\n[`named`: another name of the file (a hard link) keeps the old content]"),
+        "{said}"
+    );
+    assert_eq!(room.content("other"), "one\n");
+    fs::remove_file(room.path("other")).unwrap();
+    for name in ["other", "third"] {
+        fs::hard_link(room.path("named"), room.path(name)).unwrap();
+    }
+    let patch = "*** Begin Patch\n*** Update File: named\n-two\n+three\n*** End Patch";
+    let said = room.text("ApplyPatch", json!({"input": patch}));
+    assert!(
+        said.ends_with("\n[`named`: 2 other names of the file (hard links) keep the old content]"),
+        "{said}"
+    );
 }

@@ -284,9 +284,7 @@ impl Authorizer for StricterRules {
 
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
         match (self.parent.hidden(request), self.own.hidden(request)) {
-            (Some(parent), Some(own)) => {
-                Some(Hidden::new(move |path| parent.covers(path) || own.covers(path)))
-            }
+            (Some(parent), Some(own)) => Some(parent.or(own)),
             (parent, own) => parent.or(own),
         }
     }

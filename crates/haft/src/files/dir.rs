@@ -37,7 +37,9 @@ use super::replace::{Over, remove, rename, replace};
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
 use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
 use super::tree::LocalDir;
-use super::{Access, Entry, Extent, Files, Kind, Metadata, Need, OpenDir, OpenFile, WriteMode, Written};
+use super::{
+    Access, Entry, Extent, Files, Hidden, Kind, Metadata, Need, OpenDir, OpenFile, WriteMode, Written,
+};
 use crate::future::BoxFuture;
 use crate::limits;
 
@@ -65,7 +67,14 @@ impl Files for DirFiles {
         access: &'a Access,
         path: &'a Path,
     ) -> BoxFuture<'a, Result<Box<dyn OpenFile>, FileError>> {
-        Box::pin(async move { self.open_file(access, path).map(|file| Box::new(file) as Box<dyn OpenFile>) })
+        Box::pin(async move {
+            let (file, has_other_names) = self.open_file(access, path)?;
+            if let Some(hidden) = access.hidden.clone().filter(|_| has_other_names) {
+                let (path, id) = (path.to_owned(), file.metadata.id);
+                offload(move || refuse_hard_link(&hidden, id, &path)).await?;
+            }
+            Ok(Box::new(file) as Box<dyn OpenFile>)
+        })
     }
 
     fn metadata<'a>(
@@ -103,7 +112,7 @@ impl Files for DirFiles {
             let read = access.roots(Need::Read).filter(|root| root.extent == Extent::Subtree);
             let whole = Access { read: read.cloned().collect(), ..Access::default() };
             let dir = self.reach(&whole, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
-            Ok(Box::new(LocalDir::new(dir, path)) as Box<dyn OpenDir>)
+            Ok(Box::new(LocalDir::new(dir, path, access.hidden.clone())) as Box<dyn OpenDir>)
         })
     }
 
@@ -133,7 +142,7 @@ impl Files for DirFiles {
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>> {
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
         let files = *self;
         let (access, path) = (access.clone(), path.to_owned());
         Box::pin(offload(move || {
@@ -142,7 +151,7 @@ impl Files for DirFiles {
                 let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else {
                     return Ok(None);
                 };
-                Ok(replace(&dir, &name, &path, &new, Over::Content(&old))?.map(drop))
+                replace(&dir, &name, &path, &new, Over::Content(&old))
             })
         }))
     }
@@ -212,6 +221,12 @@ impl Files for DirFiles {
     }
 }
 
+/// Refuses a file with several names, one of which is hidden.
+pub(super) fn refuse_hard_link(hidden: &Hidden, file: FileId, path: &Path) -> Result<(), FileError> {
+    let Some(why) = hidden.refuses_hard_link(file) else { return Ok(()) };
+    Err(FileError::new(FileErrorKind::NotGranted, format!("`{}` {why}", show(path))))
+}
+
 /// What to do about parent directories that do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parents {
@@ -220,13 +235,18 @@ enum Parents {
 }
 
 impl DirFiles {
-    fn open_file(&self, access: &Access, path: &Path) -> Result<LocalFile, FileError> {
+    /// Opens a file, and says whether it has other names.
+    fn open_file(&self, access: &Access, path: &Path) -> Result<(LocalFile, bool), FileError> {
         // Without NONBLOCK a pipe would wait here for its writer; without NOCTTY a terminal would become ours.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.reach(access, path, flags)?;
         let stat = stat_of(&file, path)?;
         must_be_regular(&file, &stat, path)?;
-        Ok(LocalFile { file: Arc::new(file), path: path.to_owned(), metadata: metadata(&stat), offset: 0 })
+        let metadata = metadata(&stat);
+        Ok((
+            LocalFile { file: Arc::new(file), path: path.to_owned(), metadata, offset: 0 },
+            stat.st_nlink > 1,
+        ))
     }
 
     /// Opens what is at `path` for reading, by the three steps above.

@@ -580,7 +580,7 @@ fn a_swap_loses_no_change_of_others() {
                 let old = now(scoped.read_to_string("count")).unwrap();
                 let new = (old.parse::<u64>().unwrap() + 1).to_string();
                 match now(scoped.swap("count", old.clone(), new.clone())) {
-                    Ok(()) => break,
+                    Ok(_) => break,
                     Err(error) => assert_eq!(error.kind(), Changed, "{error}"),
                 }
             }
@@ -653,7 +653,7 @@ fn a_swap_changes_only_what_is_still_there_and_granted() {
     place.links();
     fs::set_permissions(place.root.join("d/f"), fs::Permissions::from_mode(0o751)).unwrap();
     place.both(|files| {
-        let swap = |path: &str, old: &str| kind(now(files.swap(path, old.to_owned(), "inside")));
+        let swap = |path: &str, old: &str| kind(now(files.swap(path, old.to_owned(), "inside")).map(drop));
         assert_eq!(swap("d/f", "inside"), Ok(()));
         assert_eq!(swap("in_abs", "inside"), Ok(()));
         assert_eq!(swap("d/f", "insidf"), Err(Changed));

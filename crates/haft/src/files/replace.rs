@@ -12,7 +12,8 @@
 //! same, and what is left open is the moment between it and the renaming. Removing and renaming take the same lock.
 //!
 //! Everything here works on names in one directory descriptor, so nothing that happens to the path meanwhile can
-//! lead the write elsewhere. Extended attributes and access lists of the old file are not carried over.
+//! lead the write elsewhere. The new file gets the owner, mode, extended attributes and access control list of the old
+//! one ([`attributes`](super::attributes)); the caller is told what it could not get, and of other names.
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher as _, RandomState};
@@ -31,6 +32,7 @@ use rustix::io::write;
 use rustix::io::{Errno, read};
 use rustix::process::{Gid, Uid};
 
+use super::attributes::keep_attributes;
 use super::error::{FileError, FileErrorKind, show, words};
 #[cfg(test)]
 use super::replace_tests::{fchmod, fsync, openat, renameat, renameat_with, write};
@@ -117,8 +119,13 @@ pub(super) fn replace(
     });
     let mut temp = Temp::create(dir, mode).map_err(fail)?;
     write_all(&temp.file, bytes).map_err(fail)?;
+    let mut written = Written { existed: old.is_some(), ..Written::default() };
     match (&old, over) {
-        (Some(old), _) => keep_mode(&temp.file, old).map_err(fail)?,
+        (Some(old), _) => {
+            written.other_names = other_names(old);
+            written.lost_owner = !keep_mode(&temp.file, old).map_err(fail)?;
+            written.lost_attributes = !keep_attributes(dir, name, &temp.file);
+        }
         (None, Over::Nothing(Some(mode))) => {
             fchmod(&temp.file, Mode::from_raw_mode(mode & 0o777)).map_err(fail)?;
         }
@@ -148,7 +155,12 @@ pub(super) fn replace(
             return Err(FileError::new(FileErrorKind::Io, text).with_source(errno.into()));
         }
     }
-    Ok(Some(Written { existed: old.is_some() }))
+    Ok(Some(written))
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the field has other widths on other architectures")]
+fn other_names(file: &Stat) -> u64 {
+    (file.st_nlink as u64).saturating_sub(1)
 }
 
 /// Removes what has a name in `dir`: with `old`, only if it is a file that is still exactly that.
@@ -317,16 +329,20 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives the new file the owner and mode of the old one; the owner only where that is possible.
-fn keep_mode(file: &OwnedFd, old: &Stat) -> Result<(), Errno> {
+/// Gives the new file the owner and mode of the old one; the owner only where that is possible. Returns whether it was.
+fn keep_mode(file: &OwnedFd, old: &Stat) -> Result<bool, Errno> {
     let mut mode = Mode::from_raw_mode(old.st_mode) & Mode::from_raw_mode(0o7777);
     let new = fstat(file)?;
     let owner = (new.st_uid != old.st_uid).then(|| Uid::from_raw(old.st_uid));
     let group = (new.st_gid != old.st_gid).then(|| Gid::from_raw(old.st_gid));
-    if (owner.is_some() || group.is_some()) && fchown(file, owner, group).is_err() {
+    let is_kept = (owner.is_none() && group.is_none()) || fchown(file, owner, group).is_ok();
+    if !is_kept {
+        // The group alone can be kept more often than the owner.
+        let _ = fchown(file, None, group);
         // Set-user-id of somebody else must not become set-user-id of ours.
         mode -= Mode::SUID | Mode::SGID;
     }
     // After the owner: changing the owner clears these bits.
-    fchmod(file, mode)
+    fchmod(file, mode)?;
+    Ok(is_kept)
 }

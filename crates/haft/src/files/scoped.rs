@@ -124,7 +124,7 @@ impl<'a> ScopedFiles<'a> {
         path: impl AsRef<Path>,
         old: impl Into<Bytes>,
         new: impl Into<Bytes>,
-    ) -> Result<(), FileError> {
+    ) -> Result<Written, FileError> {
         self.files.swap(self.access, &self.absolute(path.as_ref())?, old.into(), new.into()).await
     }
 

@@ -16,9 +16,9 @@ use haft_scheduler::sync::lock;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, fstat, openat, seek, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
-use super::dir::{kind, metadata, must_be_regular};
+use super::dir::{kind, metadata, must_be_regular, refuse_hard_link};
 use super::error::{FileError, FileErrorKind, show};
-use super::{Kind, Metadata, OpenDir, ReadFile};
+use super::{Hidden, Kind, Metadata, OpenDir, ReadFile};
 
 /// How many bytes of entries the kernel gives at once.
 const ENTRY_BYTES: usize = 32 * 1024;
@@ -30,11 +30,13 @@ pub(super) struct LocalDir {
     path: PathBuf,
     /// Whether the descriptor's own position has left the beginning. Only one thread at a time reads entries.
     read: Mutex<bool>,
+    /// Asked about files with several names.
+    hidden: Option<Hidden>,
 }
 
 impl LocalDir {
-    pub(super) fn new(dir: OwnedFd, path: &Path) -> LocalDir {
-        LocalDir { dir, path: path.to_owned(), read: Mutex::new(false) }
+    pub(super) fn new(dir: OwnedFd, path: &Path, hidden: Option<Hidden>) -> LocalDir {
+        LocalDir { dir, path: path.to_owned(), read: Mutex::new(false), hidden }
     }
 
     fn child(&self, name: &OsStr, flags: OFlags) -> Result<OwnedFd, FileError> {
@@ -87,7 +89,7 @@ impl OpenDir for LocalDir {
 
     fn open_dir(&self, name: &OsStr) -> Result<Box<dyn OpenDir>, FileError> {
         let dir = self.child(name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)?;
-        Ok(Box::new(LocalDir { dir, path: self.path.join(name), read: Mutex::new(false) }))
+        Ok(Box::new(LocalDir::new(dir, &self.path.join(name), self.hidden.clone())))
     }
 
     fn open(&self, name: &OsStr) -> Result<Box<dyn ReadFile>, FileError> {
@@ -98,6 +100,9 @@ impl OpenDir for LocalDir {
             must_be_regular(&file, &stat, &self.path.join(name))?;
         }
         let metadata = metadata(&stat);
+        if let Some(hidden) = self.hidden.as_ref().filter(|_| stat.st_nlink > 1) {
+            refuse_hard_link(hidden, metadata.id, &self.path.join(name))?;
+        }
         Ok(Box::new(WalkedFile { left: metadata.len, file, metadata }))
     }
 

@@ -26,7 +26,7 @@ use super::wire::{Ask, Call, Packer, Reply, ToChild, ToParent, Unpacker};
 use crate::content::Output;
 use crate::context::Context;
 use crate::error::{ErrorKind, ToolError};
-use crate::files::{FileError, FileErrorKind, OpenFile, Written};
+use crate::files::{FileError, FileErrorKind, OpenFile};
 use crate::future::{BoxFuture, Guarded};
 use crate::limits;
 use crate::ports::{Choice, UserQuestion};
@@ -306,13 +306,16 @@ impl<'a> Server<'a> {
                 let (path, bytes) = (tail.path(path)?, tail.bytes(bytes)?.to_vec());
                 Box::pin(async move {
                     let written = cx.files().write(&path, &bytes, how).await;
-                    answer(id, written, |_, Written { existed }| Reply::Written { existed })
+                    answer(id, written, |_, written| Reply::Written(written))
                 })
             }
             Ask::Swap { path, old, new } => {
                 let path = tail.path(path)?;
                 let (old, new) = (tail.bytes(old)?.to_vec(), tail.bytes(new)?.to_vec());
-                Box::pin(async move { answer(id, cx.files().swap(&path, old, new).await, done) })
+                Box::pin(async move {
+                    let written = cx.files().swap(&path, old, new).await;
+                    answer(id, written, |_, written| Reply::Written(written))
+                })
             }
             Ask::Remove { path, old } => {
                 let path = tail.path(path)?;

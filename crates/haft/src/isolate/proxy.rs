@@ -81,6 +81,13 @@ fn done(path: &Path, (_, answer): Granted) -> Result<(), FileError> {
     }
 }
 
+fn written(path: &Path, (_, answer): Granted) -> Result<Written, FileError> {
+    match answer.reply {
+        Reply::Written(written) => Ok(written),
+        _ => Err(unexpected(path)),
+    }
+}
+
 impl Files for RemoteFiles {
     fn open<'a>(
         &'a self,
@@ -128,11 +135,7 @@ impl Files for RemoteFiles {
         Box::pin(async move {
             let ask =
                 |packer: &mut Packer| Ask::Write { path: packer.path(path), bytes: packer.put(bytes), how };
-            let (_, answer) = self.ask(path, ask).await?;
-            match answer.reply {
-                Reply::Written { existed } => Ok(Written { existed }),
-                _ => Err(unexpected(path)),
-            }
+            written(path, self.ask(path, ask).await?)
         })
     }
 
@@ -142,14 +145,14 @@ impl Files for RemoteFiles {
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>> {
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
         Box::pin(async move {
             let ask = |packer: &mut Packer| Ask::Swap {
                 path: packer.path(path),
                 old: packer.put(&old),
                 new: packer.put(&new),
             };
-            done(path, self.ask(path, ask).await?)
+            written(path, self.ask(path, ask).await?)
         })
     }
 

@@ -45,7 +45,10 @@ async fn files_are_reached_through_the_host_and_with_its_access() {
     }
     assert_eq!(std::fs::read_dir(&scene.outside).unwrap().count(), 2);
 
-    assert_eq!(say(&scene, "write", Path::new("sub/new")).await, "Written { existed: false }");
+    assert_eq!(
+        say(&scene, "write", Path::new("sub/new")).await,
+        "Written { existed: false, other_names: 0, lost_owner: false, lost_attributes: false }"
+    );
     assert_eq!(std::fs::read(scene.inside.join("sub/new")).unwrap(), b"\0\xffnew");
     assert!(say(&scene, "write", Path::new("sub/new")).await.contains("exists already"));
     assert_eq!(say(&scene, "list", Path::new(".")).await, "\"in\" File\n\"link\" Link\n\"sub\" Directory\n");

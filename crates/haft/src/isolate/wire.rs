@@ -19,7 +19,7 @@ use super::frames::{Fault, TooLarge};
 use crate::content::{Blob, Content, Output, ResourceLink};
 use crate::error::{ErrorKind, ToolError};
 use crate::files::{
-    Access, Entry, Extent, FileError, FileErrorKind, FileId, Kind, Metadata, Root, WriteMode,
+    Access, Entry, Extent, FileError, FileErrorKind, FileId, Kind, Metadata, Root, WriteMode, Written,
 };
 use crate::limits;
 use crate::ports::{Choice, UserQuestion};
@@ -139,9 +139,7 @@ pub(super) enum Reply {
     Bytes(Cut),
     Metadata(MetadataForm),
     Entries(Vec<(Cut, KindForm)>),
-    Written {
-        existed: bool,
-    },
+    Written(Written),
     Chosen(Option<Vec<Cut>>),
     Failed {
         #[serde(with = "FileErrorKindForm")]

@@ -21,7 +21,7 @@ use crate::effects::resolved::Resolved;
 use crate::engine::{CheckOptions, MAIN_AGENT, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
-use crate::files::{Access, Extent};
+use crate::files::Access;
 use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Asked, Before, Rewrote};
 use crate::limits;
@@ -61,7 +61,8 @@ pub(super) async fn authorize(
 ) -> Authorization {
     let authorization = ask_everybody(shared, opened, cx, asking).await;
     let Authorization::Allowed(mut decision) = authorization else { return authorization };
-    if decision.effects.resolved.reads.iter().any(|path| path.extent == Extent::Subtree) {
+    let resolved = &decision.effects.resolved;
+    if !resolved.reads.is_empty() || !resolved.writes.is_empty() {
         let subject = Subject::of_call(shared, opened, cx);
         match guarded(|| shared.authorizer.hidden(&subject.request(&decision.effects))) {
             Ok(hidden) => decision.grants.hidden = hidden,

@@ -63,9 +63,10 @@ pub trait Authorizer: Send + Sync + 'static {
     /// under which it would be offered.
     fn hides(&self, name: &str, tool: &AnyTool) -> Option<DecisionReason>;
 
-    /// What a call that was allowed isn't shown of the folders that it walks. The default hides nothing.
+    /// What a call that was allowed isn't shown: of the folders that it walks, and of files with several names
+    /// ([`Hidden::with_hard_links`]). The default hides nothing.
     ///
-    /// Asked only for calls that read whole folders. A panic denies.
+    /// Asked only for calls that read or write files. A panic denies.
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
         let _ = request;
         None

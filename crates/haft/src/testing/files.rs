@@ -247,18 +247,17 @@ impl MemoryFiles {
             Ok(_) | Err(_) => {}
         }
         disk.make_parents(&path).map_err(failed)?;
-        Ok(Written { existed: disk.place(path, Some(bytes.into())) })
+        Ok(Written { existed: disk.place(path, Some(bytes.into())), ..Written::default() })
     }
 
-    fn swapped(&self, access: &Access, path: &Path, old: &[u8], new: &[u8]) -> Result<(), FileError> {
+    fn swapped(&self, access: &Access, path: &Path, old: &[u8], new: &[u8]) -> Result<Written, FileError> {
         let path = granted(access, Need::Write, path)?;
         let mut disk = lock(&self.0);
         let node = disk.get(&path).map_err(|error| FileError::from_io("written", &path, error))?;
         if node.bytes.as_deref() != Some(old) {
             return Err(FileError::changed(&path));
         }
-        disk.place(path, Some(new.into()));
-        Ok(())
+        Ok(Written { existed: disk.place(path, Some(new.into())), ..Written::default() })
     }
 
     fn folder(&self, path: PathBuf) -> Result<Box<dyn OpenDir>, FileError> {
@@ -393,7 +392,7 @@ impl Files for MemoryFiles {
         path: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>> {
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
         done(self.swapped(access, path, &old, &new))
     }
 
@@ -533,7 +532,7 @@ mod tests {
         );
         assert_eq!(
             scoped.write(at("b"), b"new", WriteMode::Replace).await.map_err(kind),
-            Ok(Written { existed: true })
+            Ok(Written { existed: true, ..Written::default() })
         );
         assert_eq!(scoped.create_dir(at("d")).await.map_err(kind), Err(FileErrorKind::AlreadyExists));
         scoped.rename(at("d"), at("e/f")).await.unwrap();

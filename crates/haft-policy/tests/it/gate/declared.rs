@@ -165,6 +165,41 @@ async fn searches_leave_out_what_is_denied() {
     session.holds("ask Grep src\nallow Glob src").await;
 }
 
+/// A hard link is another name of a file: what a rule denies under one isn't read under the other.
+#[tokio::test]
+async fn hard_links_to_denied_files_are_not_read() {
+    let session = with(rules("-Read(.env); -Read(secrets/**); +Edit")).open();
+    for path in [".env", "src/secrets/key"] {
+        session.room.write(&format!("work/{path}"), "needle hidden\n");
+    }
+    session.room.write("work/plain", "needle shown\n");
+    for (file, link) in [(".env", "notes"), ("src/secrets/key", "src/readme"), ("plain", "same")] {
+        let at = |path: &str| session.room.at(&format!("work/{path}"));
+        std::fs::hard_link(at(file), at(link)).unwrap();
+    }
+    let read = async |tool, input| {
+        let result = session.call(tool, input).await;
+        match result.outcome() {
+            Ok(output) => output.to_text(),
+            Err(error) => error.message().to_owned(),
+        }
+    };
+    for link in ["notes", "src/readme"] {
+        for (tool, input) in [
+            ("Read", json!({"file_path": link})),
+            ("Grep", json!({"pattern": "needle", "path": link, "output_mode": "content"})),
+            ("Edit", json!({"file_path": link, "old_string": "needle", "new_string": "x"})),
+        ] {
+            let told = read(tool, input).await;
+            assert!(told.contains("a hard link") && !told.contains("hidden"), "{tool} {link}: {told}");
+        }
+    }
+    let found = read("Grep", json!({"pattern": "needle", "path": ".", "output_mode": "content"})).await;
+    assert!(found.contains("plain:1:needle shown") && found.contains("same:1:needle shown"), "{found}");
+    assert!(!found.contains("needle hidden"), "{found}");
+    assert!(read("Read", json!({"file_path": "same"})).await.contains("needle shown"));
+}
+
 /// A server's tool that calls itself a shell has to be allowed like any other, and is denied like a shell.
 #[tokio::test]
 async fn a_stranger_is_no_shell_by_its_name() {

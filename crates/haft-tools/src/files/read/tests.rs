@@ -383,7 +383,7 @@ impl Files for Counting {
         p: &'a Path,
         old: Bytes,
         new: Bytes,
-    ) -> BoxFuture<'a, Result<(), FileError>> {
+    ) -> BoxFuture<'a, Result<Written, FileError>> {
         self.0.swap(a, p, old, new)
     }
     fn remove<'a>(

@@ -16,14 +16,16 @@ pub(super) enum Token<'a> {
     Raw(&'a str),
     /// A tag that opens an element.
     Open(Tag<'a>),
-    /// The name in a tag that closes one.
-    Close(Name),
+    /// The name in a tag that closes one, and as it stands.
+    Close(Name, &'a str),
 }
 
 /// A tag that opens an element.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(super) struct Tag<'a> {
     pub(super) name: Name,
+    /// The name as it stands.
+    pub(super) text: &'a str,
     /// Everything between name and end.
     attributes: &'a str,
 }
@@ -54,21 +56,30 @@ macro_rules! names {
 }
 
 names! {
-    "a" A "abbr" Abbr "address" Address "article" Article "aside" Aside "b" B "base" Base
+    "a" A "abbr" Abbr "address" Address "area" Area "article" Article "aside" Aside "b" B "base" Base
     "blockquote" Blockquote "body" Body "br" Br "button" Button "canvas" Canvas "caption" Caption
-    "center" Center "cite" Cite "code" Code "dd" Dd "del" Del "details" Details "dialog" Dialog "div" Div
-    "dl" Dl "dt" Dt "em" Em "fieldset" Fieldset "figcaption" Figcaption "figure" Figure "font" Font
+    "center" Center "cite" Cite "code" Code "col" Col "dd" Dd "del" Del "details" Details "dialog" Dialog "div" Div
+    "dl" Dl "dt" Dt "em" Em "embed" Embed "fieldset" Fieldset "figcaption" Figcaption "figure" Figure "font" Font
     "footer" Footer "form" Form "h1" H1 "h2" H2 "h3" H3 "h4" H4 "h5" H5 "h6" H6 "head" Head "header" Header
     "hr" Hr "i" I "iframe" Iframe "img" Img "input" Input "ins" Ins "kbd" Kbd "label" Label "legend" Legend
-    "li" Li "main" Main "mark" Mark "menu" Menu "meta" Meta "nav" Nav "noembed" Noembed "noframes" Noframes
-    "object" Object "ol" Ol "p" P "pre" Pre "q" Q "s" S "samp" Samp "script" Script "search" Search
-    "section" Section "select" Select "small" Small "span" Span "strike" Strike "strong" Strong "style" Style
+    "li" Li "link" Link "main" Main "mark" Mark "menu" Menu "meta" Meta "nav" Nav "noembed" Noembed "noframes" Noframes
+    "object" Object "ol" Ol "p" P "param" Param "pre" Pre "q" Q "s" S "samp" Samp "script" Script "search" Search
+    "section" Section "select" Select "small" Small "source" Source "span" Span "strike" Strike "strong" Strong "style" Style
     "sub" Sub "summary" Summary "sup" Sup "svg" Svg "table" Table "tbody" Tbody "td" Td "template" Template
-    "textarea" Textarea "tfoot" Tfoot "th" Th "thead" Thead "time" Time "title" Title "tr" Tr "tt" Tt "u" U
-    "ul" Ul "video" Video "xmp" Xmp
+    "textarea" Textarea "tfoot" Tfoot "th" Th "thead" Thead "time" Time "title" Title "tr" Tr "track" Track "tt" Tt "u" U
+    "ul" Ul "video" Video "wbr" Wbr "xmp" Xmp
 }
 
 impl Name {
+    /// Whether it has no inside and no end.
+    pub(super) fn is_void(self) -> bool {
+        use Name::{Area, Base, Br, Col, Embed, Hr, Img, Input, Link, Meta, Param, Source, Track, Wbr};
+        matches!(
+            self,
+            Area | Base | Br | Col | Embed | Hr | Img | Input | Link | Meta | Param | Source | Track | Wbr
+        )
+    }
+
     /// Whether its inside is text and nothing else.
     fn is_raw(self) -> bool {
         use Name::{Iframe, Noembed, Noframes, Script, Style, Textarea, Title, Xmp};
@@ -236,14 +247,16 @@ impl<'a> Iterator for Tokens<'a> {
                     let start = if first == b'/' { at + 2 } else { at + 1 };
                     let is_name = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'/');
                     let name_end = start + bytes[start..].iter().take_while(|byte| is_name(byte)).count();
-                    let name = Name::of(&self.text[start..name_end]);
+                    let text = &self.text[start..name_end];
+                    let name = Name::of(text);
                     let (attributes_end, end) = self.tag_end(name_end);
                     self.at = end;
                     if first == b'/' {
-                        return Some(Token::Close(name));
+                        return Some(Token::Close(name, text));
                     }
                     self.raw = Some(name).filter(|name| name.is_raw());
-                    return Some(Token::Open(Tag { name, attributes: &self.text[name_end..attributes_end] }));
+                    let attributes = &self.text[name_end..attributes_end];
+                    return Some(Token::Open(Tag { name, text, attributes }));
                 }
             }
             from = self.at;
@@ -260,7 +273,7 @@ mod tests {
             Token::Text(text) => format!("{text:?}"),
             Token::Raw(text) => format!("raw {text:?}"),
             Token::Open(tag) => format!("<{:?}>", tag.name),
-            Token::Close(name) => format!("</{name:?}>"),
+            Token::Close(name, _) => format!("</{name:?}>"),
         };
         Tokens::of(html).map(one).collect::<Vec<_>>().join(" ")
     }
