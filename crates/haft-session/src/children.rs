@@ -60,6 +60,15 @@ impl<P: Processes> Processes for Children<P> {
         self.processes.tidy();
     }
 
+    fn check_host<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        grants: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.processes.check_host(host, port, grants)
+    }
+
     fn run<'a>(&'a self, mut request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         if let Some(change) = self.changed(&request) {
             let message = format!(

@@ -293,10 +293,6 @@ impl SessionAssembler {
             sandbox = processes::shut(sandbox);
         }
         let confined = self.config.is_confined();
-        #[cfg(feature = "browser")]
-        if !confined && self.purpose != SessionPurpose::Inspect {
-            super::browser::asks_by(sandbox.network().clone());
-        }
         self.starter.plan(sandbox);
         let required = wanted.fail_if_unavailable.as_ref().filter(|required| required.value && confined);
         if let Some(required) = required.filter(|_| self.purpose != SessionPurpose::Inspect)
