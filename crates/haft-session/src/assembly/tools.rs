@@ -21,7 +21,7 @@ use crate::SessionPurpose;
 use crate::agents::kinds::Kinds;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError, SessionOption};
 
 /// Script tools of a workspace.
 pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
@@ -100,17 +100,15 @@ pub(super) fn with_scripts(
         if seen.contains(&dir) {
             continue;
         }
+        let shown = one_line(&named.display().to_string());
         let loaded = scripts::load(&dir).map_err(|error| {
-            let named = one_line(&named.display().to_string());
-            SessionError::tools(format!(
-                "--tools-dir `{named}`: {}; give a directory that exists",
-                reason(&error)
-            ))
+            let message =
+                format!("the tools directory `{shown}`: {}; give a directory that exists", reason(&error));
+            SessionError::tools(message).with_option(SessionOption::ToolsDirectory)
         })?;
         if loaded.tools.is_empty() && loaded.problems.is_empty() {
-            let named = one_line(&named.display().to_string());
             common.notices.warn(format!(
-                "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
+                "the tools directory `{shown}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
         registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded, &common.notices);
