@@ -102,12 +102,9 @@ impl PromptContent {
     fn digest(&self) -> CallDigest {
         let text = match self {
             PromptContent::Permission(approval) => {
-                let Approval { call_id, agent, tool, input, effects, destructive, reason, again, .. } =
-                    &**approval;
-                format!(
-                    "{:?}",
-                    (call_id, agent, tool, input.to_string(), effects, destructive, reason, again)
-                )
+                let Approval { call_id, agent, tool, input, effects, destructive, again, .. } = &**approval;
+                let (input, reason) = (input.to_string(), approval.reason());
+                format!("{:?}", (call_id, agent, tool, input, effects, destructive, reason, again))
             }
             other => format!("{other:?}"),
         };
@@ -122,7 +119,7 @@ impl fmt::Display for UserPrompt {
             PromptContent::Permission(approval) => {
                 let input = approval.input.to_string();
                 write!(f, "{} {input}\n  touches: {}", approval.tool, approval.effects)?;
-                write!(f, "\n  asks because {}", approval.reason)
+                write!(f, "\n  asks because {}", approval.reason())
             }
             PromptContent::Choice(question) => {
                 f.write_str(&question.text)?;

@@ -158,7 +158,7 @@ impl Asker for Answers {
             .display()
             .to_string();
         output::say(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
-        output::say(&format!("      asks because {}", one_line(&approval.reason)));
+        output::say(&format!("      asks because {}", one_line(&approval.reason())));
         output::say("      nobody is here to ask: the tour says yes, once");
         Box::pin(async { Answer::Once })
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 
+use haft::decision::DecisionSource;
 use haft_journal::{Block, Kept, OutcomeRecord, Record, Recovered, Store, StoreError};
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
 use haft_provider::transcript::{self, PastResult, Transcript};
@@ -35,8 +36,8 @@ pub(super) struct RecordedCall {
     pub(super) line: Option<usize>,
     pub(super) agent: Option<String>,
     pub(super) outcome: RecordedOutcome,
-    /// Who allowed it, where that was recorded.
-    pub(super) by: Option<String>,
+    /// The source of the decision that allowed it, where that was recorded.
+    pub(super) by: Option<DecisionSource>,
     /// The text that the model got.
     pub(super) text: Option<String>,
     /// The place of its result among all of the file.
@@ -231,7 +232,7 @@ fn of_journal(kept: &Kept, source: String) -> CallRecording {
                         Some(outcome) if outcome.error.is_some() => RecordedOutcome::Failed,
                         Some(_) => RecordedOutcome::Ran,
                     },
-                    by: Some(intent.by.clone()),
+                    by: intent.source,
                     text: text.or_else(from_words),
                     place: None,
                 });

@@ -496,7 +496,7 @@ impl Subject<'_> {
             description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
             effects: request.declared().clone(),
             destructive: request.effect_class.destructive && request.declared().warns(),
-            reason: decision.question(),
+            decision: decision.clone(),
             proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
             lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),
             view: preview.map_or_else(view, View::harmless),
