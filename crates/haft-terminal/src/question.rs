@@ -493,7 +493,8 @@ fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
 
 /// What an approval is about.
 fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) -> Vec<Line> {
-    let marked_parts = quoted(&approval.reason());
+    let reason = approval.reason();
+    let marked_parts = quoted(&reason);
     let title = body::title(&approval.view.title, cwd);
     let mut head = Line::of("  ? ", Style::ASKS).with(&approval.tool, Style::BOLD);
     head.push("   ", Style::PLAIN);

@@ -46,7 +46,7 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
 fn because(approval: &mut Approval, reason: &str) {
     approval.decision.reasons.clear();
     let reason = haft::decision::DecisionReason::ask(reason.to_owned());
-    approval.decision = approval.decision.clone().and(reason);
+    approval.decision = approval.decision.clone().with_reason(reason);
 }
 
 fn panel(change: impl FnOnce(&mut Approval)) -> (Panel, oneshot::Receiver<Answer>) {

@@ -88,20 +88,20 @@ fn check_every_decision(is_known: bool) {
     let mut count = 0u32;
     each_combination(REASONS_MAX, &mut |all| {
         count += 1;
-        let (rules, said): (Vec<_>, Vec<_>) =
+        let (rules, others): (Vec<_>, Vec<_>) =
             all.iter().cloned().partition(|reason| OF_RULES.contains(&reason.source));
         let open = (rules.is_empty() && !is_known).then_some(Ask);
         let verdict = expected(all, is_known).max(match open {
             Some(ask)
-                if !said
+                if !others
                     .iter()
-                    .any(|said| said.verdict == Allow && may_lift(said.source, S::Effects, false)) =>
+                    .any(|other| other.verdict == Allow && may_lift(other.source, S::Effects, false)) =>
             {
                 ask
             }
             _ => Allow,
         });
-        let decision = decide(effects.clone(), &context, rules, &said);
+        let decision = decide(effects.clone(), &context, rules, &others);
         assert_eq!(decision.verdict, verdict, "{all:?}");
         // The source that is named has given that verdict.
         assert!(
