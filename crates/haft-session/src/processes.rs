@@ -20,7 +20,7 @@ use crate::text::one_line;
 use crate::{Environment, NoticeSink, SessionError};
 
 /// Starts the children of this program.
-pub struct Starter {
+pub struct SessionProcesses {
     /// What the sandbox is made from, once the rules are known; none where the user wants no sandbox.
     plan: Option<Mutex<Option<SandboxConfig>>>,
     sandbox: RwLock<Option<Result<Arc<Sandbox>, String>>>,
@@ -32,11 +32,11 @@ pub struct Starter {
     network: OnceLock<NetworkPolicy>,
 }
 
-impl Starter {
+impl SessionProcesses {
     /// Without a sandbox: children can do what the user can.
-    pub fn unconfined(notices: NoticeSink) -> Starter {
+    pub fn unconfined(notices: NoticeSink) -> SessionProcesses {
         let local = LocalProcesses::new(std::env::vars_os()).keeping_families(None);
-        Starter {
+        SessionProcesses {
             plan: None,
             sandbox: RwLock::new(None),
             local,
@@ -47,8 +47,8 @@ impl Starter {
     }
 
     /// In a sandbox, which is made once it is planned and needed.
-    pub fn confined(notices: NoticeSink) -> Starter {
-        Starter { plan: Some(Mutex::new(None)), ..Starter::unconfined(notices) }
+    pub fn confined(notices: NoticeSink) -> SessionProcesses {
+        SessionProcesses { plan: Some(Mutex::new(None)), ..SessionProcesses::unconfined(notices) }
     }
 
     /// Sets the configuration of the sandbox. Without one, only its rules for hosts are used.
@@ -124,7 +124,7 @@ impl Starter {
     }
 }
 
-impl Processes for Starter {
+impl Processes for SessionProcesses {
     fn confines(&self) -> bool {
         self.plan.is_some() && haft_sandbox::is_possible()
     }

@@ -131,7 +131,10 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let row = Row::of(&session, store.head(&session.id).map_err(said)?);
     let left = match row.state {
         "running" => Vec::new(),
-        _ => left::of(&Recovered::of(&kept)).iter().map(|line| redact_text(line).into_owned()).collect(),
+        _ => {
+            let leftovers = leftovers::describe(&Recovered::of(&kept));
+            leftovers.iter().map(|line| redact_text(line).into_owned()).collect()
+        }
     };
     if args.output == Form::Json {
         let text = output::json(&Shown { row, left });
@@ -173,7 +176,9 @@ fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
     for id in &ids {
         let (recovered, _) = store.recover(id).map_err(said)?;
         store.remove(id).map_err(said)?;
-        left::clean(&recovered, &common.options()).iter().for_each(|line| output::say(&one_line(line)));
+        leftovers::remove_worktrees(&recovered, &common.options())
+            .iter()
+            .for_each(|line| output::say(&one_line(line)));
     }
     output::say(&match ids.len() {
         1 => "removed 1 session".to_owned(),

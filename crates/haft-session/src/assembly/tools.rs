@@ -12,13 +12,13 @@ use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
 
 #[cfg(feature = "browser")]
 use super::browser;
-use super::kit;
+use super::tool_state;
 #[cfg(feature = "web")]
 use super::web;
 use super::workspace::{real, reason};
 use crate::SessionOptions;
 use crate::SessionPurpose;
-use crate::agents::kinds::Kinds;
+use crate::agents::kinds::AgentKinds;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption};
@@ -49,11 +49,11 @@ pub(super) fn core(
 ) -> Result<Registry, SessionError> {
     let tools = BuiltIns::new()
         .seen(seen)
-        .agent(Agent::new(Kinds::load(given, common).told()))
+        .agent(Agent::new(AgentKinds::load(given, common).told()))
         .bash(bash(lookup, given, analyzer.clone())?)
         .reads_first(purpose != SessionPurpose::Once)
-        .kept_in(kit::shelf(lookup, purpose), continues)
-        .skill(Skill::new(kit::skills(given, common)))
+        .kept_in(tool_state::shelf(lookup, purpose), continues)
+        .skill(Skill::new(tool_state::skills(given, common)))
         .worktrees(EnterWorktree::of(&given.places.cwd));
     #[cfg(feature = "browser")]
     let tools = tools.browser(browser::browser(lookup, given));

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use haft::env::Lookup;
 
 /// The proxy for a base URL, if there is one.
-pub fn of(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
+pub fn proxy_for(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
     let (scheme, rest) = base_url.split_once("://")?;
     let host = host(rest);
     let set = |name: &str| {

@@ -4,10 +4,11 @@
 //! error with them; its last words are the result and go to standard output.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use haft::event::What;
+use haft::sync::lock;
 use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
 use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
@@ -51,7 +52,7 @@ impl Plain {
     }
 
     fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
-        change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.said))
     }
 
     /// Shows what the model said so far as words between calls.
