@@ -44,7 +44,7 @@ pub(crate) fn run(args: &McpArgs, common: &Common) -> Result<Exit, Usage> {
         McpCommand::Approve(args) => approve::run(args, &common.with(args.common.clone())),
         McpCommand::Login(args) => sign_in::login(args, &common.with(args.common.clone())),
         McpCommand::Logout(args) => sign_in::logout(args, &common.with(args.common.clone())),
-        McpCommand::ServerLogs(args) => logs(args, &common.with(args.common.clone())),
+        McpCommand::Logs(args) => logs(args, &common.with(args.common.clone())),
         McpCommand::Call(args) => self::call(args, &common.with(args.common.clone())),
     }
 }

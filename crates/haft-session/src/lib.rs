@@ -39,12 +39,12 @@ pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionHandle};
 pub use notice::{NoticeSink, SessionNotice};
 pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
 pub use prompts::{
-    AllowScope, AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt,
-    ask_through,
+    AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt, ask_through,
 };
 pub use session::{Agent, Session, SessionReport};
 pub use store::{SessionEntry, SessionStore};
 
 // Plain values that front ends name.
 pub use haft::dispatch::{ConflictRule, TurnHandle};
+pub use haft::ports::Answer;
 pub use haft_policy::gate::DecisionReport;

@@ -11,7 +11,7 @@ use haft_session::loaded_settings::SessionFolders;
 use serde::Serialize;
 
 use super::args::{ListArgs, RmArgs, SessionsArgs, SessionsCommand, ShowArgs};
-use super::{left, log};
+use super::{leftovers, log};
 use crate::args::{Common, Form};
 use crate::output::{self, Reader, one_line};
 use crate::{Exit, Usage};

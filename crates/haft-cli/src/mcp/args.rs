@@ -36,7 +36,7 @@ pub(crate) enum McpCommand {
     /// Give back and forget what was given at a sign-in.
     Logout(AccountArgs),
     /// Show the last of what a server complained about, in whichever process.
-    ServerLogs(LogsArgs),
+    Logs(LogsArgs),
     /// Call a tool of a server by the server's own name for it.
     Call(McpCallArgs),
 }

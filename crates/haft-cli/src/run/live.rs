@@ -158,7 +158,7 @@ impl Talk<'_> {
                 return;
             }
         }
-        let planned = self.run.planned.clone();
+        let planned = self.run.scheduled.clone();
         loop {
             let typed = tokio::select! {
                 typed = screen.next() => typed,

@@ -105,7 +105,7 @@ fn tasks_of_this_process() -> (usize, String) {
 #[tokio::test]
 async fn sessions_of_one_factory_share_no_answer_and_no_end() {
     let workspace = Workspace::new();
-    let always = |_| async { UserAnswer::Allow(haft_session::AllowScope::Session) };
+    let always = |_| async { UserAnswer::allow_for_session() };
     let factory = workspace.builder().on_prompt(always).load().unwrap();
     let checked = factory.check("Read", json!({"file_path": "notes.txt"})).await.unwrap();
     assert_eq!(checked.verdict, haft::decision::Verdict::Allow);
