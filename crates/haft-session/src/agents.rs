@@ -19,6 +19,7 @@ use haft::engine::MAIN_AGENT;
 use haft::future::BoxFuture;
 use haft::ports::{AgentRequest, Asker, Isolation, Port, SubAgents};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::tool::{AnyTool, ListedClass};
 use haft::view::Part;
 use haft::{Cause, Content, Context, Engine, Output, ToolError, View, Workspace};
@@ -306,7 +307,7 @@ impl AgentSetup {
         let name = request.kind.as_deref().unwrap_or(haft_tools::agent::USUAL_KIND);
         self.kinds.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.kinds.kinds.iter().map(|kind| &*kind.name).collect();
-            let name: String = name.chars().take(60).collect();
+            let name = truncate_chars(name, 60);
             ToolError::senseless(format!(
                 "there is no kind of agent `{name}`; `subagent_type` is one of: {}",
                 names.join(", ")
@@ -370,7 +371,7 @@ impl Agents {
                 false => format!("these are at work: {}", names.join(", ")),
             }
         };
-        let shown: String = to.chars().take(60).collect();
+        let shown = truncate_chars(to, 60);
         match handle.map(|handle| handle.post(words)) {
             Some(Ok(())) => Ok(()),
             Some(Err(PostError::Full)) => Err(ToolError::new(format!(
@@ -496,7 +497,7 @@ fn answer(
         RunEnd::TurnEnded(None) => "the user said no to one of its calls, which ended it".to_owned(),
         other => other.to_string(),
     };
-    let last: String = text.chars().take(LAST_WORDS_CHARS_MAX).collect();
+    let last = truncate_chars(text, LAST_WORDS_CHARS_MAX);
     let last = if last.is_empty() { String::new() } else { format!("\nits last words: {last}") };
     Err(ToolError::new(format!(
         "the agent `{name}` did not finish: {why}; it came as far as {work}{last}{worktree}"

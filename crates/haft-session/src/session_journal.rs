@@ -16,6 +16,7 @@ use haft::env::Lookup;
 use haft::future::BoxFuture;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::{ToolCall, ToolResult};
 use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
@@ -283,7 +284,7 @@ impl SessionRecorder {
     /// Names the session after its first prompt.
     pub fn record_title(&self, prompt: &str) {
         let first = prompt.trim().lines().next().unwrap_or_default();
-        let text: String = first.chars().take(TITLE_CHARS_MAX).collect();
+        let text = truncate_chars(first, TITLE_CHARS_MAX).to_owned();
         self.note(Record::Title { text });
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haft::redact::redact_text;
+use haft::text::truncate_chars;
 use haft_journal::{Head, Recovered, Session, Store};
 use haft_session::Environment;
 use haft_session::loaded_settings::SessionFolders;
@@ -109,7 +110,8 @@ fn table(rows: &[Row]) -> String {
     }
     let mut text = String::new();
     for row in rows {
-        let title: String = row.title.as_deref().map(one_line).unwrap_or_default().chars().take(80).collect();
+        let title = row.title.as_deref().map(one_line).unwrap_or_default();
+        let title = truncate_chars(&title, 80);
         let when = log::day_and_time(row.changed.saturating_mul(1000));
         let calls = if row.calls == 1 { "1 call".to_owned() } else { format!("{} calls", row.calls) };
         let _ = writeln!(

@@ -7,6 +7,7 @@ use haft::event::What;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft_agent::{LoopHooks, ReplyDelta, RunEvent, RunSink};
 use haft_policy::hooks::{Hooks, StopInput};
 
@@ -71,8 +72,8 @@ impl AgentEvents {
             }
             RunEvent::Model(ReplyDelta::CallBegun { .. }) => {
                 let text = std::mem::take(&mut state.text);
-                let line: String = one_line(text.trim()).chars().take(LINE_CHARS_MAX).collect();
-                (!line.is_empty()).then(|| format!("● {line}"))
+                let line = one_line(text.trim());
+                (!line.is_empty()).then(|| format!("● {}", truncate_chars(&line, LINE_CHARS_MAX)))
             }
             RunEvent::Tool(tool) => match &tool.what {
                 What::Finished(result) => {
@@ -95,7 +96,7 @@ fn call(result: &ToolResult) -> String {
     let sign = if result.is_error() { '✗' } else { '✓' };
     let summary = view.summary.map(|summary| format!("  {}", one_line(&summary))).unwrap_or_default();
     let line = format!("{sign} {} {}{summary}", result.tool_name(), one_line(&view.title));
-    line.chars().take(LINE_CHARS_MAX).collect()
+    truncate_chars(&line, LINE_CHARS_MAX).to_owned()
 }
 
 impl RunSink for AgentEvents {

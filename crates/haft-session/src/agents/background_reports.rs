@@ -9,6 +9,7 @@ use haft::dispatch::TaskTable;
 use haft::future::BoxFuture;
 use haft::ports::{TaskId, TaskState, Tasks as _};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 
 /// How many characters of an answer are reported at once; `TaskOutput` shows the rest.
 const ANSWER_CHARS_MAX: usize = 8_000;
@@ -50,7 +51,7 @@ impl BackgroundReports {
             Ok(output) => ("has answered", output.to_text().to_string()),
             Err(error) => ("has failed", error.message().to_owned()),
         };
-        let shown: String = text.chars().take(ANSWER_CHARS_MAX).collect();
+        let shown = truncate_chars(&text, ANSWER_CHARS_MAX);
         let more = match shown.len() < text.len() {
             true => format!("\n[TaskOutput {{\"task_id\": \"{id}\"}} shows the rest]"),
             false => String::new(),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use haft::effects::table::Class;
 use haft::ports::PermissionMode;
 use haft::registry::{Entry, Origin};
+use haft::text::truncate_chars;
 use haft::tool::ListedClass;
 use haft_tools::AgentKind;
 use haft_tools::agent::built_in_kinds;
@@ -271,7 +272,7 @@ fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
     if kind.description.trim().is_empty() {
         return Err("`description` is missing; say when the agent is to be used".to_owned());
     }
-    kind.description = one_line(&kind.description).chars().take(DESCRIPTION_CHARS_MAX).collect();
+    kind.description = truncate_chars(&one_line(&kind.description), DESCRIPTION_CHARS_MAX).to_owned();
     Ok((kind, notes))
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use haft::decision::DecisionSource;
+use haft::text::truncate_chars;
 use haft_journal::{Block, Kept, OutcomeRecord, Record, Recovered, Store, StoreError};
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
 use haft_provider::transcript::{self, PastResult, Transcript};
@@ -178,7 +179,7 @@ fn outcome(result: &PastResult) -> RecordedOutcome {
     match (&result.kind, result.is_error) {
         (Some(kind), _) if REFUSED.contains(&kind.as_str()) => RecordedOutcome::Refused(kind.clone()),
         (None, true) => {
-            let begin: String = result.text.chars().take(SAID_CHARS_MAX).collect::<String>().to_lowercase();
+            let begin = truncate_chars(&result.text, SAID_CHARS_MAX).to_lowercase();
             let said = SAID.iter().find(|(words, _)| begin.contains(words));
             said.map_or(RecordedOutcome::Failed, |(_, kind)| RecordedOutcome::Refused((*kind).to_owned()))
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use haft::call_log::{CallLog, EarlierCall};
+use haft::text::truncate_chars;
 use haft::{Engine, Registry};
 use haft_agent::{Conversation, ExcerptLine, InterruptedTurn, MessageFormat};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
@@ -219,7 +220,7 @@ impl ResumedSession {
     /// Returns the end of the conversation, a line each.
     fn excerpt(&self) -> Vec<String> {
         let Some(format) = self.format() else { return Vec::new() };
-        let cut = |text: &str| one_line(text).chars().take(EXCERPT_LINE_CHARS_MAX).collect();
+        let cut = |text: &str| truncate_chars(&one_line(text), EXCERPT_LINE_CHARS_MAX).to_owned();
         let lines = format.excerpt(&self.recovered.items, EXCERPT_LINES_MAX);
         let line = |line| match line {
             ExcerptLine::User(text) => cut(&format!("> {text}")),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use haft::event::What;
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
 use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
@@ -253,7 +254,7 @@ fn folded(lines: Vec<String>, most: usize, shown: &mut String) {
             shown.push_str(&format!("\n      … {left_out} lines"));
         }
         if at < head || at >= head + left_out {
-            let cut: String = line.chars().take(BODY_CHARS_MAX).collect();
+            let cut = truncate_chars(line, BODY_CHARS_MAX);
             shown.push_str(&format!("\n      {}", cut.trim_end()));
         }
     }
