@@ -235,7 +235,11 @@ async fn a_session_that_is_dropped_at_any_step_ends_its_run() {
             break;
         }
         // Steps beyond these wait for threads that read and write files.
-        steps = if steps < 60 { steps + 1 } else { steps * 2 };
+        steps = match steps {
+            0..24 => steps + 1,
+            24..64 => steps + 4,
+            _ => steps * 2,
+        };
     }
 }
 
