@@ -16,6 +16,7 @@ const RULES: &[Rule] = &[
     started_processes,
     program_imports,
     vendor_json,
+    library_flags,
     crate_dependencies,
     pure_crates,
     opaque_processes,
@@ -140,9 +141,8 @@ fn program_imports(files: &[File]) -> Vec<String> {
     findings
 }
 
-/// Crates that pass the items of a conversation on and never look into them.
-const FORMAT_FREE_CRATES: &[&str] =
-    &["haft-agent", "haft-cli", "haft-journal", "haft-otel", "haft-session", "haft-terminal"];
+/// Crates that read the JSON of model providers: the one that does, and the simulator, which checks it independently.
+const VENDOR_JSON_CRATES: &[&str] = &["haft-provider", "haft-sim"];
 /// Keys and types that only the JSON of a model provider has. In code they stand between quotes.
 const VENDOR_KEYS: &[&str] = &[
     "cache_control",
@@ -171,15 +171,23 @@ const VENDOR_KEYS: &[&str] = &[
 ];
 /// Files that use such a key for something else, with what it is there.
 const VENDOR_KEY_EXCEPTIONS: &[(&str, &str)] = &[
-    // Sampling of MCP has messages with a role.
+    // Messages of MCP have a role: those of sampling and of prompts.
     ("crates/haft-session/src/mcp/sample.rs", "role"),
+    ("crates/haft-mcp/src/client/tools/get_prompt.rs", "role"),
+    ("crates/haft-mcp/src/server/passed.rs", "role"),
+    ("crates/haft-mcp/src/server/reply.rs", "role"),
+    // The input of hooks after all calls of a message, as Claude Code writes it.
+    ("crates/haft-policy/src/hooks/calls.rs", "tool_calls"),
+    // Elements of pages have a role.
+    ("crates/haft-tools/src/browser/tree.rs", "role"),
+    ("crates/haft-tools/src/web/html.rs", "role"),
 ];
 
 /// Only `haft-provider` knows the JSON of model providers.
 fn vendor_json(files: &[File]) -> Vec<String> {
     let governed = rust(files).filter(|file| {
-        let is_governed = |name: &str| file.path.starts_with(&format!("crates/{name}/src/"));
-        FORMAT_FREE_CRATES.iter().any(|name| is_governed(name)) && !is_test_file(&file.path)
+        let source = file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+        source.is_some_and(|(name, _)| !VENDOR_JSON_CRATES.contains(&name)) && !is_test_file(&file.path)
     });
     let mut findings = Vec::new();
     for file in governed {
@@ -199,6 +207,32 @@ fn vendor_json(files: &[File]) -> Vec<String> {
         }
     }
     findings
+}
+
+/// The crates whose messages reach users of programs that embed them.
+const FLAG_FREE_CRATES: &[&str] = &["crates/haft-agent/src/", "crates/haft-session/src/"];
+
+/// The session is a library, and its messages name no flags: a program names its own.
+fn library_flags(files: &[File]) -> Vec<String> {
+    let governed = rust(files)
+        .filter(|file| FLAG_FREE_CRATES.iter().any(|source| file.path.starts_with(source)))
+        .filter(|file| !is_test_file(&file.path));
+    let shipped =
+        governed.map(|file| File { path: file.path.clone(), text: without_tests(&file.text).to_string() });
+    each_line(shipped.collect::<Vec<_>>().iter(), |line| {
+        let flag = flag(line).filter(|_| !line.trim_start().starts_with("//"))?;
+        Some(format!("`{flag}` is a flag of the program; a library names an option (`SessionOption`)"))
+    })
+}
+
+/// The first flag of a line, such as `--model`.
+fn flag(line: &str) -> Option<&str> {
+    line.match_indices("--").find_map(|(at, _)| {
+        let begins = !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '-');
+        let rest = &line[at + 2..];
+        let length = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+        (begins && rest.starts_with(|c: char| c.is_ascii_lowercase())).then(|| &line[at..at + 2 + length])
+    })
 }
 
 /// Whether a file of a crate's source has nothing but tests in it.
@@ -548,6 +582,7 @@ mod tests {
         let tests = "#![x]\n\n#[cfg(test)]\nmod tests {\n    let a = \"tool_use\";\n}";
         check(vendor_json, &[("crates/haft-agent/src/a.rs", tests)], &[]);
         check(vendor_json, &[("crates/haft-terminal/src/a/tests.rs", code)], &[]);
+        check(vendor_json, &[("crates/haft-tools/src/a.rs", code)], &["crates/haft-tools/src/a.rs:1"]);
         let sampling = "message[\"role\"]";
         check(vendor_json, &[("crates/haft-session/src/mcp/sample.rs", sampling)], &[]);
         check(
@@ -555,6 +590,39 @@ mod tests {
             &[("crates/haft-session/src/mcp/sample.rs", code)],
             &["crates/haft-session/src/mcp/sample.rs:1"],
         );
+    }
+
+    /// The tree as it is has no such key, and one that is added to any crate is found.
+    #[test]
+    fn a_vendor_key_in_the_tree_is_found() {
+        let mut files = files(&root().unwrap()).unwrap();
+        assert_eq!(vendor_json(&files), [""; 0]);
+        let mut tried = 0;
+        for index in 0..files.len() {
+            let path = files[index].path.clone();
+            let Some(name) = path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/src/lib.rs"))
+            else {
+                continue;
+            };
+            let text = files[index].text.clone();
+            files[index].text = format!("const KEY: &str = \"functionCall\";\n{text}");
+            let expected = usize::from(!VENDOR_JSON_CRATES.contains(&name));
+            assert_eq!(vendor_json(&files).len(), expected, "{path}");
+            files[index].text = text;
+            tried += expected;
+        }
+        assert!(tried > 10, "{tried}");
+    }
+
+    #[test]
+    fn the_session_names_no_flags() {
+        let (source, place) = ("crates/haft-session/src/a.rs", "crates/haft-session/src/a.rs:1");
+        for line in ["warn(\"give --cwd\")", "format!(\"--tools-dir `{x}`\")", "\"(`--add-dir {}`)\""] {
+            check(library_flags, &[(source, line)], &[place]);
+            check(library_flags, &[("crates/haft-cli/src/a.rs", line)], &[]);
+            check(library_flags, &[("crates/haft-session/src/a/tests.rs", line)], &[]);
+        }
+        check(library_flags, &[(source, "// --cwd\nlet a = \"a -- b\"; let b = \"x--y\"; \"---\"")], &[]);
     }
 
     #[test]

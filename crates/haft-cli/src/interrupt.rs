@@ -6,9 +6,10 @@
 //! Signals are taken by a thread of their own, so that they are heard while a tool keeps all others busy.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::sync::lock;
 use haft::{Cancel, Cause};
 use haft_agent::RunHandle;
 use haft_session::TurnHandle;
@@ -107,7 +108,7 @@ impl Interrupts {
     }
 
     fn state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.0))
     }
 }
 

@@ -5,4 +5,4 @@ pub(crate) mod log;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 
-pub(crate) use haft_session::kept::{Resumed, left};
+pub(crate) use haft_session::session_journal::{ResumedSession, leftovers};

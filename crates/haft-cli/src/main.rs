@@ -80,6 +80,8 @@ fn flag(option: SessionOption) -> Option<&'static str> {
         SessionOption::Script => "--script FILE",
         SessionOption::ToolsOff => "--tools-off",
         SessionOption::WorkingDirectory => "--cwd",
+        SessionOption::AddedDirectory => "--add-dir",
+        SessionOption::ToolsDirectory => "--tools-dir",
         SessionOption::Resume => "--resume ID",
         _ => return None,
     })

@@ -23,7 +23,7 @@ use haft::view::visible;
 use haft_mcp::names::wire_name;
 use haft_session::assembly::{PlannedServer, ServerPlan, TransportKind};
 use haft_session::loaded_settings::SessionFolders;
-use haft_session::mcp::logs::Logs;
+use haft_session::mcp::logs::ServerLogs;
 use haft_session::settings_view::SettingScope;
 use haft_session::{Environment, SessionPurpose};
 
@@ -75,7 +75,7 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
         )
     })?;
     let plain = args.server.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    let kept = plain.then(|| Logs::new(state, &folders.workspace).read(&args.server)).flatten();
+    let kept = plain.then(|| ServerLogs::new(state, &folders.workspace).read(&args.server)).flatten();
     let Some(kept) = kept else {
         let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
         planned.find(&args.server).ok_or_else(|| unknown(&args.server, &planned))?;

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haft::text::truncate_chars;
 use haft::view::visible;
 use haft_session::{NoticeSink, SessionNotice};
 use haft_terminal::Fit;
@@ -32,7 +33,8 @@ pub(crate) fn progress(words: &str) {
     let mut err = io::stderr().lock();
     let fit = Fit::of(|name| std::env::var(name).ok(), err.is_terminal());
     if matches!(fit, Fit::Live(_)) {
-        let line: String = one_line(words).chars().take(PROGRESS_CHARS_MAX).collect();
+        let line = one_line(words);
+        let line = truncate_chars(&line, PROGRESS_CHARS_MAX);
         PROGRESS.store(true, Ordering::Relaxed);
         let _ = err.write_all(format!("{CLEAR}{line}").as_bytes());
     }
@@ -174,7 +176,8 @@ pub(crate) fn panicked(panic: &PanicHookInfo<'_>) {
 }
 
 fn panic_line(message: &str, place: &str) -> String {
-    let line: String = one_line(message).chars().take(PANIC_CHARS_MAX).collect();
+    let line = one_line(message);
+    let line = truncate_chars(&line, PANIC_CHARS_MAX);
     format!("haft: panicked: {line}{place}")
 }
 

@@ -29,7 +29,7 @@ use self::play::Play;
 use self::tour::Tour;
 use crate::args::Common;
 use crate::interrupt::Interrupts;
-use crate::kept::Resumed;
+use crate::kept::ResumedSession;
 use crate::{Exit, Usage, output, session};
 
 /// Why nobody was asked.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         );
     }
     let look = live::look(args.output, &common, &lookup);
-    let waits = resumed.as_ref().is_some_and(Resumed::waits);
+    let waits = resumed.as_ref().is_some_and(ResumedSession::awaits_reply);
     let background = match (look, &args.prompt) {
         // In a conversation the user has the word while agents work.
         (Some(_), None) => BackgroundAgents::Reported,
@@ -85,21 +85,21 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<Exit, Usage> {
         (None, None) if waits => None,
         (_, given) => Some(prompt::read(given.as_deref())?),
     };
-    if let Some((resumed, _)) = &plan.kept.resumed {
+    if let Some((resumed, _)) = &plan.run_journal.resumed {
         resumed.show(look.is_some());
     }
     Play { session, plan, prompt, form: args.output, look }.finish(&interrupts)
 }
 
 /// The session to go on with, if one is asked for.
-fn resumed(args: &RunArgs, common: &Common) -> Result<Option<Resumed>, Usage> {
+fn resumed(args: &RunArgs, common: &Common) -> Result<Option<ResumedSession>, Usage> {
     if !args.go_on && args.resume.is_none() {
         return Ok(None);
     }
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let folders = SessionFolders::find(cwd, &Environment::default())?;
     let (state, id) = (folders.state.as_deref(), args.resume.as_deref());
-    Ok(Some(Resumed::find(state, id, &folders.workspace, &output::notices())?))
+    Ok(Some(ResumedSession::find(state, id, &folders.workspace, &output::notices())?))
 }
 
 /// Whether the tour may be played though something was asked: a person sees it and reads that it is no answer. A program

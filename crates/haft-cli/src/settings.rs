@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use haft::text::truncate_with_ellipsis;
 use haft_session::SessionPurpose;
 use haft_session::loaded_settings::{LoadedSettings, SettingsFile};
 use haft_session::settings_view::{self, SettingRow, SettingScope, schema};
@@ -131,8 +132,5 @@ impl Shown {
 fn plain(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let text = one_line(&text);
-    match text.char_indices().nth(VALUE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    truncate_with_ellipsis(&text, VALUE_CHARS_MAX)
 }

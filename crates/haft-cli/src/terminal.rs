@@ -181,7 +181,7 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     } else if approval.unconfined {
         row("believed", "nothing confines the program that it runs: it can do more than it says");
     }
-    row("why", &approval.reason);
+    row("why", &approval.reason());
     for (at, rule) in approval.lasting_rules.iter().enumerate() {
         row(if at == 0 { lasting } else { "" }, rule);
     }

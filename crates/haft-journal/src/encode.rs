@@ -57,7 +57,8 @@ pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
     field(&mut json, "effects", &Shown(&intent.effects.declared));
     field(&mut json, "changes", &intent.side_effects);
     field(&mut json, "again", &intent.rerunnable);
-    field(&mut json, "by", intent.allowed_by);
+    field(&mut json, "by", intent.decision.allowed_by());
+    field(&mut json, "source", &intent.decision.source);
     moved(&mut json, intent.moved);
     json
 }

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haft::Content;
 use haft::context::Moved;
+use haft::decision::DecisionSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -196,6 +197,9 @@ pub struct IntentRecord {
     pub again: bool,
     /// Who allowed it: the rule, the mode, the user.
     pub by: String,
+    /// The source of the decision. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<DecisionSource>,
     /// How what it may change looked before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Before>,

@@ -45,11 +45,23 @@ pub struct Message {
 pub struct BadMessage {
     path: String,
     message: String,
+    wire_helps: bool,
 }
 
 impl BadMessage {
     fn at(path: impl Into<String>, message: impl Into<String>) -> BadMessage {
-        BadMessage { path: path.into(), message: message.into() }
+        BadMessage { path: path.into(), message: message.into(), wire_helps: false }
+    }
+
+    /// The same where naming the wire helps.
+    fn name_wire(mut self) -> BadMessage {
+        self.wire_helps = true;
+        self
+    }
+
+    /// Whether the message may be readable if the caller names its [`Wire`].
+    pub fn wire_helps(&self) -> bool {
+        self.wire_helps
     }
 
     /// The JSON pointer to the place; empty for the whole message.

@@ -2,21 +2,25 @@
 //!
 //! The port [`SubAgents`] over `haft-provider`'s loop. An agent is a child of the calling engine, so it has fewer tools at
 //! most, is judged by its parent's rules too, and ends with the call; it has a conversation, a name and an account of its
-//! own, and what it costs counts for its parent. [`kinds`] says what there is to choose from, `child` what is heard from
+//! own, and what it costs counts for its parent. [`kinds`] says what there is to choose from, `agent_events` what is reported of
 //! one while it works. What everybody needs to know of a running agent is in one table, by name; nobody is in it longer
 //! than it works.
 
-pub mod behind;
-mod child;
+mod agent_events;
+pub mod background_reports;
 pub mod kinds;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use haft::effects::table::Class;
 use haft::engine::MAIN_AGENT;
 use haft::future::BoxFuture;
-use haft::ports::{AgentRequest, Asker, Isolation, SubAgents};
+use haft::ports::{AgentRequest, Asker, Isolation, Port, SubAgents};
+use haft::sync::lock;
+use haft::text::truncate_chars;
+use haft::tool::{AnyTool, ListedClass};
 use haft::view::Part;
 use haft::{Cause, Content, Context, Engine, Output, ToolError, View, Workspace};
 use haft_agent::{
@@ -26,15 +30,15 @@ use haft_agent::{
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
 use haft_tools::worktrees::enter::new_name;
-use haft_tools::worktrees::{FOLDER, Worktree};
+use haft_tools::worktrees::{self, FOLDER, Worktree};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use self::child::{Heard, Named, Stops};
-use self::kinds::{Kind, Kinds};
+use self::agent_events::{AgentEvents, AgentHooks, NamedAsker};
+use self::kinds::{AgentDefinition, AgentKinds};
 use crate::NoticeSink;
-use crate::kept::Keeping;
-use crate::run::provider::{Other, Others};
+use crate::run::provider::{ModelByName, NamedModel};
+use crate::session_journal::SessionRecorder;
 
 /// How many agents of one depth work at once; more wait for a place.
 pub const AGENTS_MAX: usize = 10;
@@ -63,24 +67,24 @@ for: what you found or changed, where, how you know that it holds, and what is l
 /// The sub-agents of a session.
 pub struct Agents {
     /// What agents are made with; none before the session has a model and after it ended.
-    setup: Mutex<Option<Arc<Setup>>>,
+    setup: Mutex<Option<Arc<AgentSetup>>>,
     /// The run of the main agent that goes on.
     main: Mutex<Option<(RunHandle, UsageMeter)>>,
-    running: Mutex<BTreeMap<String, Arc<Working>>>,
+    running: Mutex<BTreeMap<String, Arc<WorkingAgent>>>,
     /// Places by depth: one that waits for its own agents never takes a place from them.
     places: [Semaphore; DEPTH_MAX],
 }
 
 /// What agents are made with.
-pub struct Setup {
+pub struct AgentSetup {
     /// The kinds of agents.
-    pub kinds: Kinds,
+    pub kinds: AgentKinds,
     /// The engine of the main agent.
     pub engine: Engine,
     pub policy: Policy,
     pub model: Arc<dyn Model>,
     /// Makes other models.
-    pub others: Others,
+    pub others: ModelByName,
     /// The options of the main agent's runs.
     pub options: RunOptions,
     pub sink: Arc<dyn RunSink>,
@@ -90,15 +94,15 @@ pub struct Setup {
     /// The directory that the session works in.
     pub cwd: PathBuf,
     /// Who writes down what is done.
-    pub keeping: Option<Arc<Keeping>>,
+    pub recorder: Option<Arc<SessionRecorder>>,
     /// Receives what hooks say to the user.
     pub notices: NoticeSink,
 }
 
 /// An agent at work.
-struct Working {
+struct WorkingAgent {
     engine: Engine,
-    model: Other,
+    model: NamedModel,
     handle: RunHandle,
     account: UsageMeter,
     depth: usize,
@@ -117,23 +121,23 @@ impl Agents {
     }
 
     /// The session has a model, so agents can work. The engine holds these agents, so [`close`](Agents::close) has to be called at its end.
-    pub fn open(&self, setup: Setup) {
-        *locked(&self.setup) = Some(Arc::new(setup));
+    pub fn open(&self, setup: AgentSetup) {
+        *lock(&self.setup) = Some(Arc::new(setup));
     }
 
     /// The session ends: nobody is started any more.
     pub fn close(&self) {
-        locked(&self.setup).take();
-        locked(&self.main).take();
+        lock(&self.setup).take();
+        lock(&self.main).take();
     }
 
     /// A run of the main agent begins.
     pub fn main_runs(&self, handle: &RunHandle, account: &UsageMeter) {
-        *locked(&self.main) = Some((handle.clone(), account.clone()));
+        *lock(&self.main) = Some((handle.clone(), account.clone()));
     }
 
-    fn setup(&self) -> Result<Arc<Setup>, ToolError> {
-        locked(&self.setup)
+    fn setup(&self) -> Result<Arc<AgentSetup>, ToolError> {
+        lock(&self.setup)
             .clone()
             .ok_or_else(|| ToolError::new("the session is about to end; no agent is started"))
     }
@@ -146,8 +150,8 @@ impl Agents {
         }
     }
 
-    fn working(&self, agent: &str) -> Option<Arc<Working>> {
-        locked(&self.running).get(agent).cloned()
+    fn working(&self, agent: &str) -> Option<Arc<WorkingAgent>> {
+        lock(&self.running).get(agent).cloned()
     }
 
     async fn work(&self, request: AgentRequest, cx: &Context) -> Result<Output, ToolError> {
@@ -171,27 +175,28 @@ impl Agents {
         let model = self.model(&setup, parent.as_deref(), kind, &request)?;
         let account = match &parent {
             Some(parent) => parent.account.child(),
-            None => locked(&self.main).as_ref().map(|(_, account)| account.child()).unwrap_or_default(),
+            None => lock(&self.main).as_ref().map(|(_, account)| account.child()).unwrap_or_default(),
         };
         let worktree = match request.isolation {
             Isolation::None => None,
-            Isolation::Worktree => Some(Apart::new(&setup, cx).await?),
+            Isolation::Worktree => Some(AgentWorktree::new(&setup, cx).await?),
         };
         let deepest = depth == DEPTH_MAX;
         let apart = worktree.is_some();
         let registry = engine.registry().only(|entry| {
-            let tool = entry.tool().name();
-            let not_there = (deepest && tool == "Agent")
-                || (apart && matches!(tool, "EnterWorktree" | "ExitWorktree"))
-                // What is for the conversation with the user.
-                || matches!(tool, "EnterPlanMode" | "ExitPlanMode");
-            !not_there && kind.has(entry)
+            let (tool, spec) = (entry.tool(), entry.tool().spec());
+            let is_left_out = (deepest && delegates(tool))
+                || (apart && spec.has_feature(worktrees::FEATURE))
+                // The mode is a matter of the conversation with the user.
+                || spec.needs_port(Port::Mode);
+            !is_left_out && kind.has(entry)
         });
-        let heard = Arc::new(Heard::new(&name, cx.call().id(), setup.sink.clone(), request.on_line.clone()));
+        let heard =
+            Arc::new(AgentEvents::new(&name, cx.call().id(), setup.sink.clone(), request.on_line.clone()));
         let sink: Arc<dyn RunSink> = heard.clone();
         let mut engine = engine.child(name.as_str(), registry, cx).events(ToolEventSink::new(sink.clone()));
         if let Some(asker) = &setup.asker {
-            engine = engine.asker(Named { asker: asker.clone(), agent: name.clone() });
+            engine = engine.asker(NamedAsker { asker: asker.clone(), agent: name.clone() });
         }
         if let Some(mode) = kind.mode {
             engine = engine.permissions(setup.policy.in_mode(mode));
@@ -203,7 +208,7 @@ impl Agents {
         }
         let engine = engine.window_tokens(model.window_tokens).build();
         let handle = RunHandle::new();
-        let working = Working {
+        let working = WorkingAgent {
             engine: engine.clone(),
             model: model.clone(),
             handle: handle.clone(),
@@ -215,7 +220,7 @@ impl Agents {
         let agent = AgentLoop::new(engine, model.model.clone())
             .options(options(&setup.options, kind, &model, &workspace))
             .events(sink)
-            .hooks(Arc::new(Stops {
+            .hooks(Arc::new(AgentHooks {
                 notices: setup.notices.clone(),
                 hooks: setup.hooks.clone(),
                 agent: name.clone(),
@@ -240,16 +245,16 @@ impl Agents {
     /// The model that an agent asks: the one that the call names, its kind's, its parent's.
     fn model(
         &self,
-        setup: &Setup,
-        parent: Option<&Working>,
-        kind: &Kind,
+        setup: &AgentSetup,
+        parent: Option<&WorkingAgent>,
+        kind: &AgentDefinition,
         request: &AgentRequest,
-    ) -> Result<Other, ToolError> {
+    ) -> Result<NamedModel, ToolError> {
         match request.model.as_ref().filter(|model| *model != "inherit").or(kind.model.as_ref()) {
             Some(name) => (setup.others)(name)
                 .map_err(|why| ToolError::new(format!("the model `{name}` can't be asked: {why}"))),
             None => Ok(parent.map_or_else(
-                || Other {
+                || NamedModel {
                     model: setup.model.clone(),
                     prices: setup.options.prices,
                     window_tokens: setup.options.window_tokens,
@@ -260,15 +265,15 @@ impl Agents {
     }
 
     /// Puts an agent into the table, for as long as what is returned lives.
-    fn enter(&self, name: &str, working: Working) -> Result<InTable<'_>, ToolError> {
-        let mut running = locked(&self.running);
+    fn enter(&self, name: &str, working: WorkingAgent) -> Result<AgentEntry<'_>, ToolError> {
+        let mut running = lock(&self.running);
         if running.contains_key(name) || name == MAIN_AGENT {
             return Err(ToolError::new(format!(
                 "an agent `{name}` is at work already; give another name, or send it a message with SendMessage"
             )));
         }
         running.insert(name.to_owned(), Arc::new(working));
-        Ok(InTable { agents: self, name: name.to_owned() })
+        Ok(AgentEntry { agents: self, name: name.to_owned() })
     }
 
     /// The error of one that was cancelled, with how far it came. Its worktree is looked at once nobody waits.
@@ -276,8 +281,8 @@ impl Agents {
         &self,
         cause: Cause,
         name: &str,
-        heard: &Heard,
-        apart: Option<Apart>,
+        heard: &AgentEvents,
+        apart: Option<AgentWorktree>,
         cx: &Context,
     ) -> ToolError {
         let left = apart.as_ref().map(|apart| {
@@ -296,13 +301,13 @@ impl Agents {
     }
 }
 
-impl Setup {
+impl AgentSetup {
     /// The kind that is asked for.
-    fn kind(&self, request: &AgentRequest) -> Result<&Kind, ToolError> {
+    fn kind(&self, request: &AgentRequest) -> Result<&AgentDefinition, ToolError> {
         let name = request.kind.as_deref().unwrap_or(haft_tools::agent::USUAL_KIND);
         self.kinds.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.kinds.kinds.iter().map(|kind| &*kind.name).collect();
-            let name: String = name.chars().take(60).collect();
+            let name = truncate_chars(name, 60);
             ToolError::senseless(format!(
                 "there is no kind of agent `{name}`; `subagent_type` is one of: {}",
                 names.join(", ")
@@ -313,7 +318,7 @@ impl Setup {
 
 impl SubAgents for Agents {
     fn is_available(&self) -> bool {
-        locked(&self.setup).is_some()
+        lock(&self.setup).is_some()
     }
 
     fn check(&self, request: &AgentRequest, cx: &Context) -> Result<(), ToolError> {
@@ -356,17 +361,17 @@ impl SubAgents for Agents {
 impl Agents {
     fn post(&self, to: &str, words: String) -> Result<(), ToolError> {
         let handle = match to {
-            MAIN_AGENT => locked(&self.main).as_ref().map(|(handle, _)| handle.clone()),
+            MAIN_AGENT => lock(&self.main).as_ref().map(|(handle, _)| handle.clone()),
             to => self.working(to).map(|working| working.handle.clone()),
         };
         let there = || {
-            let names: Vec<String> = locked(&self.running).keys().map(|name| format!("`{name}`")).collect();
+            let names: Vec<String> = lock(&self.running).keys().map(|name| format!("`{name}`")).collect();
             match names.is_empty() {
                 true => "no agent is at work; give a task with Agent".to_owned(),
                 false => format!("these are at work: {}", names.join(", ")),
             }
         };
-        let shown: String = to.chars().take(60).collect();
+        let shown = truncate_chars(to, 60);
         match handle.map(|handle| handle.post(words)) {
             Some(Ok(())) => Ok(()),
             Some(Err(PostError::Full)) => Err(ToolError::new(format!(
@@ -381,30 +386,30 @@ impl Agents {
 }
 
 /// An agent's place in the table.
-struct InTable<'a> {
+struct AgentEntry<'a> {
     agents: &'a Agents,
     name: String,
 }
 
-impl Drop for InTable<'_> {
+impl Drop for AgentEntry<'_> {
     fn drop(&mut self) {
-        locked(&self.agents.running).remove(&self.name);
+        lock(&self.agents.running).remove(&self.name);
     }
 }
 
 /// A worktree that an agent works in.
-struct Apart {
+struct AgentWorktree {
     worktree: Worktree,
 }
 
-impl Apart {
-    async fn new(setup: &Setup, cx: &Context) -> Result<Apart, ToolError> {
+impl AgentWorktree {
+    async fn new(setup: &AgentSetup, cx: &Context) -> Result<AgentWorktree, ToolError> {
         let worktree = Worktree::named(&setup.cwd.join(FOLDER), &new_name());
-        if let Some(keeping) = &setup.keeping {
-            keeping.makes(&worktree);
+        if let Some(recorder) = &setup.recorder {
+            recorder.record_worktree(&worktree);
         }
         worktree.add(cx).await?;
-        Ok(Apart { worktree })
+        Ok(AgentWorktree { worktree })
     }
 
     /// Removes it if nothing was changed in it, else says where it is.
@@ -439,7 +444,12 @@ impl Apart {
 }
 
 /// How far an agent may go, and what it is told.
-fn options(base: &RunOptions, kind: &Kind, model: &Other, workspace: &Workspace) -> RunOptions {
+fn options(
+    base: &RunOptions,
+    kind: &AgentDefinition,
+    model: &NamedModel,
+    workspace: &Workspace,
+) -> RunOptions {
     let mut options = base.clone();
     let least = |turns: u64, other: Option<u64>| other.map_or(turns, |other| turns.min(other));
     options.max_turns = Some(least(least(TURNS_MAX, kind.max_turns), base.max_turns));
@@ -487,7 +497,7 @@ fn answer(
         RunEnd::TurnEnded(None) => "the user said no to one of its calls, which ended it".to_owned(),
         other => other.to_string(),
     };
-    let last: String = text.chars().take(LAST_WORDS_CHARS_MAX).collect();
+    let last = truncate_chars(text, LAST_WORDS_CHARS_MAX);
     let last = if last.is_empty() { String::new() } else { format!("\nits last words: {last}") };
     Err(ToolError::new(format!(
         "the agent `{name}` did not finish: {why}; it came as far as {work}{last}{worktree}"
@@ -500,6 +510,11 @@ fn say(request: &AgentRequest, line: &str) {
     }
 }
 
+/// Whether a tool gives tasks to agents.
+pub(crate) fn delegates(tool: &AnyTool) -> bool {
+    tool.spec().needs_port(Port::SubAgents) && tool.listed_class() == ListedClass::Always(Class::Delegating)
+}
+
 fn gone() -> ToolError {
     ToolError::new("the agent that makes this call has ended")
 }
@@ -508,8 +523,4 @@ fn too_deep() -> ToolError {
     ToolError::senseless(format!(
         "agents give tasks to agents at most {DEPTH_MAX} deep; do this one yourself"
     ))
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

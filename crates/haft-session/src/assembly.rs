@@ -3,14 +3,14 @@
 mod assembler;
 #[cfg(feature = "browser")]
 mod browser;
+mod child_processes;
 mod client_session;
-mod confine;
-mod kit;
-mod said;
+mod notice_events;
 mod search;
 mod server_plan;
 mod server_pool;
 mod session_config;
+mod tool_state;
 mod tools;
 #[cfg(feature = "web")]
 mod web;
@@ -35,18 +35,18 @@ use serde_json::Value;
 
 use self::tools::warn_of_clashes;
 use crate::hooks;
-use crate::kept::{EMBEDDED, Keeping, Lazy, Resumed};
 use crate::loaded_settings::LoadedSettings;
-use crate::processes::Starter;
+use crate::processes::SessionProcesses;
+use crate::session_journal::{EMBEDDED, LazyJournal, ResumedSession, SessionRecorder};
 use crate::text::one_line;
 use crate::{DecisionReport, NoticeSink, SessionChannels, SessionError, SessionOptions, SessionPurpose};
 
 pub use self::assembler::SessionAssembler;
 pub use self::client_session::{ClientSession, SharedServers};
-pub(crate) use self::kit::skills_of;
-pub use self::said::{NoticeEvents, report_tasks};
+pub use self::notice_events::{NoticeEvents, report_tasks};
 pub use self::server_plan::{PlannedServer, ServerPlan, TransportKind, UnusedReason};
 pub use self::server_pool::{ReportLevel, ServerPool, ServerPorts, ServerStarter};
+pub(crate) use self::tool_state::skills_of;
 
 /// How long results that were too long for the model are kept.
 pub(crate) const RESULTS_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -101,7 +101,7 @@ impl SessionParts {
     }
 
     /// The journal of the session, which opens with the first call or run. Brings back what an earlier process knew.
-    pub fn journal(&self, options: &SessionOptions, resumed: Option<&Resumed>) -> Arc<Lazy> {
+    pub fn journal(&self, options: &SessionOptions, resumed: Option<&ResumedSession>) -> Arc<LazyJournal> {
         let (settings, state) =
             (self.given.loaded.settings.journal.clone(), self.given.places.state_dir.clone());
         let (id, cwd, policy) = (self.id.clone(), self.workspace.cwd().to_owned(), self.policy.clone());
@@ -111,9 +111,9 @@ impl SessionParts {
         let seen = self.seen.clone();
         if let Some(resumed) = resumed {
             seen.restore(&id, &resumed.recovered.seen);
-            resumed.recalls(state.as_deref(), &self.calls, self.engine.registry());
+            resumed.restore_call_log(state.as_deref(), &self.calls, self.engine.registry());
         }
-        Lazy::new(move |began| {
+        LazyJournal::new(move |began| {
             let began = began.unwrap_or_else(|| Began {
                 command: EMBEDDED.to_owned(),
                 mode: policy.current().to_string(),
@@ -121,9 +121,10 @@ impl SessionParts {
                 ..Began::in_folder(&cwd)
             });
             let lookup: Lookup<'_> = &|name| environment.get(name);
-            let opened = Keeping::open(state.as_deref(), &settings, (&id, began), mark, lookup, &notices)?;
-            if let Some(keeping) = opened.keeping() {
-                keeping.knows(&seen);
+            let opened =
+                SessionRecorder::open(state.as_deref(), &settings, (&id, began), mark, lookup, &notices)?;
+            if let Some(recorder) = opened.recorder() {
+                recorder.track_files(&seen);
             }
             Ok(opened)
         })
@@ -132,7 +133,7 @@ impl SessionParts {
     /// Whether this continues a session that was in plan mode when it ended.
     pub fn was_planning(&self, options: &SessionOptions) -> bool {
         let lookup: Lookup<'_> = &|name| options.environment.get(name);
-        Plans::kept_in(&kit::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
+        Plans::kept_in(&tool_state::shelf(lookup, SessionPurpose::Run)).is_planning(&self.id)
     }
 
     /// The tools as the next turn would have them.
@@ -260,10 +261,10 @@ fn reads_servers(effects: &Effects) -> bool {
 /// Ends every process of a session when it and all that it is [shared](ProcessGuard::share) with are dropped.
 pub struct ProcessGuard(Arc<SharedProcesses>);
 
-struct SharedProcesses(Arc<Starter>);
+struct SharedProcesses(Arc<SessionProcesses>);
 
 impl ProcessGuard {
-    fn new(starter: Arc<Starter>) -> ProcessGuard {
+    fn new(starter: Arc<SessionProcesses>) -> ProcessGuard {
         ProcessGuard(Arc::new(SharedProcesses(starter)))
     }
 

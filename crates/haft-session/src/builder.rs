@@ -9,11 +9,11 @@ use haft::tool::{AnyTool, BadTool, IntoTools};
 use crate::assembly::SessionAssembler;
 use crate::events::SessionEvent;
 use crate::front_end::{EventFunction, FrontEnd, PromptFunction};
-use crate::kept::Resumed;
 use crate::loaded_settings;
 use crate::options::Environment;
 use crate::prompts::{UserAnswer, UserPrompt};
 use crate::session::Session;
+use crate::session_journal::ResumedSession;
 use crate::{NoticeSink, SessionError, SessionFactory, SessionNotice, SessionOptions, SessionPurpose};
 
 /// Collects what a session is built from. Setters never fail; [`build`](SessionBuilder::build) reports what is wrong.
@@ -184,12 +184,15 @@ impl SessionBuilder {
     }
 }
 
-pub(crate) fn find_session(from: &ResumeFrom, options: &SessionOptions) -> Result<Resumed, SessionError> {
+pub(crate) fn find_session(
+    from: &ResumeFrom,
+    options: &SessionOptions,
+) -> Result<ResumedSession, SessionError> {
     let cwd = options.cwd.as_deref().unwrap_or(Path::new("."));
     let places = loaded_settings::places(cwd, &|name| options.environment.get(name))?;
     let id = match from {
         ResumeFrom::Latest => None,
         ResumeFrom::Id(id) => Some(id.as_str()),
     };
-    Resumed::find_with_calls(places.state_dir.as_deref(), id, &places.cwd, &options.notices)
+    ResumedSession::find_with_calls(places.state_dir.as_deref(), id, &places.cwd, &options.notices)
 }

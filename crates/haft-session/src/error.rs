@@ -28,6 +28,10 @@ pub enum SessionOption {
     ToolsOff,
     /// [`SessionOptions::cwd`](crate::SessionOptions::cwd).
     WorkingDirectory,
+    /// [`SessionOptions::add_dir`](crate::SessionOptions::add_dir).
+    AddedDirectory,
+    /// [`SessionOptions::tools_dir`](crate::SessionOptions::tools_dir).
+    ToolsDirectory,
     /// [`SessionBuilder::resume`](crate::SessionBuilder::resume).
     Resume,
 }

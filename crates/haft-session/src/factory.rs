@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::assembly::SessionAssembler;
 use crate::builder::{ResumeFrom, find_session};
 use crate::front_end::FrontEnd;
-use crate::kept::Resumed;
 use crate::session::Session;
+use crate::session_journal::ResumedSession;
 use crate::{DecisionReport, SessionError, SessionPurpose};
 
 /// Settings, tools and rules, loaded by [`SessionBuilder::load`](crate::SessionBuilder::load). Opens sessions.
@@ -23,14 +23,14 @@ struct FactoryState {
     assembler: SessionAssembler,
     front_ends: Vec<Arc<dyn FrontEnd>>,
     /// The session to continue, as it was found while loading.
-    resumed: Mutex<Option<Resumed>>,
+    resumed: Mutex<Option<ResumedSession>>,
 }
 
 impl SessionFactory {
     pub(crate) fn new(
         assembler: SessionAssembler,
         front_ends: Vec<Arc<dyn FrontEnd>>,
-        resumed: Option<Resumed>,
+        resumed: Option<ResumedSession>,
     ) -> SessionFactory {
         SessionFactory(Arc::new(FactoryState { assembler, front_ends, resumed: Mutex::new(resumed) }))
     }

@@ -3,7 +3,7 @@
 //! What a hook is and says is `haft-policy`'s; here it is only put beside the rules. The `if` of a hook is answered by an
 //! engine without hooks, which sees a call as the rules will see it.
 
-mod calls_of_hooks;
+mod hook_calls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use haft_policy::settings::Handler;
 use haft_policy::source::{List, Scope};
 use haft_policy::trust::{Inventory, Named};
 
-pub use self::calls_of_hooks::{ServerSlot, use_servers};
+pub use self::hook_calls::{ServerSlot, use_servers};
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError};
@@ -48,14 +48,14 @@ pub fn read(
         .with_conditions(Arc::new(move |rule, source| {
             let meaning =
                 rules.meaning(rule, source).map_err(|bad| format!("bad rule `{rule}`: {}", bad.what))?;
-            Ok(Arc::new(If { meaning, engine: looking.clone() }) as Arc<dyn Condition>)
+            Ok(Arc::new(RuleCondition { meaning, engine: looking.clone() }) as Arc<dyn Condition>)
         }))
         .with_verify(Arc::new(move |handler| as_trusted(handler, &inventory)))
         .with_confined(Arc::new(move |handler| around.runs_workspace(&handler.action)))
         .with_on_permissions(Arc::new(move |updates| {
             updates.iter().try_for_each(|update| change(&changed, update))
         }))
-        .with_call_tool(calls_of_hooks::caller(engine, policy, servers));
+        .with_call_tool(hook_calls::caller(engine, policy, servers));
     if let Some(results) = results {
         session = session.with_results(Arc::new(results));
     }
@@ -94,13 +94,13 @@ pub fn ended(results: &[ToolResult], notices: &NoticeSink) {
 }
 
 /// The rule in the `if` of a hook.
-struct If {
+struct RuleCondition {
     meaning: Meaning,
     /// Has the tools and the rules, and no hooks.
     engine: Engine,
 }
 
-impl Condition for If {
+impl Condition for RuleCondition {
     fn matches(&self, call: &HookCall<'_>) -> bool {
         let snapshot = self.engine.snapshot();
         let mut offers = snapshot.offers().iter();

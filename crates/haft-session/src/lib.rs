@@ -4,15 +4,14 @@ pub mod agents;
 pub mod assembly;
 mod builder;
 mod channels;
-mod children;
 pub mod clients;
 mod error;
 mod events;
 mod factory;
 mod front_end;
+mod guarded_processes;
 mod handle;
 pub mod hooks;
-pub mod kept;
 pub mod loaded_settings;
 pub mod mcp;
 mod notice;
@@ -23,6 +22,7 @@ pub mod replay;
 pub mod run;
 pub mod sandbox_report;
 mod session;
+pub mod session_journal;
 pub mod settings_view;
 mod store;
 mod text;
@@ -39,12 +39,12 @@ pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionHandle};
 pub use notice::{NoticeSink, SessionNotice};
 pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
 pub use prompts::{
-    AllowScope, AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt,
-    ask_through,
+    AnswerError, CallDigest, PromptContent, PromptId, PromptKind, UserAnswer, UserPrompt, ask_through,
 };
 pub use session::{Agent, Session, SessionReport};
 pub use store::{SessionEntry, SessionStore};
 
 // Plain values that front ends name.
 pub use haft::dispatch::{ConflictRule, TurnHandle};
+pub use haft::ports::Answer;
 pub use haft_policy::gate::DecisionReport;

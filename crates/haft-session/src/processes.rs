@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use haft::future::BoxFuture;
 use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft::sync::lock;
 use haft_policy::gate::{CoverageGap, Policy};
 use haft_policy::settings::{At, Sandbox as Wanted};
+use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of};
 
@@ -18,7 +20,7 @@ use crate::text::one_line;
 use crate::{Environment, NoticeSink, SessionError};
 
 /// Starts the children of this program.
-pub struct Starter {
+pub struct SessionProcesses {
     /// What the sandbox is made from, once the rules are known; none where the user wants no sandbox.
     plan: Option<Mutex<Option<SandboxConfig>>>,
     sandbox: RwLock<Option<Result<Arc<Sandbox>, String>>>,
@@ -26,25 +28,37 @@ pub struct Starter {
     notices: NoticeSink,
     /// Where children put temporary files; removed at the end.
     temp: OnceLock<PathBuf>,
+    /// What may be reached where no sandbox checks connections. Set when the rules are known.
+    network: OnceLock<NetworkPolicy>,
 }
 
-impl Starter {
+impl SessionProcesses {
     /// Without a sandbox: children can do what the user can.
-    pub fn unconfined(notices: NoticeSink) -> Starter {
+    pub fn unconfined(notices: NoticeSink) -> SessionProcesses {
         let local = LocalProcesses::new(std::env::vars_os()).keeping_families(None);
-        Starter { plan: None, sandbox: RwLock::new(None), local, notices, temp: OnceLock::new() }
+        SessionProcesses {
+            plan: None,
+            sandbox: RwLock::new(None),
+            local,
+            notices,
+            temp: OnceLock::new(),
+            network: OnceLock::new(),
+        }
     }
 
     /// In a sandbox, which is made once it is planned and needed.
-    pub fn confined(notices: NoticeSink) -> Starter {
-        Starter { plan: Some(Mutex::new(None)), ..Starter::unconfined(notices) }
+    pub fn confined(notices: NoticeSink) -> SessionProcesses {
+        SessionProcesses { plan: Some(Mutex::new(None)), ..SessionProcesses::unconfined(notices) }
     }
 
-    /// Says what the sandbox is to be, where there is to be one.
+    /// Sets the configuration of the sandbox. Without one, only its rules for hosts are used.
     pub fn plan(&self, config: SandboxConfig) {
-        if let Some(plan) = &self.plan {
-            let _ = self.temp.set(config.profile.temp.clone());
-            *plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
+        match &self.plan {
+            Some(plan) => {
+                let _ = self.temp.set(config.profile.temp.clone());
+                *lock(plan) = Some(config);
+            }
+            None => drop(self.network.set(config.network().clone())),
         }
     }
 
@@ -62,7 +76,7 @@ impl Starter {
 
     fn make(&self) -> Result<Arc<Sandbox>, String> {
         let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
-        let plan = plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let plan = lock(plan).take();
         let sandbox = Sandbox::start(plan.ok_or("no process is started any more: this program ends")?);
         let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
         if let Some(folder) = self.temp.get().and_then(|temp| temp.parent()) {
@@ -96,7 +110,7 @@ impl Starter {
     /// Ends every child.
     pub fn shutdown(&self) {
         if let Some(plan) = &self.plan {
-            plan.lock().unwrap_or_else(PoisonError::into_inner).take();
+            lock(plan).take();
         }
         // With the last who holds it, it cleans up behind itself.
         if let Some(Ok(sandbox)) = self.sandbox.write().unwrap_or_else(PoisonError::into_inner).take() {
@@ -110,7 +124,7 @@ impl Starter {
     }
 }
 
-impl Processes for Starter {
+impl Processes for SessionProcesses {
     fn confines(&self) -> bool {
         self.plan.is_some() && haft_sandbox::is_possible()
     }
@@ -122,6 +136,24 @@ impl Processes for Starter {
         {
             sandbox.tidy();
         }
+    }
+
+    fn check_host<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        grants: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        let Some(network) = self.network.get().cloned() else {
+            let denied = format!("no rule is known that allows `{host}`");
+            return Box::pin(std::future::ready(Err(denied)));
+        };
+        let grants: Vec<HostRule> = grants.iter().filter_map(|grant| grant.parse().ok()).collect();
+        let host = host.to_owned();
+        Box::pin(async move {
+            let checked = tokio::task::spawn_blocking(move || network.check(&grants, &host, port)).await;
+            checked.unwrap_or_else(|_| Err("the lookup of the host failed".to_owned()))
+        })
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

@@ -102,12 +102,9 @@ impl PromptContent {
     fn digest(&self) -> CallDigest {
         let text = match self {
             PromptContent::Permission(approval) => {
-                let Approval { call_id, agent, tool, input, effects, destructive, reason, again, .. } =
-                    &**approval;
-                format!(
-                    "{:?}",
-                    (call_id, agent, tool, input.to_string(), effects, destructive, reason, again)
-                )
+                let Approval { call_id, agent, tool, input, effects, destructive, again, .. } = &**approval;
+                let (input, reason) = (input.to_string(), approval.reason());
+                format!("{:?}", (call_id, agent, tool, input, effects, destructive, reason, again))
             }
             other => format!("{other:?}"),
         };
@@ -122,7 +119,7 @@ impl fmt::Display for UserPrompt {
             PromptContent::Permission(approval) => {
                 let input = approval.input.to_string();
                 write!(f, "{} {input}\n  touches: {}", approval.tool, approval.effects)?;
-                write!(f, "\n  asks because {}", approval.reason)
+                write!(f, "\n  asks because {}", approval.reason())
             }
             PromptContent::Choice(question) => {
                 f.write_str(&question.text)?;
@@ -138,15 +135,8 @@ impl fmt::Display for UserPrompt {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum UserAnswer {
-    /// The call may run, or the page be opened.
-    Allow(AllowScope),
-    /// The call may not run. Without a reason the turn ends; with one the model is told and goes on.
-    Deny {
-        /// The reason, for the model.
-        reason: Option<String>,
-    },
-    /// The call may run with this input, which is checked like any other.
-    Edit(Value),
+    /// Whether the call may run, or the page be opened.
+    Permission(Answer),
     /// The texts that were chosen or typed.
     Choices(Vec<String>),
     /// The fields of a form.
@@ -157,49 +147,30 @@ pub enum UserAnswer {
     Dismiss,
 }
 
-/// For how long a call is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllowScope {
-    /// This once.
-    Once,
-    /// Until the session ends.
-    Session,
-    /// For good.
-    Always,
-}
-
 impl UserAnswer {
     /// The call may run this once.
     pub fn allow_once() -> UserAnswer {
-        UserAnswer::Allow(AllowScope::Once)
+        UserAnswer::Permission(Answer::Once)
     }
 
-    /// The call may not run, for this reason.
+    /// The call may run, and others like it until the session ends.
+    pub fn allow_for_session() -> UserAnswer {
+        UserAnswer::Permission(Answer::Session)
+    }
+
+    /// The call may not run, for this reason. The model is told and goes on.
     pub fn deny(reason: impl Into<String>) -> UserAnswer {
-        UserAnswer::Deny { reason: Some(reason.into()) }
+        UserAnswer::Permission(Answer::NoBecause(reason.into()))
     }
 
     /// Whether it answers prompts of this kind.
     fn fits(&self, kind: PromptKind) -> bool {
         match self {
-            UserAnswer::Allow(_) | UserAnswer::Deny { .. } => {
-                matches!(kind, PromptKind::Permission | PromptKind::Page)
-            }
-            UserAnswer::Edit(_) => kind == PromptKind::Permission,
+            UserAnswer::Permission(Answer::Edit(_)) => kind == PromptKind::Permission,
+            UserAnswer::Permission(_) => matches!(kind, PromptKind::Permission | PromptKind::Page),
             UserAnswer::Choices(_) => kind == PromptKind::Choice,
             UserAnswer::Fields(_) => kind == PromptKind::Form,
             UserAnswer::Decline | UserAnswer::Dismiss => kind != PromptKind::Permission,
-        }
-    }
-
-    fn into_answer(self) -> Answer {
-        match self {
-            UserAnswer::Allow(AllowScope::Once) => Answer::Once,
-            UserAnswer::Allow(AllowScope::Session) => Answer::Session,
-            UserAnswer::Allow(AllowScope::Always) => Answer::Always,
-            UserAnswer::Deny { reason: Some(reason) } => Answer::NoBecause(reason),
-            UserAnswer::Edit(input) => Answer::Edit(input),
-            _ => Answer::No,
         }
     }
 }
@@ -503,8 +474,11 @@ impl Asker for PromptTable {
 
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let answer = self.ask(PromptContent::Permission(Box::new(approval.clone()))).await;
-            answer.map_or_else(|| Answer::NoBecause("nobody answered".to_owned()), UserAnswer::into_answer)
+            match self.ask(PromptContent::Permission(Box::new(approval.clone()))).await {
+                Some(UserAnswer::Permission(answer)) => answer,
+                Some(_) => Answer::No,
+                None => Answer::NoBecause("nobody answered".to_owned()),
+            }
         })
     }
 
@@ -537,7 +511,9 @@ impl Asker for PromptTable {
                 return Filled::OneByOne;
             }
             match self.ask(PromptContent::Page(page.clone())).await {
-                Some(UserAnswer::Allow(_)) => Filled::Values(Map::new()),
+                Some(UserAnswer::Permission(Answer::Once | Answer::Session | Answer::Always)) => {
+                    Filled::Values(Map::new())
+                }
                 Some(UserAnswer::Dismiss) => Filled::Dismissed,
                 Some(_) => Filled::Declined,
                 None => Filled::OneByOne,
@@ -550,14 +526,9 @@ impl Asker for PromptTable {
 pub fn ask_through<'a>(asker: &'a dyn Asker, prompt: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
     Box::pin(async move {
         match &prompt.content {
-            PromptContent::Permission(approval) => Some(match asker.approve(approval).await {
-                Answer::Once => UserAnswer::Allow(AllowScope::Once),
-                Answer::Session => UserAnswer::Allow(AllowScope::Session),
-                Answer::Always => UserAnswer::Allow(AllowScope::Always),
-                Answer::NoBecause(reason) => UserAnswer::deny(reason),
-                Answer::Edit(input) => UserAnswer::Edit(input),
-                _ => UserAnswer::Deny { reason: None },
-            }),
+            PromptContent::Permission(approval) => {
+                Some(UserAnswer::Permission(asker.approve(approval).await))
+            }
             PromptContent::Choice(question) => {
                 Some(asker.question(question).await.map_or(UserAnswer::Decline, UserAnswer::Choices))
             }

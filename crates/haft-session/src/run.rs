@@ -1,15 +1,16 @@
 //! What a run of the agent loop needs beside the session: the model, the system prompt, the user's hooks, the journal.
 
-pub mod hooks;
-pub mod kept;
 pub mod memory;
 pub mod plan;
-pub mod planned;
 pub mod prepared;
 pub mod prompt;
 pub mod provider;
 pub mod proxy;
+pub mod run_hooks;
+pub mod run_journal;
 pub(crate) mod running_session;
+pub mod scheduled_prompts;
 mod single_call;
+pub(crate) mod single_reply;
 
 pub use prompt::surroundings;

@@ -14,11 +14,11 @@ use crate::assembly::SessionAssembler;
 use crate::builder::SessionBuilder;
 use crate::front_end::FrontEnd;
 use crate::handle::{FrontEndGuard, SessionHandle, SessionShared};
-use crate::kept::{Journaled, Resumed};
 use crate::run::plan::{ModelSource, RunRequest};
 use crate::run::prepared::{BackgroundAgents, PreparedRun, RunPlan};
 use crate::run::provider::ModelOptions;
 use crate::run::running_session::RunningSession;
+use crate::session_journal::{JournalState, ResumedSession};
 use crate::{DecisionReport, SessionError, SessionOptions};
 
 /// How long [`Session::close`] waits for a run, and for front ends.
@@ -33,7 +33,7 @@ pub struct Session {
     shared: Arc<SessionShared>,
     _front_ends: Vec<FrontEndGuard>,
     /// Taken by the agent: the session that continues, if one does.
-    joining: Mutex<Option<Option<Resumed>>>,
+    joining: Mutex<Option<Option<ResumedSession>>>,
     /// The run of the agent, once there is one.
     run: Mutex<Option<Arc<AsyncMutex<AgentRun>>>>,
 }
@@ -59,7 +59,7 @@ impl Session {
     pub(crate) fn open(
         assembler: &SessionAssembler,
         front_ends: Vec<Arc<dyn FrontEnd>>,
-        resumed: Option<Resumed>,
+        resumed: Option<ResumedSession>,
     ) -> Result<Session, SessionError> {
         let options = assembler.options().clone();
         let channels = options.channels.clone().unwrap_or_default();
@@ -191,7 +191,7 @@ impl Session {
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.running().close_servers()).await;
         let report = SessionReport {
             id: self.id().to_owned(),
-            is_journaled: self.running().journal.opened().and_then(Journaled::keeping).is_some(),
+            is_journaled: self.running().journal.opened().and_then(JournalState::recorder).is_some(),
             usage: lock(&self.shared.usage).clone(),
         };
         self.end();
@@ -205,7 +205,7 @@ impl Session {
         let running = self.running();
         running.shut_down();
         running.parts.process_guard.shut_down();
-        running.journal.ended("closed");
+        running.journal.record_end("closed");
         running.channels.events.close();
     }
 }
@@ -256,7 +256,7 @@ impl Agent {
         let mut agent = self.run.lock().await;
         let AgentRun { run, conversation, last } = &mut *agent;
         if let Some(prompt) = prompt.filter(|_| conversation.is_empty()) {
-            run.kept.said(prompt);
+            run.run_journal.record_title(prompt);
         }
         let outcome = run.play(conversation, prompt, &handle).await;
         *last = Some(outcome.ended.clone());

@@ -155,7 +155,7 @@ impl Panel {
         if *destructive || *unconfined || *again || effects.unknown {
             return None;
         }
-        let mut reason = approval.reason.replace(&approval.view.title, "");
+        let mut reason = approval.reason().replace(&approval.view.title, "");
         for set in effects.reads.iter().chain(&effects.writes) {
             reason = reason.replace(&*set.path.to_string_lossy(), "");
         }
@@ -493,7 +493,8 @@ fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
 
 /// What an approval is about.
 fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) -> Vec<Line> {
-    let marked_parts = quoted(&approval.reason);
+    let reason = approval.reason();
+    let marked_parts = quoted(&reason);
     let title = body::title(&approval.view.title, cwd);
     let mut head = Line::of("  ? ", Style::ASKS).with(&approval.tool, Style::BOLD);
     head.push("   ", Style::PLAIN);
@@ -531,7 +532,7 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
         let words = "nothing confines the program that it runs: it can do more than it says";
         fact("believed", Line::of(words, Style::WARNS));
     }
-    fact("why", Line::plain(&approval.reason));
+    fact("why", Line::plain(&approval.reason()));
     for (at, rule) in approval.lasting_rules.iter().enumerate() {
         fact(if at == 0 { "always" } else { "" }, Line::plain(rule));
     }

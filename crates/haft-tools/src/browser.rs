@@ -37,7 +37,6 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
 pub use book::{CONSOLE_CHARS_MAX, CONSOLE_LINES_MAX, TABS_MAX};
-pub use guard::Check;
 pub use launch::START_LIMIT;
 pub use live::{COMMAND_LIMIT, DOWNLOAD_BYTES_MAX, DOWNLOAD_LIMIT, LOAD_LIMIT, SETTLE_LIMIT};
 pub use tools::click::BrowserClick;
@@ -86,7 +85,6 @@ pub struct Browser {
 struct Options {
     program: Option<PathBuf>,
     local_ports: Vec<u16>,
-    check: Option<Check>,
 }
 
 #[derive(Default)]
@@ -124,7 +122,8 @@ impl std::ops::Deref for Turn {
 }
 
 impl Browser {
-    /// Browsers that are found by their names, reach nothing of this machine, and nothing at all where no sandbox is.
+    /// Browsers that are found by their names and reach nothing of this machine. Without a sandbox they reach the hosts that
+    /// the session's [`Processes::check_host`](haft::ports::Processes::check_host) allows.
     pub fn new() -> Browser {
         Browser::default()
     }
@@ -140,13 +139,6 @@ impl Browser {
     #[must_use]
     pub fn local_ports(mut self, ports: impl IntoIterator<Item = u16>) -> Browser {
         self.options.local_ports.extend(ports);
-        self
-    }
-
-    /// Who says which hosts may be reached where there is no sandbox. Without one, none may.
-    #[must_use]
-    pub fn check(mut self, check: Check) -> Browser {
-        self.options.check = Some(check);
         self
     }
 

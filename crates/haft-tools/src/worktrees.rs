@@ -26,6 +26,8 @@ pub use enter::EnterWorktree;
 pub use exit::ExitWorktree;
 use git::Said;
 
+/// The feature that tools for worktrees belong to.
+pub const FEATURE: &str = "worktrees";
 /// Where worktrees lie in a working directory.
 pub const FOLDER: &str = ".haft/worktrees";
 /// What the names of their branches begin with.
@@ -43,7 +45,7 @@ const COUNTED_MAX: usize = 1_000;
 fn spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name)
         .group("git")
-        .feature("worktrees")
+        .feature(FEATURE)
         .listed_class(Class::WriteExclusive)
         .timeout(Timeout::After(TIMEOUT))
         .needs(Port::Processes)

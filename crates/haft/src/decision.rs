@@ -1,10 +1,9 @@
 //! The decision on a call: one value, computed by one function.
 //!
-//! Everybody who has a say in whether a call runs gives a [`DecisionReason`]: rules, mode, the tool itself, hooks, the
-//! classifier, the user. [`decide`] folds them into a [`Decision`]. The pipeline acts on that value, and `check` shows
+//! Each source gives [`DecisionReason`]s: rules, mode, effects, the tool itself, hooks, the classifier, the user. [`decide`] folds them into a [`Decision`]. The pipeline acts on that value, and `check` shows
 //! the same value without running the call.
 //!
-//! A deny is final. An ask stands until somebody lifts it who may:
+//! A deny is final. An ask stands until a source that may lift it allows the call:
 //!
 //! | the ask comes from | it is lifted by an allow of |
 //! |---|---|
@@ -240,8 +239,8 @@ impl DecisionReason {
         self.verdict == Verdict::Ask && self.source.asks_weakly()
     }
 
-    /// The same as the word of another source, whatever it says of itself.
-    pub(crate) fn spoken_by(mut self, source: DecisionSource) -> DecisionReason {
+    /// The same reason with another source, whatever it names itself.
+    pub(crate) fn with_source(mut self, source: DecisionSource) -> DecisionReason {
         self.source = source;
         self.rule = None;
         if self.verdict == Verdict::Allow {
@@ -277,7 +276,7 @@ pub struct CallEffects {
     pub unconfined_child: bool,
 }
 
-/// What [`decide`] has to know beside the call's effects and what was said.
+/// What [`decide`] needs beside the call's effects and the reasons.
 #[derive(Clone, Copy)]
 pub struct DecisionContext<'a> {
     /// Where the session works.
@@ -305,7 +304,7 @@ pub struct Decision {
     pub verdict: Verdict,
     /// Who decided.
     pub source: DecisionSource,
-    /// Everything that was said.
+    /// All reasons.
     pub reasons: Vec<DecisionReason>,
     /// What the call touches.
     pub effects: CallEffects,
@@ -313,25 +312,25 @@ pub struct Decision {
     pub grants: CallGrants,
     /// The reason that decided; none if the effects alone allow the call.
     deciding: Option<usize>,
-    /// The ask that nobody answers, where that denies the call.
+    /// The ask without an answer, where that denies the call.
     unanswered: Option<usize>,
 }
 
 /// Decides on a call.
 ///
-/// `rules` is what the authorizer says; if it says nothing, the effects decide whether the call asks. `said` is what
-/// tool, hooks, classifier and user said so far. The order of the reasons doesn't matter for the verdict.
+/// `rules` are the authorizer's reasons; if it has none, the effects decide whether the call asks. `others` are the reasons of
+/// tool, hooks, classifier and user so far. The order of the reasons doesn't matter for the verdict.
 pub fn decide(
     effects: CallEffects,
     context: &DecisionContext<'_>,
     rules: Vec<DecisionReason>,
-    said: &[DecisionReason],
+    others: &[DecisionReason],
 ) -> Decision {
     let mut reasons = rules;
     if reasons.is_empty() {
-        reasons.extend(effects.reason(context.workspace, said));
+        reasons.extend(effects.reason(context.workspace, others));
     }
-    reasons.extend_from_slice(said);
+    reasons.extend_from_slice(others);
     if let Some(forbidden) = effects.forbidden(context) {
         reasons.insert(0, forbidden);
     }
@@ -364,7 +363,7 @@ impl Decision {
         self.reasons.get(self.deciding?)
     }
 
-    /// The ask that nobody answers, where that denies the call.
+    /// The ask without an answer, where that denies the call.
     pub fn unanswered(&self) -> Option<&DecisionReason> {
         self.reasons.get(self.unanswered?)
     }
@@ -398,16 +397,16 @@ impl Decision {
         }
     }
 
-    /// Adds what somebody said after the call asked.
+    /// Adds a reason that was given after the call asked.
     #[must_use]
-    pub fn and(mut self, reason: DecisionReason) -> Decision {
+    pub fn with_reason(mut self, reason: DecisionReason) -> Decision {
         self.reasons.push(reason);
-        // Those who speak now lift asks whatever the tool says.
+        // These sources lift asks whatever the tool says.
         self.fold(|_| false);
         self
     }
 
-    /// Denies a call that asks, because nobody answers.
+    /// Denies a call that asks and gets no answer.
     #[must_use]
     pub(crate) fn deny_unanswered(
         mut self,
@@ -435,7 +434,7 @@ impl Decision {
 
 const BY_EFFECTS: &str = "its effects";
 
-/// The reason that decides; none if nobody said anything.
+/// The reason that decides; none if there are no reasons.
 fn fold(reasons: &[DecisionReason], may_vouch: bool) -> Option<usize> {
     let first = |is_candidate: &dyn Fn(&DecisionReason) -> bool| {
         let candidates = reasons.iter().enumerate().filter(|(_, reason)| is_candidate(reason));
@@ -463,7 +462,7 @@ impl CallEffects {
             && self.resolved.outside(workspace).next().is_none()
     }
 
-    /// What nobody can allow.
+    /// What no source can allow.
     fn forbidden(&self, context: &DecisionContext<'_>) -> Option<DecisionReason> {
         // What a child declares is read from a text that may mean all of a disk: `rm -rf /` is for rules and user.
         let protected = match context.runs_in_child {
@@ -478,8 +477,8 @@ impl CallEffects {
             .then(|| DecisionReason::new(DecisionSource::NoUser, Verdict::Deny, NEEDS_USER))
     }
 
-    /// What the effects say when the rules say nothing. An allow is left out if nobody else speaks: it needs no words.
-    fn reason(&self, workspace: &Workspace, said: &[DecisionReason]) -> Option<DecisionReason> {
+    /// The reason of the effects, where the rules have none. An allow is left out if there is no other reason.
+    fn reason(&self, workspace: &Workspace, others: &[DecisionReason]) -> Option<DecisionReason> {
         let ask =
             |text: Cow<'static, str>| Some(DecisionReason::new(DecisionSource::Effects, Verdict::Ask, text));
         let outside = || self.resolved.outside(workspace).next();
@@ -494,7 +493,7 @@ impl CallEffects {
                 let by_hook = |reason: &DecisionReason| {
                     (reason.source, reason.verdict) == (DecisionSource::Hook, Verdict::Allow)
                 };
-                (!said.is_empty() && !said.iter().any(by_hook))
+                (!others.is_empty() && !others.iter().any(by_hook))
                     .then(|| DecisionReason::new(DecisionSource::Effects, Verdict::Allow, BY_EFFECTS))
             }
         }
@@ -505,109 +504,4 @@ const NOT_CONFINED: &str = "what it declares is only believed, as nothing confin
 const NEEDS_USER: &str = "it needs a user to answer, and this session has none";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use DecisionSource as S;
-    use Verdict::{Allow, Ask, Deny};
-
-    type Said = (S, Verdict);
-
-    /// The verdict and who decided, of reasons in this order.
-    fn folded(said: &[Said], may_vouch: bool) -> (Verdict, Option<S>) {
-        let reasons: Vec<_> =
-            said.iter().map(|(source, verdict)| DecisionReason::new(*source, *verdict, "")).collect();
-        match fold(&reasons, may_vouch).map(|at| &reasons[at]) {
-            Some(reason) => (reason.verdict, Some(reason.source)),
-            None => (Allow, None),
-        }
-    }
-
-    fn every_reason() -> Vec<Said> {
-        S::ALL.into_iter().flat_map(|source| Verdict::ALL.map(|verdict| (source, verdict))).collect()
-    }
-
-    /// Calls `check` with every multiset of up to `most` reasons: the order is for another test.
-    fn each_combination(most: usize, check: &mut dyn FnMut(&[Said])) {
-        fn go(all: &[Said], from: usize, most: usize, said: &mut Vec<Said>, check: &mut dyn FnMut(&[Said])) {
-            check(said);
-            if said.len() == most {
-                return;
-            }
-            for at in from..all.len() {
-                said.push(all[at]);
-                go(all, at, most, said, check);
-                said.pop();
-            }
-        }
-        go(&every_reason(), 0, most, &mut Vec::new(), check);
-    }
-
-    /// What the table in the module's documentation says, written down once more.
-    fn may_lift(by: S, ask: S, may_vouch: bool) -> bool {
-        let weak = [S::Mode, S::Sandbox, S::Effects].contains(&ask);
-        match by {
-            S::User | S::PermissionHook => true,
-            S::Hook | S::Classifier => weak,
-            S::Tool => weak && may_vouch,
-            _ => false,
-        }
-    }
-
-    #[test]
-    fn a_deny_is_final_and_only_those_lift_an_ask_who_may() {
-        let mut count = 0u32;
-        each_combination(4, &mut |said| {
-            for may_vouch in [false, true] {
-                count += 1;
-                let (verdict, by) = folded(said, may_vouch);
-                let stands = |ask: S| {
-                    !said.iter().any(|(by, verdict)| *verdict == Allow && may_lift(*by, ask, may_vouch))
-                };
-                let denied = said.iter().any(|(_, verdict)| *verdict == Deny);
-                let asked = said.iter().any(|(source, verdict)| *verdict == Ask && stands(*source));
-                let expected = if denied {
-                    Deny
-                } else if asked {
-                    Ask
-                } else {
-                    Allow
-                };
-                assert_eq!(verdict, expected, "{said:?}");
-                // Who is named has said so.
-                assert!(by.is_none_or(|by| said.contains(&(by, verdict))), "{said:?}");
-            }
-        });
-        assert!(count > 150_000, "{count}");
-    }
-
-    #[test]
-    fn the_order_of_reasons_does_not_matter() {
-        let all = every_reason();
-        for a in &all {
-            for b in &all {
-                for c in &all {
-                    let first = folded(&[*a, *b, *c], true);
-                    for said in [[*a, *c, *b], [*b, *a, *c], [*b, *c, *a], [*c, *a, *b], [*c, *b, *a]] {
-                        assert_eq!(folded(&said, true), first, "{said:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_further_reason_allows_more_only_where_its_source_may_lift_an_ask() {
-        each_combination(3, &mut |said| {
-            let before = folded(said, true).0;
-            for (source, verdict) in every_reason() {
-                let mut more = said.to_vec();
-                more.push((source, verdict));
-                let lifts = |ask: &Said| ask.1 == Ask && may_lift(source, ask.0, true);
-                if folded(&more, true).0 < before {
-                    assert!(verdict == Allow && before == Ask && said.iter().any(lifts), "{more:?}");
-                }
-            }
-        });
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use haft::redact::{redact_json, redact_text};
+use haft::text::truncate_chars;
 use haft_journal::{IntentRecord, Kept, OutcomeRecord, Record, RefusedRecord};
 use serde::Serialize;
 use serde_json::Value;
@@ -229,7 +230,8 @@ impl<'a> Entry<'a> {
         let agent =
             self.agent.filter(|agent| *agent != "main").map(|agent| format!("{agent}: ")).unwrap_or_default();
         let input = self.input.map(ToString::to_string).unwrap_or_default();
-        let input: String = one_line(&redact_json(&input)).chars().take(INPUT_CHARS_MAX).collect();
+        let input = one_line(&redact_json(&input));
+        let input = truncate_chars(&input, INPUT_CHARS_MAX);
         let mut line = format!(
             "{time}  {:<7} {}{} {input}",
             self.outcome.unwrap_or_default(),

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haft::redact::redact_text;
+use haft::text::truncate_chars;
 use haft_journal::{Head, Recovered, Session, Store};
 use haft_session::Environment;
 use haft_session::loaded_settings::SessionFolders;
 use serde::Serialize;
 
 use super::args::{ListArgs, RmArgs, SessionsArgs, SessionsCommand, ShowArgs};
-use super::{left, log};
+use super::{leftovers, log};
 use crate::args::{Common, Form};
 use crate::output::{self, Reader, one_line};
 use crate::{Exit, Usage};
@@ -109,7 +110,8 @@ fn table(rows: &[Row]) -> String {
     }
     let mut text = String::new();
     for row in rows {
-        let title: String = row.title.as_deref().map(one_line).unwrap_or_default().chars().take(80).collect();
+        let title = row.title.as_deref().map(one_line).unwrap_or_default();
+        let title = truncate_chars(&title, 80);
         let when = log::day_and_time(row.changed.saturating_mul(1000));
         let calls = if row.calls == 1 { "1 call".to_owned() } else { format!("{} calls", row.calls) };
         let _ = writeln!(
@@ -131,7 +133,10 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let row = Row::of(&session, store.head(&session.id).map_err(said)?);
     let left = match row.state {
         "running" => Vec::new(),
-        _ => left::of(&Recovered::of(&kept)).iter().map(|line| redact_text(line).into_owned()).collect(),
+        _ => {
+            let leftovers = leftovers::describe(&Recovered::of(&kept));
+            leftovers.iter().map(|line| redact_text(line).into_owned()).collect()
+        }
     };
     if args.output == Form::Json {
         let text = output::json(&Shown { row, left });
@@ -173,7 +178,9 @@ fn remove(args: &RmArgs, common: &Common) -> Result<Exit, Usage> {
     for id in &ids {
         let (recovered, _) = store.recover(id).map_err(said)?;
         store.remove(id).map_err(said)?;
-        left::clean(&recovered, &common.options()).iter().for_each(|line| output::say(&one_line(line)));
+        leftovers::remove_worktrees(&recovered, &common.options())
+            .iter()
+            .for_each(|line| output::say(&one_line(line)));
     }
     output::say(&match ids.len() {
         1 => "removed 1 session".to_owned(),

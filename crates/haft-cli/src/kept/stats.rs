@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
 
+use haft::text::truncate_chars;
 use haft_journal::{Kept, OutcomeRecord, Record, Store};
 use haft_terminal::{Fit, Line, Look, Style, bar, spark, thousands};
 use serde::Serialize;
@@ -279,7 +280,7 @@ impl Stats {
             return lines;
         }
         lines.push(Line::plain(""));
-        let name = |tool: &Tool| one_line(&tool.tool).chars().take(NAME_CHARS_MAX).collect::<String>();
+        let name = |tool: &Tool| truncate_chars(&one_line(&tool.tool), NAME_CHARS_MAX).to_owned();
         let wide = self.tools.iter().map(|tool| name(tool).chars().count()).max().unwrap_or(0).max(4);
         lines.push(Line::of(
             &format!(

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use haft::ports::Confinement;
+use haft::text::truncate_chars;
 use haft_mcp::names::wire_name;
 use haft_mcp::{Server, Status, Transport};
 use haft_session::SessionPurpose;
@@ -401,7 +402,7 @@ impl Details {
         }
         for tool in &self.offered {
             let about = tool.description.lines().next().unwrap_or_default();
-            let about: String = about.chars().take(ABOUT_CHARS).collect();
+            let about = truncate_chars(about, ABOUT_CHARS);
             line("tool", &format!("{}   {about}", tool.wire_name));
         }
         for tool in &self.to_approve {

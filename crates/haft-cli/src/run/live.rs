@@ -85,7 +85,7 @@ impl Play {
             let mut talk = Talk { desk: &desk, run: &mut run, interrupts };
             let outcome = match &prompt {
                 Some(prompt) => {
-                    talk.run.kept.said(prompt);
+                    talk.run.run_journal.record_title(prompt);
                     Some(talk.answer(&mut screen, &mut conversation, Some(prompt), &Spent::default()).await.0)
                 }
                 None => {
@@ -151,14 +151,14 @@ impl Talk<'_> {
     /// Until the user leaves.
     async fn converse(&mut self, screen: &mut Screen, mut conversation: Conversation) {
         let mut spent = Spent::default();
-        if self.run.kept.waits() {
+        if self.run.run_journal.awaits_reply() {
             let (outcome, leaves) = self.answer(screen, &mut conversation, None, &spent).await;
             spent.add(&outcome);
             if leaves {
                 return;
             }
         }
-        let planned = self.run.planned.clone();
+        let planned = self.run.scheduled.clone();
         loop {
             let typed = tokio::select! {
                 typed = screen.next() => typed,
@@ -170,7 +170,7 @@ impl Talk<'_> {
                 Typed::Leave => return,
                 Typed::Command { name, .. } if name == "clear" => {
                     conversation = Conversation::new(self.run.model.format());
-                    self.run.kept.begins(&conversation);
+                    self.run.run_journal.record_conversation(&conversation);
                     self.desk.remote.clear();
                     continue;
                 }
@@ -180,7 +180,7 @@ impl Talk<'_> {
                 }
             };
             if conversation.is_empty() {
-                self.run.kept.said(&words);
+                self.run.run_journal.record_title(&words);
             }
             let (outcome, leaves) = self.answer(screen, &mut conversation, Some(&words), &spent).await;
             spent.add(&outcome);

@@ -40,7 +40,7 @@ impl Play {
             }
         }
         let prompt = match self.prompt.take() {
-            None if !self.plan.kept.waits() => Some(prompt::read(None)?),
+            None if !self.plan.run_journal.awaits_reply() => Some(prompt::read(None)?),
             prompt => prompt,
         };
         let Play { session, plan, form, .. } = self;
@@ -65,7 +65,7 @@ impl Play {
                 Err(reason) => Err(reason),
                 Ok(mut conversation) => {
                     if let Some(prompt) = &prompt {
-                        run.kept.said(prompt);
+                        run.run_journal.record_title(prompt);
                     }
                     interrupted.tell_run(Some(handle.clone()));
                     let outcome = run.play(&mut conversation, prompt.as_deref(), &handle).await;

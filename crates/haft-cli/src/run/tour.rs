@@ -7,10 +7,11 @@
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::sync::lock;
 use haft_agent::Model;
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
@@ -41,7 +42,7 @@ static PLAYED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Removes the folder of the tour, if one is played.
 pub(super) fn clean() {
-    if let Some(dir) = PLAYED.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(dir) = lock(&PLAYED).take() {
         let _ = fs::remove_dir_all(dir);
     }
 }
@@ -56,7 +57,7 @@ impl Tour {
     pub(super) fn set_up() -> Result<Tour, Usage> {
         let dir = std::env::temp_dir().join(format!("haft-tour-{}", session_id()));
         let tour = Tour { dir };
-        *PLAYED.lock().unwrap_or_else(PoisonError::into_inner) = Some(tour.dir.clone());
+        *lock(&PLAYED) = Some(tour.dir.clone());
         tour.write().map_err(|error| {
             Usage(format!("the tour needs a folder in `{}`: {error}", std::env::temp_dir().display()))
         })?;
@@ -158,7 +159,7 @@ impl Asker for Answers {
             .display()
             .to_string();
         output::say(&format!("  ? {:6} {}", approval.tool, one_line(&title)));
-        output::say(&format!("      asks because {}", one_line(&approval.reason)));
+        output::say(&format!("      asks because {}", one_line(&approval.reason())));
         output::say("      nobody is here to ask: the tour says yes, once");
         Box::pin(async { Answer::Once })
     }

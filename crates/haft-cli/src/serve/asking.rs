@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
+use haft::text::truncate_chars;
 use haft_mcp::server::{Ask, Elicited, Peer, secret};
 use serde_json::{Map, Value, json};
 
@@ -110,7 +111,7 @@ fn answer(said: Elicited, lasting: bool) -> Answer {
         SESSION if lasting => Answer::Session,
         _ => match text("reason") {
             "" => Answer::No,
-            reason => Answer::NoBecause(one_line(&reason.chars().take(REASON_CHARS_MAX).collect::<String>())),
+            reason => Answer::NoBecause(one_line(truncate_chars(reason, REASON_CHARS_MAX))),
         },
     }
 }
@@ -154,7 +155,7 @@ fn chosen(question: &UserQuestion, fields: &Map<String, Value>) -> Option<Vec<St
     }
     let answer = fields.get("answer")?.as_str()?;
     let known = question.choices.is_empty() || question.choices.iter().any(|choice| choice.label == answer);
-    known.then(|| vec![answer.chars().take(ANSWER_CHARS_MAX).collect()])
+    known.then(|| vec![truncate_chars(answer, ANSWER_CHARS_MAX).to_owned()])
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::event::{Event, EventSink, What};
+use haft::sync::lock;
 use haft::view::Progress;
 use haft_mcp::server::Peer;
 use haft_session::assembly::NoticeEvents;
@@ -37,7 +38,7 @@ struct Waiting {
 
 impl Calls {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
-        self.0.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.calls)
     }
 
     /// A number for a client or a call, which no other has.

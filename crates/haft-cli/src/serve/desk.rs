@@ -2,9 +2,10 @@
 //! requests stand alone.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use haft::future::BoxFuture;
+use haft::sync::lock;
 use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
 use haft_session::assembly::{ReportLevel, ServerPool};
 use haft_session::clients::{ClientView, ClientViews};
@@ -53,7 +54,7 @@ impl Desk {
         }
         let principal = of.principal.as_ref().map(|principal| principal.name.clone());
         let key = Key { principal, can_ask };
-        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alone = lock(&self.alone);
         alone.clock += 1;
         let now = alone.clock;
         if let Some((used, client)) = alone.clients.get_mut(&key) {
@@ -72,7 +73,7 @@ impl Desk {
     fn admit(&self, view: Arc<ClientView>, can_ask: bool) -> Result<Arc<Client>, Usage> {
         let client = Arc::new(Client::new(self.common.clone(), view, can_ask)?);
         {
-            let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut there = lock(&self.there);
             there.retain(|client| client.strong_count() > 0);
             there.push(Arc::downgrade(&client));
         }
@@ -89,7 +90,7 @@ impl Desk {
             version = pool.servers().version();
             pool.say(ReportLevel::Problems);
             let there: Vec<Arc<Client>> = {
-                let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+                let there = lock(&self.there);
                 there.iter().filter_map(Weak::upgrade).collect()
             };
             there.iter().for_each(|client| client.refresh());
@@ -98,7 +99,7 @@ impl Desk {
 
     /// Lets all clients go.
     pub(super) fn close(&self) {
-        self.alone.lock().unwrap_or_else(PoisonError::into_inner).clients.clear();
+        lock(&self.alone).clients.clear();
     }
 }
 

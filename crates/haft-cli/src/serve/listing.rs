@@ -7,10 +7,11 @@
 //! long as the tool is the same; a list of them costs no more than its length.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::effects::table::Class;
 use haft::registry::{Offer, Origin, Snapshot};
+use haft::sync::lock;
 use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::server::{Definition, Listing};
 use haft_provider::{Definitions, Form};
@@ -31,7 +32,7 @@ type Kept = (AnyTool, Option<Definition>);
 impl Written {
     /// The listing of a snapshot.
     pub(super) fn listing(&self, snapshot: &Snapshot) -> Listing {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         let defined: Vec<Definition> = snapshot
             .offers()
             .iter()

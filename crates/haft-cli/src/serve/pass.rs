@@ -8,9 +8,10 @@
 //! and its own name as it can be seen, and a table leads back: names are never taken apart.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::sync::lock;
 use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
@@ -116,13 +117,13 @@ impl Passed {
                 listed.push((of.clone(), prompt));
             }
         }
-        *self.prompts.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        *lock(&self.prompts) = names;
         listed
     }
 
     /// The input of the call that gets a prompt.
     pub(super) async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, Refusal> {
-        let find = || self.prompts.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let find = || lock(&self.prompts).get(name).cloned();
         let mut found = find();
         if found.is_none() {
             self.prompts().await;
@@ -150,7 +151,7 @@ impl Passed {
                 owners.insert(uri, of.clone());
             }
         }
-        *self.resources.lock().unwrap_or_else(PoisonError::into_inner) = owners;
+        *lock(&self.resources) = owners;
         listed
     }
 
@@ -162,7 +163,7 @@ impl Passed {
 
     /// The input of the call that reads a resource.
     pub(super) async fn resource(&self, uri: &str) -> Result<Value, Refusal> {
-        let find = || self.resources.lock().unwrap_or_else(PoisonError::into_inner).get(uri).cloned();
+        let find = || lock(&self.resources).get(uri).cloned();
         let mut server = find();
         if server.is_none() {
             self.resources().await;

@@ -4,11 +4,12 @@
 //! The files are the engine's, in a folder of this client alone. An address says nothing of them; what isn't in this table
 //! isn't there.
 
+use haft::sync::lock;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use haft_mcp::server::{Block, Contents, ReadReply, Refusal, secret};
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ impl Kept {
 
 impl Results {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Keeps a whole result, and returns the block that leads to it; nothing if there is no such file any more.

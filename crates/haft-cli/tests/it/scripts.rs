@@ -74,11 +74,14 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
     assert!(warned.stderr.starts_with(expected), "{}", warned.stderr);
     for (dir, why) in [("../nowhere", "it does not exist"), ("notes.txt", "not a directory")] {
         let refused = room.say(&["--tools-dir", dir, "call", "good"]);
-        let words = format!("error: --tools-dir `{dir}`: {why}; give a directory that exists\n");
+        let words = format!(
+            "error: the tools directory `{dir}`: {why}; give a directory that exists (--tools-dir)\n"
+        );
         assert_eq!(refused, ran(2, "", &words));
     }
     let empty = room.say(&["tools", "--tools-dir", "src"]);
-    let words = "warning: --tools-dir `src` has no tool; a tool is a folder in it with a `tool.json`\n";
+    let words =
+        "warning: the tools directory `src` has no tool; a tool is a folder in it with a `tool.json`\n";
     assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
 }
 

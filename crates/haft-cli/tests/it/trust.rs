@@ -142,7 +142,9 @@ fn a_hash_trusts_exactly_one_state() {
     let other = "0".repeat(64);
     let listed = room.say(&["tools", "--trust-hash", &other]);
     assert!(!offers(&listed, "theirs"), "{listed:?}");
-    assert!(listed.stderr.contains(&format!("--trust-hash is not the hash of this workspace, {hash}")));
+    assert!(
+        listed.stderr.contains(&format!("the hash that was given is not that of this workspace, {hash}"))
+    );
     let refused = room.say(&["trust", "--yes", "--trust-hash", &other]);
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("not trusted: --trust-hash is not the hash"), "{refused:?}");

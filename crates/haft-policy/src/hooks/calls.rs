@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::event::Event;
 use super::input::{self, Common};
-use super::reply::{Reply, ReplyVerdict};
+use super::reply::Reply;
 use super::run::{Fire, Ran};
 use super::{Hook, Hooks, limits};
 
@@ -164,14 +164,8 @@ impl Configured {
         let author_place = author.as_ref().map(|(author, _)| author.place);
         let mut ran = self.hooks.run_for_call(self.event, hooks, call, |_| {}).await;
         if let Some((hook, rewrote)) = author {
-            let verdict = match rewrote.decision.clone() {
-                Some(DecisionReason { verdict: Verdict::Allow, .. }) => Some(ReplyVerdict::Allow),
-                Some(DecisionReason { verdict: Verdict::Ask, text, .. }) => {
-                    Some(ReplyVerdict::Ask(text.into_owned()))
-                }
-                _ => None,
-            };
-            let reply = Reply { verdict, context: rewrote.context.clone(), ..Reply::default() };
+            let decision = rewrote.decision.clone().filter(|decision| decision.verdict != Verdict::Deny);
+            let reply = Reply { decision, context: rewrote.context.clone(), ..Reply::default() };
             ran.insert(0, Ran { hook, outcome: Ok(Some(reply)) });
         }
         if ran.is_empty() {
@@ -186,14 +180,20 @@ impl Configured {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             let said_before = together.context.len();
             together.take(&hook, &mut reply);
-            let decision = reply.verdict.map(|verdict| match verdict {
-                ReplyVerdict::Deny(reason) => (DENIES, DecisionReason::deny(together.within(reason))),
-                ReplyVerdict::Defer(reason) => {
-                    let words = format!("it was put off, and nothing takes it up again here: {reason}");
-                    (BLOCKS, DecisionReason::deny(together.within(words)))
-                }
-                ReplyVerdict::Ask(reason) => (ASKS, DecisionReason::ask(together.within(reason))),
-                ReplyVerdict::Allow => (ALLOWS, DecisionReason::allow()),
+            let decision = reply.decision.map(|mut decision| {
+                let rank = match (decision.verdict, reply.is_deferred) {
+                    (Verdict::Allow, _) => ALLOWS,
+                    (Verdict::Ask, _) => ASKS,
+                    (Verdict::Deny, false) => DENIES,
+                    (Verdict::Deny, true) => {
+                        let text = &decision.text;
+                        decision.text =
+                            format!("it was put off, and nothing takes it up again here: {text}").into();
+                        BLOCKS
+                    }
+                };
+                decision.text = together.within(decision.text.into_owned()).into();
+                (rank, decision)
             });
             if let Some((rank, decision)) = &decision {
                 strictest.add(&hook, *rank, decision.clone());
@@ -271,19 +271,19 @@ impl Configured {
         for ran in ran {
             let Some((hook, mut reply)) = together.heard(ran, &mut failed) else { continue };
             together.take(&hook, &mut reply);
-            match reply.verdict {
-                Some(ReplyVerdict::Allow) => {
-                    strictest.add(&hook, ALLOWS, DecisionReason::allow());
+            let Some(decision) = reply.decision else { continue };
+            match decision.verdict {
+                Verdict::Allow => {
+                    strictest.add(&hook, ALLOWS, decision);
                     input = reply.updated_input.or(input);
                     updates.push((hook, reply.permissions));
                 }
-                Some(
-                    ReplyVerdict::Deny(reason) | ReplyVerdict::Ask(reason) | ReplyVerdict::Defer(reason),
-                ) => {
-                    strictest.add(&hook, DENIES, DecisionReason::deny(together.within(reason)));
+                // A permission hook doesn't pass the question on.
+                Verdict::Ask | Verdict::Deny => {
+                    let reason = together.within(decision.text.into_owned());
+                    strictest.add(&hook, DENIES, DecisionReason::deny(reason));
                     strictest.stops |= reply.interrupt;
                 }
-                None => {}
             }
         }
         let denies = matches!(&strictest.decision, Some((DENIES, ..))) || together.stop.is_some();
@@ -405,7 +405,7 @@ impl Configured {
             match outcome {
                 Ok(Some(mut reply)) => {
                     together.take(&hook, &mut reply);
-                    feedback(&mut together, &hook, reply.verdict);
+                    feedback(&mut together, &hook, reply.denial());
                     if let (Some(updated), Ok(given)) = (reply.updated_output, result.outcome()) {
                         match fitting(updated, given) {
                             Some(fitting) => output = Some(fitting),
@@ -419,7 +419,7 @@ impl Configured {
                 Ok(None) => {}
                 Err(why) if blocks => {
                     let words = format!("it failed: {why}");
-                    feedback(&mut together, &hook, Some(ReplyVerdict::Deny(words)));
+                    feedback(&mut together, &hook, Some(words));
                 }
                 Err(why) => together.failed(&hook, &why),
             }
@@ -467,25 +467,25 @@ impl BatchHook for Configured {
             for ran in ran {
                 let blocks = ran.blocks();
                 let Ran { hook, outcome } = ran;
-                let verdict = match outcome {
+                let denial = match outcome {
                     Ok(Some(mut reply)) => {
                         together.take(&hook, &mut reply);
-                        reply.verdict
+                        reply.denial()
                     }
                     Ok(None) => None,
-                    Err(why) if blocks => Some(ReplyVerdict::Deny(format!("it failed: {why}"))),
+                    Err(why) if blocks => Some(format!("it failed: {why}")),
                     Err(why) => {
                         together.failed(&hook, &why);
                         None
                     }
                 };
                 // Here a no ends the turn, and the model reads why when it goes on.
-                if let Some(ReplyVerdict::Deny(reason)) = &verdict
+                if let Some(reason) = &denial
                     && together.stop.is_none()
                 {
                     together.stop = Some((hook.label.clone(), together.within(reason.clone())));
                 }
-                feedback(&mut together, &hook, verdict);
+                feedback(&mut together, &hook, denial);
             }
             let mut after = after(together, None);
             after.messages.extend(failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
@@ -499,8 +499,8 @@ impl BatchHook for Configured {
 }
 
 /// A no after the fact is words for the model.
-fn feedback(together: &mut Together<'_>, hook: &Hook, verdict: Option<ReplyVerdict>) {
-    if let Some(ReplyVerdict::Deny(reason)) = verdict {
+fn feedback(together: &mut Together<'_>, hook: &Hook, denial: Option<String>) {
+    if let Some(reason) = denial {
         let reason = together.within(reason);
         together.context.push(format!("hook `{}` says: {reason}", hook.label));
     }

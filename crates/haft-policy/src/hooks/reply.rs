@@ -4,6 +4,7 @@
 //! word that was misspelt would otherwise let a call through. What the words then mean for an event is decided by
 //! whoever fired it.
 
+use haft::decision::{DecisionReason, Verdict};
 use haft::ports::Exit;
 use haft::schema::parse_json;
 use haft::text::truncate_with_note;
@@ -19,7 +20,9 @@ pub(super) struct Reply {
     /// `continue: false`, with the reason.
     pub(super) stop: Option<String>,
     /// What it decides.
-    pub(super) verdict: Option<ReplyVerdict>,
+    pub(super) decision: Option<DecisionReason>,
+    /// The decision is a denial because the hook put the call off.
+    pub(super) is_deferred: bool,
     pub(super) updated_input: Option<Value>,
     pub(super) updated_output: Option<Value>,
     /// Words for the model.
@@ -34,14 +37,12 @@ pub(super) struct Reply {
     pub(super) start: Start,
 }
 
-/// What a hook decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ReplyVerdict {
-    Allow,
-    Ask(String),
-    Defer(String),
-    /// For a call: it is denied. For any other event: what the event would lead to is blocked.
-    Deny(String),
+impl Reply {
+    /// The reason, if the hook denies. For any event but a call, what the event would lead to is blocked.
+    pub(super) fn denial(&self) -> Option<String> {
+        let decision = self.decision.as_ref().filter(|decision| decision.verdict == Verdict::Deny)?;
+        Some(decision.text.clone().into_owned())
+    }
 }
 
 /// What only the beginning of a session asks for.
@@ -142,11 +143,12 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
         // Whatever it printed, this is a no.
         let mut reply = json.and_then(Result::ok).unwrap_or_default();
         reply.updated_input = None;
-        reply.verdict = match (event, reply.verdict) {
+        let printed = reply.decision.filter(|_| !std::mem::take(&mut reply.is_deferred));
+        reply.decision = match (event, printed.as_ref().map(|printed| printed.verdict)) {
             // Here the code says nothing: the user is asked, whatever the hook printed.
-            (Event::PermissionRequest, Some(ReplyVerdict::Allow) | None) => None,
-            (_, Some(ReplyVerdict::Deny(reason))) => Some(ReplyVerdict::Deny(reason)),
-            _ => Some(ReplyVerdict::Deny(first_of(ended.stderr, "it gave no reason"))),
+            (Event::PermissionRequest, Some(Verdict::Allow) | None) => None,
+            (_, Some(Verdict::Deny)) => printed,
+            _ => Some(DecisionReason::deny(first_of(ended.stderr, "it gave no reason"))),
         };
         return Ok(reply);
     }
@@ -217,10 +219,10 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
     };
     // A permission hook's `decision` is an object in its own part.
     if event != Event::PermissionRequest {
-        reply.verdict = match text(object, "decision")?.as_deref() {
+        reply.decision = match text(object, "decision")?.as_deref() {
             None => None,
-            Some("block") => Some(ReplyVerdict::Deny(because(reason))),
-            Some("approve") if event == Event::PreToolUse => Some(ReplyVerdict::Allow),
+            Some("block") => Some(DecisionReason::deny(because(reason))),
+            Some("approve") if event == Event::PreToolUse => Some(DecisionReason::allow()),
             Some("approve") => None,
             Some(other) => return Err(unknown("decision", other, "`block`, `approve`")),
         };
@@ -246,18 +248,19 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Reply, String> {
     match event {
         Event::PreToolUse => {
             let reason = text(specific, "permissionDecisionReason")?;
-            let verdict = match text(specific, "permissionDecision")?.as_deref() {
+            let word = text(specific, "permissionDecision")?;
+            let decision = match word.as_deref() {
                 None => None,
-                Some("allow") => Some(ReplyVerdict::Allow),
-                Some("ask") => Some(ReplyVerdict::Ask(because(reason))),
-                Some("defer") => Some(ReplyVerdict::Defer(because(reason))),
-                Some("deny") => Some(ReplyVerdict::Deny(because(reason))),
+                Some("allow") => Some(DecisionReason::allow()),
+                Some("ask") => Some(DecisionReason::ask(because(reason))),
+                Some("defer" | "deny") => Some(DecisionReason::deny(because(reason))),
                 Some(other) => {
                     return Err(unknown("permissionDecision", other, "`allow`, `deny`, `ask`, `defer`"));
                 }
             };
+            reply.is_deferred = word.as_deref() == Some("defer");
             // The newer word counts where both are given.
-            reply.verdict = verdict.or(reply.verdict);
+            reply.decision = decision.or(reply.decision);
             reply.updated_input = updated_input(specific)?;
         }
         Event::PermissionRequest => read_permission(specific, &mut reply, because)?,
@@ -296,7 +299,7 @@ fn read_permission(
     };
     match text(decision, "behavior")?.as_deref() {
         Some("allow") => {
-            reply.verdict = Some(ReplyVerdict::Allow);
+            reply.decision = Some(DecisionReason::allow());
             reply.updated_input = updated_input(decision)?;
             let updates = match decision.get("updatedPermissions") {
                 None | Some(Value::Null) => Vec::new(),
@@ -309,7 +312,7 @@ fn read_permission(
             reply.permissions = updates;
         }
         Some("deny") => {
-            reply.verdict = Some(ReplyVerdict::Deny(because(text(decision, "message")?)));
+            reply.decision = Some(DecisionReason::deny(because(text(decision, "message")?)));
             reply.interrupt = flag(decision, "interrupt")? == Some(true);
         }
         Some(other) => return Err(unknown("behavior", other, "`allow`, `deny`")),
@@ -376,7 +379,12 @@ mod tests {
             Ok(reply) => {
                 let mut words = Vec::new();
                 words.extend(reply.stop.map(|reason| format!("stop {reason}")));
-                words.extend(reply.verdict.map(|verdict| format!("{verdict:?}")));
+                words.extend(reply.decision.map(|decision| match (decision.verdict, reply.is_deferred) {
+                    (Verdict::Allow, _) => "Allow".to_owned(),
+                    (Verdict::Ask, _) => format!("Ask({:?})", decision.text),
+                    (Verdict::Deny, false) => format!("Deny({:?})", decision.text),
+                    (Verdict::Deny, true) => format!("Defer({:?})", decision.text),
+                }));
                 words.extend(reply.updated_input.map(|input| format!("input {input}")));
                 words.extend(reply.updated_output.map(|output| format!("output {output}")));
                 words.extend(reply.context.iter().map(|context| format!("context {context}")));
@@ -437,7 +445,7 @@ mod tests {
         // A no behind a byte order mark is a no.
         let marked = ended(Exit::Code(0), "\u{feff}{\"decision\":\"block\",\"reason\":\"r\"}", "");
         let reply = of_command(Event::PreToolUse, &marked).unwrap();
-        assert_eq!(reply.verdict, Some(ReplyVerdict::Deny("r".into())));
+        assert_eq!(reply.decision, Some(DecisionReason::deny("r")));
     }
 
     #[test]

@@ -194,12 +194,11 @@ impl Inner {
             let report = |words: String, wakes: bool| Report { hook: hook.label.clone(), words, wakes };
             match said(&hook, outcome) {
                 Err(words) => place.0.report(report(words, false)),
-                Ok(reply) => match reply.verdict {
-                    Some(reply::ReplyVerdict::Deny(words)) if how == How::Rewake => {
-                        place.0.report(report(words, true));
+                Ok(reply) => {
+                    if let Some(reason) = reply.denial().filter(|_| how == How::Rewake) {
+                        place.0.report(report(reason, true));
                     }
-                    _ => {}
-                },
+                }
             }
         });
         Ok(())

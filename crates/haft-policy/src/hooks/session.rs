@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::event::Event;
 use super::input::{self, Common};
-use super::reply::{ReplyVerdict, Start};
+use super::reply::Start;
 use super::run::{Fire, Ran};
 use super::{Hooks, limits};
 
@@ -234,7 +234,7 @@ impl Hooks {
                     continue;
                 }
             };
-            if let Some(ReplyVerdict::Deny(reason)) = reply.verdict {
+            if let Some(reason) = reply.denial() {
                 let reason = within(reason);
                 match event {
                     // Nothing is left to block: the user is told.

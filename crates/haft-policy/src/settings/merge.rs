@@ -436,7 +436,7 @@ impl<'a> Merge<'a> {
             let before = mode.as_ref().map_or(PermissionMode::Default, |mode| mode.value);
             if layer.is_workspaces() && !given.value.is_within(before) {
                 let words = format!(
-                    "a workspace can't turn the mode from `{before}` to `{}`; give --permission-mode, or set it in your own settings",
+                    "a workspace can't turn the mode from `{before}` to `{}`; set it in your own settings, or for this run",
                     given.value
                 );
                 self.warn(source, words);

@@ -81,7 +81,7 @@ impl Judgement {
                 format!("this workspace has changed since it was trusted ({})", few(changes))
             }
             Untrusted::OtherHash => {
-                format!("--trust-hash is not the hash of this workspace, {}", inventory.hash())
+                format!("the hash that was given is not that of this workspace, {}", inventory.hash())
             }
             Untrusted::Obstacles(obstacles) => {
                 format!("this workspace can't be trusted ({})", few(obstacles))

@@ -63,9 +63,10 @@ fn refuse(item: &Object<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> {
         Some((whose, kind)) if whose != wire => Err(BadMessage::at(
             path,
             format!(
-                "a `{kind}` is a call of `{whose}`, and the message is read as one of `{wire}`; say whose it is with `--from`"
+                "a `{kind}` is a call of `{whose}`, and the message is read as one of `{wire}`; name the provider"
             ),
-        )),
+        )
+        .name_wire()),
         _ => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use crate::Wire;
 
 /// What is accepted, for the end of a message.
 const ACCEPTED: &str = "accepted are an Anthropic message or its content, an OpenAI response or its output, \
-     a chat message with tool_calls, and a Gemini content with parts; say which it is with `--from`";
+     a chat message with tool_calls, and a Gemini content with parts; name the provider";
 
 pub(super) fn wire(value: Json<'_>) -> Result<Wire, BadMessage> {
     let fields = value.object("")?;
@@ -22,7 +22,7 @@ pub(super) fn wire(value: Json<'_>) -> Result<Wire, BadMessage> {
     };
     found.ok_or_else(|| {
         let what = what(value, fields.as_ref());
-        BadMessage::at("", format!("{what} doesn't say whose message it is; {ACCEPTED}"))
+        BadMessage::at("", format!("{what} doesn't say whose message it is; {ACCEPTED}")).name_wire()
     })
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use haft::effects::table::Class;
 use haft::ports::PermissionMode;
 use haft::registry::{Entry, Origin};
+use haft::text::truncate_chars;
 use haft::tool::ListedClass;
 use haft_tools::AgentKind;
 use haft_tools::agent::built_in_kinds;
@@ -49,12 +50,12 @@ to see that it worked; then what could go wrong, and the three to five files tha
 
 /// A kind of agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kind {
+pub struct AgentDefinition {
     pub name: String,
     pub description: String,
     /// What it is told, beside what every agent is.
     pub prompt: String,
-    pub tools: Tools,
+    pub tools: AgentTools,
     /// Names of tools that it hasn't.
     pub without: Vec<String>,
     /// The model that it asks, where it isn't its parent's.
@@ -67,7 +68,7 @@ pub struct Kind {
 
 /// Which tools a kind has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tools {
+pub enum AgentTools {
     /// Its parent's.
     All,
     /// Those of its parent's that only look, or can.
@@ -78,25 +79,25 @@ pub enum Tools {
 
 /// The kinds of a session, and what is wrong with files.
 #[derive(Debug, Clone, Default)]
-pub struct Kinds {
-    pub kinds: Vec<Kind>,
+pub struct AgentKinds {
+    pub kinds: Vec<AgentDefinition>,
     /// What was left out and why, a line each.
     pub problems: Vec<String>,
 }
 
-impl Kind {
-    fn built_in(told: AgentKind) -> Kind {
+impl AgentDefinition {
+    fn built_in(told: AgentKind) -> AgentDefinition {
         let looks = told.name != haft_tools::agent::USUAL_KIND;
         let prompt = match &*told.name {
             "explore" => EXPLORE,
             "plan" => PLAN,
             _ => "",
         };
-        Kind {
+        AgentDefinition {
             name: told.name,
             description: told.description,
             prompt: prompt.to_owned(),
-            tools: if looks { Tools::Looking } else { Tools::All },
+            tools: if looks { AgentTools::Looking } else { AgentTools::All },
             without: Vec::new(),
             model: None,
             mode: looks.then_some(PermissionMode::Plan),
@@ -110,16 +111,17 @@ impl Kind {
         let names = || std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
         let named = |list: &[String]| list.iter().any(|rule| names().any(|name| fits(rule, name)));
         let has = match &self.tools {
-            Tools::All => true,
-            Tools::Looking => {
+            AgentTools::All => true,
+            AgentTools::Looking => {
                 let looks = match tool.listed_class() {
                     ListedClass::Always(class) => class == Class::ReadOnly,
                     // Held to looking by the mode; of others nobody knows.
                     ListedClass::Depends => *entry.origin() == Origin::BuiltIn,
                 };
+                // Declared as changing something, but nothing of the user's.
                 looks || matches!(tool.name(), "SendMessage" | "ToolSearch")
             }
-            Tools::Named(list) => named(list),
+            AgentTools::Named(list) => named(list),
         };
         has && !named(&self.without)
     }
@@ -133,11 +135,13 @@ fn fits(rule: &str, name: &str) -> bool {
     }
 }
 
-impl Kinds {
+impl AgentKinds {
     /// The kinds of a session: a project's count more than the user's, and these more than those that are built in.
-    pub fn load(given: &LoadedSettings, common: &SessionOptions) -> Kinds {
-        let mut kinds =
-            Kinds { kinds: built_in_kinds().into_iter().map(Kind::built_in).collect(), problems: Vec::new() };
+    pub fn load(given: &LoadedSettings, common: &SessionOptions) -> AgentKinds {
+        let mut kinds = AgentKinds {
+            kinds: built_in_kinds().into_iter().map(AgentDefinition::built_in).collect(),
+            problems: Vec::new(),
+        };
         let places = &given.places;
         for folder in [&places.claude_dir, &places.config_dir].into_iter().flatten() {
             kinds.add_folder(&folder.join(FOLDER), None, given);
@@ -161,11 +165,14 @@ impl Kinds {
 
     /// The kinds as a model is told of them.
     pub fn told(&self) -> Vec<AgentKind> {
-        let told = |kind: &Kind| AgentKind { name: kind.name.clone(), description: kind.description.clone() };
+        let told = |kind: &AgentDefinition| AgentKind {
+            name: kind.name.clone(),
+            description: kind.description.clone(),
+        };
         self.kinds.iter().map(told).collect()
     }
 
-    pub fn find(&self, name: &str) -> Option<&Kind> {
+    pub fn find(&self, name: &str) -> Option<&AgentDefinition> {
         let other = if name == "general-purpose" { haft_tools::agent::USUAL_KIND } else { name };
         let exact = self.kinds.iter().find(|kind| kind.name == name);
         exact.or_else(|| self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(other)))
@@ -217,15 +224,15 @@ fn text(path: &Path, root: Option<&Path>) -> Result<String, String> {
 }
 
 /// A kind from a file, and what of the file doesn't count.
-fn parse(file: &str) -> Result<(Kind, Vec<String>), String> {
+fn parse(file: &str) -> Result<(AgentDefinition, Vec<String>), String> {
     let front = front_matter::read(file)?
         .ok_or("it has no head; the first line is `---`, then keys such as `name` and `description`")?;
     let mut notes = Vec::new();
-    let mut kind = Kind {
+    let mut kind = AgentDefinition {
         name: String::new(),
         description: String::new(),
         prompt: front.text,
-        tools: Tools::All,
+        tools: AgentTools::All,
         without: Vec::new(),
         model: None,
         mode: None,
@@ -265,17 +272,17 @@ fn parse(file: &str) -> Result<(Kind, Vec<String>), String> {
     if kind.description.trim().is_empty() {
         return Err("`description` is missing; say when the agent is to be used".to_owned());
     }
-    kind.description = one_line(&kind.description).chars().take(DESCRIPTION_CHARS_MAX).collect();
+    kind.description = truncate_chars(&one_line(&kind.description), DESCRIPTION_CHARS_MAX).to_owned();
     Ok((kind, notes))
 }
 
-fn tools(at: usize, value: &Value, notes: &mut Vec<String>) -> Tools {
+fn tools(at: usize, value: &Value, notes: &mut Vec<String>) -> AgentTools {
     let names = names(at, value, notes);
     match names.iter().any(|name| name == "*") {
-        true => Tools::All,
+        true => AgentTools::All,
         // A list in which nothing is left is a list of nothing, and no list is all.
-        false if names.is_empty() && value.list().is_empty() => Tools::All,
-        false => Tools::Named(names),
+        false if names.is_empty() && value.list().is_empty() => AgentTools::All,
+        false => AgentTools::Named(names),
     }
 }
 
@@ -306,11 +313,11 @@ mod tests {
         let (kind, notes) = parse(&file(head)).unwrap();
         assert_eq!(notes, [""; 0]);
         let named = ["Read", "Grep", "mcp__x__*"].map(str::to_owned).to_vec();
-        let expected = Kind {
+        let expected = AgentDefinition {
             name: "reviewer".into(),
             description: "Reviews code".into(),
             prompt: "You review.".into(),
-            tools: Tools::Named(named),
+            tools: AgentTools::Named(named),
             without: vec!["Bash".into()],
             model: Some("haiku".into()),
             mode: Some(PermissionMode::Plan),
@@ -325,7 +332,7 @@ mod tests {
     #[test]
     fn what_does_not_count_is_said() {
         let (kind, notes) = parse(&file("name: a\ndescription: b\ntools: Bash(git *)\nhooks: x")).unwrap();
-        assert_eq!(kind.tools, Tools::Named(Vec::new()), "never more than was meant");
+        assert_eq!(kind.tools, AgentTools::Named(Vec::new()), "never more than was meant");
         assert!(notes[0].contains("line 4: `Bash(git *)`") && notes[1].contains("`hooks`"), "{notes:?}");
         for (head, part) in [
             ("description: b", "`name`"),

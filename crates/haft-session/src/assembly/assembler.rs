@@ -17,16 +17,16 @@ use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::settings::Settings;
 
+use super::child_processes::{children, surroundings};
 use super::client_session::{ClientSession, SharedServers};
-use super::confine::{children, surroundings};
-use super::kit::{self, InForce};
 use super::server_pool::ServerStarter;
 use super::session_config::SessionConfig;
+use super::tool_state::{self, ActiveSettings};
 use super::tools::readers;
 use super::{NoticeEvents, ProcessGuard, SessionParts};
 use crate::hooks::ServerSlot;
 use crate::loaded_settings::LoadedSettings;
-use crate::processes::{self, Starter};
+use crate::processes::{self, SessionProcesses};
 use crate::text::one_line;
 use crate::{SessionChannels, SessionError, SessionOptions, SessionPurpose, hooks};
 
@@ -36,7 +36,7 @@ pub struct SessionAssembler {
     purpose: SessionPurpose,
     /// The id of the first session. It also names the folder for temporary files of the sandbox.
     id: String,
-    starter: Arc<Starter>,
+    starter: Arc<SessionProcesses>,
     processes: Arc<dyn Processes>,
     process_guard: ProcessGuard,
     /// Whether the sandbox could be planned. Set when the first rules are made.
@@ -88,8 +88,8 @@ impl SessionAssembler {
     fn new(config: SessionConfig, purpose: SessionPurpose, id: String) -> SessionAssembler {
         let notices = config.options.notices.clone();
         let starter = Arc::new(match config.is_confined() {
-            true => Starter::confined(notices),
-            false => Starter::unconfined(notices),
+            true => SessionProcesses::confined(notices),
+            false => SessionProcesses::unconfined(notices),
         });
         let processes: Arc<dyn Processes> = Arc::new(children(&starter, &config.given));
         let process_guard = ProcessGuard::new(starter.clone());
@@ -126,7 +126,7 @@ impl SessionAssembler {
             gates,
             results: self.config.results().zip(self.config.results()),
         })?;
-        let crons = kit::crons(state.as_deref(), workspace.cwd());
+        let crons = tool_state::crons(state.as_deref(), workspace.cwd());
         let engine = engine.ports(|ports| {
             ports.crons = Some(crons.clone());
             // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
@@ -293,10 +293,6 @@ impl SessionAssembler {
             sandbox = processes::shut(sandbox);
         }
         let confined = self.config.is_confined();
-        #[cfg(feature = "browser")]
-        if !confined && self.purpose != SessionPurpose::Inspect {
-            super::browser::asks_by(sandbox.network().clone());
-        }
         self.starter.plan(sandbox);
         let required = wanted.fail_if_unavailable.as_ref().filter(|required| required.value && confined);
         if let Some(required) = required.filter(|_| self.purpose != SessionPurpose::Inspect)
@@ -328,7 +324,7 @@ impl SessionAssembler {
             ports.asker = asker;
             ports.history = Some(Arc::new(calls.clone()));
             ports.tracer = options.telemetry.as_ref().and_then(|telemetry| telemetry.tracer());
-            ports.settings = Some(Arc::new(InForce { given: given.clone(), policy: policy.clone() }));
+            ports.settings = Some(Arc::new(ActiveSettings { given: given.clone(), policy: policy.clone() }));
         });
         if let Some(calls) = max_concurrency {
             engine = engine.max_concurrency(calls.get());

@@ -13,7 +13,7 @@ use super::assembler::EngineParts;
 use super::server_pool::{ServerPool, ServerPorts, ServerStarter};
 use super::session_config::SessionConfig;
 use crate::hooks::{self, ServerSlot};
-use crate::kept::{Keeping, Lazy};
+use crate::session_journal::{LazyJournal, SessionRecorder};
 use crate::{NoticeSink, SessionError};
 
 /// A session of one client of a server: an engine with answers, results, background tasks and a journal of its own.
@@ -30,7 +30,7 @@ pub struct ClientSession {
     servers: ServerSlot,
     notices: NoticeSink,
     /// Begins with the first call.
-    _journal: Arc<Lazy>,
+    _journal: Arc<LazyJournal>,
 }
 
 impl ClientSession {
@@ -83,15 +83,15 @@ impl ClientSession {
     }
 }
 
-fn journal(config: &SessionConfig, id: &str) -> Arc<Lazy> {
+fn journal(config: &SessionConfig, id: &str) -> Arc<LazyJournal> {
     let (settings, state) = (config.settings().journal.clone(), config.given.places.state_dir.clone());
     let (id, cwd) = (id.to_owned(), config.workspace.cwd().to_owned());
     let (environment, notices) = (config.options.environment.clone(), config.options.notices.clone());
-    Lazy::new(move |_| {
+    LazyJournal::new(move |_| {
         let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
         let lookup: Lookup<'_> = &|name| environment.get(name);
         // The id is new, so no other process has this journal.
-        Keeping::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices)
+        SessionRecorder::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices)
     })
 }
 

@@ -8,11 +8,11 @@ use haft_mcp::{Servers, Status};
 use serde_json::Value;
 
 /// The tool, over the servers of a session. Doesn't keep them.
-pub(super) struct Search(Weak<Servers>);
+pub(super) struct SessionToolSearch(Weak<Servers>);
 
-impl Search {
-    pub(super) fn new(servers: &Arc<Servers>) -> Search {
-        Search(Arc::downgrade(servers))
+impl SessionToolSearch {
+    pub(super) fn new(servers: &Arc<Servers>) -> SessionToolSearch {
+        SessionToolSearch(Arc::downgrade(servers))
     }
 
     /// The servers that are still being connected, as they are named in a sentence.
@@ -25,7 +25,7 @@ impl Search {
     }
 }
 
-impl Tool for Search {
+impl Tool for SessionToolSearch {
     type Input = ToolSearchInput;
     type Output = Value;
 

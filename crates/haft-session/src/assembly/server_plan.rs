@@ -228,7 +228,7 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
             remote.headers = headers.clone();
             remote.headers_helper = headers_helper.clone();
             remote.confinement = confinement;
-            remote.proxy = proxy::of(url, lookup);
+            remote.proxy = proxy::proxy_for(url, lookup);
             remote.oauth = oauth;
             match kind {
                 settings::Remote::Http => Transport::Http(remote),

@@ -6,20 +6,21 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use haft::ports::{Asker, Processes};
 use haft::registry::{Origin, Snapshot};
+use haft::sync::lock;
 use haft::{Engine, Registry};
 use haft_mcp::{Browser, FileTokens, Host, Sampler, Server, Servers, Status};
 use tokio::task::JoinHandle;
 
-use super::search::Search;
+use super::search::SessionToolSearch;
 use super::server_plan::ServerPlan;
 use crate::hooks::ServerSlot;
 use crate::mcp::approvals::FileApprovals;
-use crate::mcp::logs::Logs;
+use crate::mcp::logs::ServerLogs;
 use crate::mcp::prompt;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, TelemetrySource};
@@ -131,7 +132,7 @@ impl ServerStarter {
             .with_processes(self.processes.clone())
             .with_approvals(approvals.clone());
         if let Some(state) = &self.state {
-            let logs = Logs::new(state, &self.cwd);
+            let logs = ServerLogs::new(state, &self.cwd);
             host = host
                 .with_on_log(move |server, bytes| logs.add(server, bytes))
                 .with_tokens(Arc::new(FileTokens::new(state.join(TOKENS))));
@@ -192,7 +193,7 @@ impl ServerPool {
         let mut state = self.state();
         state.version = Some(version);
         let wanted = self.searches && has_outside(&registry);
-        let with_search = wanted.then(|| registry.with(Search::new(&self.servers)).ok()).flatten();
+        let with_search = wanted.then(|| registry.with(SessionToolSearch::new(&self.servers)).ok()).flatten();
         if let Some(with_search) = with_search {
             self.engines[0].refresh_with(with_search.clone());
             state.searching |= self.engines[0].snapshot().deferred().next().is_some();
@@ -350,12 +351,12 @@ impl ServerPool {
                     }
                 }
             });
-            self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+            lock(&self.questions).push(task);
         }
     }
 
     fn stop_asking(&self) {
-        let questions = std::mem::take(&mut *self.questions.lock().unwrap_or_else(PoisonError::into_inner));
+        let questions = std::mem::take(&mut *lock(&self.questions));
         questions.iter().for_each(JoinHandle::abort);
     }
 
@@ -375,7 +376,7 @@ impl ServerPool {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -12,16 +12,16 @@ use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
 
 #[cfg(feature = "browser")]
 use super::browser;
-use super::kit;
+use super::tool_state;
 #[cfg(feature = "web")]
 use super::web;
 use super::workspace::{real, reason};
 use crate::SessionOptions;
 use crate::SessionPurpose;
-use crate::agents::kinds::Kinds;
+use crate::agents::kinds::AgentKinds;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError, SessionOption};
 
 /// Script tools of a workspace.
 pub(super) const PROJECT_TOOLS: &str = ".haft/tools";
@@ -49,11 +49,11 @@ pub(super) fn core(
 ) -> Result<Registry, SessionError> {
     let tools = BuiltIns::new()
         .seen(seen)
-        .agent(Agent::new(Kinds::load(given, common).told()))
+        .agent(Agent::new(AgentKinds::load(given, common).told()))
         .bash(bash(lookup, given, analyzer.clone())?)
         .reads_first(purpose != SessionPurpose::Once)
-        .kept_in(kit::shelf(lookup, purpose), continues)
-        .skill(Skill::new(kit::skills(given, common)))
+        .kept_in(tool_state::shelf(lookup, purpose), continues)
+        .skill(Skill::new(tool_state::skills(given, common)))
         .worktrees(EnterWorktree::of(&given.places.cwd));
     #[cfg(feature = "browser")]
     let tools = tools.browser(browser::browser(lookup, given));
@@ -100,17 +100,15 @@ pub(super) fn with_scripts(
         if seen.contains(&dir) {
             continue;
         }
+        let shown = one_line(&named.display().to_string());
         let loaded = scripts::load(&dir).map_err(|error| {
-            let named = one_line(&named.display().to_string());
-            SessionError::tools(format!(
-                "--tools-dir `{named}`: {}; give a directory that exists",
-                reason(&error)
-            ))
+            let message =
+                format!("the tools directory `{shown}`: {}; give a directory that exists", reason(&error));
+            SessionError::tools(message).with_option(SessionOption::ToolsDirectory)
         })?;
         if loaded.tools.is_empty() && loaded.problems.is_empty() {
-            let named = one_line(&named.display().to_string());
             common.notices.warn(format!(
-                "--tools-dir `{named}` has no tool; a tool is a folder in it with a `tool.json`"
+                "the tools directory `{shown}` has no tool; a tool is a folder in it with a `tool.json`"
             ));
         }
         registry = add(&registry, format!("script:tools-dir-{:03}", at + 1), loaded, &common.notices);

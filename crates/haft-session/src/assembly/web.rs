@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use haft::env::Lookup;
 use haft::future::BoxFuture;
-use haft_agent::{Conversation, Model as _, ModelRequest, StopReason, ToolDefinitions};
+use haft_agent::StopReason;
 use haft_net::host::{Host, HostRule};
 use haft_policy::settings::{Search, WebSettings};
 use haft_policy::source::List;
@@ -21,6 +21,7 @@ use crate::SessionError;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::of_settings;
 use crate::run::provider;
+use crate::run::single_reply::single_reply;
 
 /// The address of a SearXNG.
 pub(crate) const SEARXNG_URL: &str = "SEARXNG_URL";
@@ -112,17 +113,8 @@ impl PageReader for SmallModel {
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let model = self.0.as_ref().map_err(String::clone)?;
-            let mut conversation = Conversation::new(model.format());
-            conversation
-                .say(&format!("{page}\n\nThe question, from the model that you read for:\n{question}"));
-            let (system, tools) = ([Arc::from(TASK)], ToolDefinitions::none());
-            let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
-            let mut incoming = model.ask(&prompt);
-            let mut deltas = Vec::new();
-            while incoming.more(&mut deltas).await {
-                deltas.clear();
-            }
-            let reply = incoming.finish();
+            let question = format!("{page}\n\nThe question, from the model that you read for:\n{question}");
+            let reply = single_reply(model, &[Arc::from(TASK)], &question).await;
             match reply.stop() {
                 StopReason::End | StopReason::Sequence | StopReason::MaxTokens { .. }
                     if !reply.text().trim().is_empty() =>

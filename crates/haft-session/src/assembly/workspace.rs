@@ -9,7 +9,7 @@ use haft_policy::settings::At;
 use crate::SessionOptions;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
-use crate::{NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError, SessionOption};
 
 /// Files that say what the machine is and hold nothing of anybody's: read unasked, unless a rule says otherwise.
 const PUBLIC_FACTS: [&str; 9] = [
@@ -26,22 +26,27 @@ const PUBLIC_FACTS: [&str; 9] = [
 
 pub(super) fn workspace(common: &SessionOptions) -> Result<Workspace, SessionError> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
-    let refused = |flag: &str, dir: &Path, why: &str| {
+    let refused = |what: &str, dir: &Path, why: &str| {
         let dir = one_line(&dir.display().to_string());
-        SessionError::workspace(format!("{flag} `{dir}`: {why}; give a directory that exists"))
+        SessionError::workspace(format!("{what} directory `{dir}`: {why}; give a directory that exists"))
     };
-    let mut workspace = Workspace::new(cwd).map_err(|error| match &common.cwd {
-        Some(dir) => refused("--cwd", dir, &reason(&error)),
-        None => SessionError::workspace(format!(
-            "the current directory can't be used: {}; give --cwd",
-            reason(&error)
-        )),
+    let mut workspace = Workspace::new(cwd).map_err(|error| {
+        let error = match &common.cwd {
+            Some(dir) => refused("the working", dir, &reason(&error)),
+            None => SessionError::workspace(format!(
+                "the current directory can't be used: {}; give another one",
+                reason(&error)
+            )),
+        };
+        error.with_option(SessionOption::WorkingDirectory)
     })?;
+    let refused =
+        |dir: &Path, why: &str| refused("the added", dir, why).with_option(SessionOption::AddedDirectory);
     for dir in &common.add_dir {
         if workspace.cwd().join(dir).is_file() {
-            return Err(refused("--add-dir", dir, "not a directory"));
+            return Err(refused(dir, "not a directory"));
         }
-        workspace = workspace.with_dir(dir).map_err(|error| refused("--add-dir", dir, &reason(&error)))?;
+        workspace = workspace.with_dir(dir).map_err(|error| refused(dir, &reason(&error)))?;
     }
     Ok(PUBLIC_FACTS.iter().fold(workspace, Workspace::with_readable))
 }

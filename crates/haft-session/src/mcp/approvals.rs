@@ -4,9 +4,10 @@
 //! written, approves nothing. A server that settings approve by its name needs no question: its tools count as they are
 //! when they are first seen, and a changed one is withheld like any other.
 
+use haft::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use haft_mcp::{Approvals, Entry, Fingerprint, Known, Subject};
 use haft_policy::trust::StateFile;
@@ -18,7 +19,7 @@ const BYTES_MAX: u64 = 32 * 1024 * 1024;
 const VERSION: u32 = 1;
 
 /// What was approved: of a server, or of a tool of one.
-type Kept = BTreeMap<(String, Option<String>), Value>;
+type StoredApprovals = BTreeMap<(String, Option<String>), Value>;
 
 /// Approvals of one workspace.
 pub struct FileApprovals {
@@ -32,9 +33,9 @@ pub struct FileApprovals {
 #[derive(Default)]
 struct State {
     /// None before the file was read.
-    known: Option<Kept>,
+    known: Option<StoredApprovals>,
     /// What the user said yes to in this process.
-    accepted: Kept,
+    accepted: StoredApprovals,
     /// First seen, and not yet kept.
     first_seen: Vec<Subject>,
     /// What is wrong with the file, in words.
@@ -110,7 +111,7 @@ impl FileApprovals {
         self.state().damaged.clone()
     }
 
-    fn read(&self) -> (Kept, Option<String>) {
+    fn read(&self) -> (StoredApprovals, Option<String>) {
         let Some(file) = &self.file else { return Default::default() };
         let read = file.read(BYTES_MAX).and_then(|bytes| match bytes {
             Some(bytes) => entries(&bytes).map_err(|words| format!("{}: {words}", file.path().display())),
@@ -123,7 +124,7 @@ impl FileApprovals {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -136,7 +137,7 @@ fn file(state_dir: &Path, workspace: &Path) -> StateFile {
     StateFile::of_workspace(state_dir, "mcp-approvals", workspace, "json")
 }
 
-fn entries(bytes: &[u8]) -> Result<Kept, String> {
+fn entries(bytes: &[u8]) -> Result<StoredApprovals, String> {
     let record: Record = serde_json::from_slice(bytes).map_err(|error| format!("damaged: {error}"))?;
     if record.version != VERSION {
         return Err("another version of haft wrote it".to_owned());

@@ -3,12 +3,13 @@
 //! One file for each server of a workspace in the state folder, and the one before it. Whatever a server prints, a file has a
 //! bound, and so has what is written to disk in a minute; what is left out is said to be.
 
+use haft::sync::lock;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use haft_policy::trust::StateFile;
@@ -23,13 +24,13 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const SWEPT_MAX: usize = 100;
 
 /// The logs of a workspace's servers.
-pub struct Logs {
+pub struct ServerLogs {
     folder: PathBuf,
-    open: Mutex<BTreeMap<String, Open>>,
+    open: Mutex<BTreeMap<String, OpenLog>>,
 }
 
 /// A file that is written.
-struct Open {
+struct OpenLog {
     /// None where it can't be: then nothing is kept.
     file: Option<File>,
     bytes: u64,
@@ -38,16 +39,16 @@ struct Open {
     left_out: u64,
 }
 
-impl Logs {
+impl ServerLogs {
     /// Those of a workspace; nothing is created before something is to be kept.
-    pub fn new(state_dir: &Path, workspace: &Path) -> Logs {
+    pub fn new(state_dir: &Path, workspace: &Path) -> ServerLogs {
         let folder = StateFile::of_workspace(state_dir, "mcp-logs", workspace, "d").path().to_owned();
-        Logs { folder, open: Mutex::default() }
+        ServerLogs { folder, open: Mutex::default() }
     }
 
     /// Keeps what a server printed.
     pub fn add(&self, server: &str, bytes: &[u8]) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if !open.contains_key(server) {
             open.insert(server.to_owned(), self.begin(server));
         }
@@ -69,20 +70,20 @@ impl Logs {
         if log.bytes > FILE_BYTES_MAX {
             let path = self.path(server);
             let _ = std::fs::rename(&path, before(&path));
-            *log = Open { file: create(&path), bytes: 0, ..Open::none() };
+            *log = OpenLog { file: create(&path), bytes: 0, ..OpenLog::none() };
         }
     }
 
-    fn begin(&self, server: &str) -> Open {
+    fn begin(&self, server: &str) -> OpenLog {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         if made.is_err() {
-            return Open::none();
+            return OpenLog::none();
         }
         self.sweep();
         let path = self.path(server);
         let file = create(&path);
         let bytes = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |found| found.len());
-        let mut log = Open { file, bytes, ..Open::none() };
+        let mut log = OpenLog { file, bytes, ..OpenLog::none() };
         let seconds =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
         log.write(format!("[process {} at {}]\n", std::process::id(), utc(seconds)).as_bytes());
@@ -118,9 +119,9 @@ impl Logs {
     }
 }
 
-impl Open {
-    fn none() -> Open {
-        Open { file: None, bytes: 0, minute: Instant::now(), in_minute: 0, left_out: 0 }
+impl OpenLog {
+    fn none() -> OpenLog {
+        OpenLog { file: None, bytes: 0, minute: Instant::now(), in_minute: 0, left_out: 0 }
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn another_process_can_read_what_was_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let logs = || Logs::new(&dir.path().join("state"), dir.path());
+        let logs = || ServerLogs::new(&dir.path().join("state"), dir.path());
         assert_eq!(logs().read("s"), None);
         let writer = logs();
         writer.add("s", b"it hurts\n");
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn a_flood_has_bounds_on_disk() {
         let dir = tempfile::tempdir().unwrap();
-        let logs = Logs::new(dir.path(), dir.path());
+        let logs = ServerLogs::new(dir.path(), dir.path());
         for _ in 0..1_000 {
             logs.add("s", &[b'x'; 10_000]);
         }

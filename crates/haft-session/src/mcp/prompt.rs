@@ -4,9 +4,10 @@
 //! is asked about once: a no is a no for this session.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::ports::{Asker, Choice, UserQuestion};
+use haft::sync::lock;
 use haft_mcp::{Fingerprint, Server, Status, Subject, Withheld};
 
 use super::approvals::FileApprovals;
@@ -81,7 +82,7 @@ impl About {
     }
 
     fn fresh(&self, withheld: Vec<Withheld>) -> Vec<Withheld> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         withheld.into_iter().filter(|withheld| asked.insert(withheld.subject.fingerprint())).collect()
     }
 

@@ -5,13 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use haft::future::BoxFuture;
 use haft::ports::{Asker, Choice, UserQuestion};
-use haft_agent::{Conversation, Model, ModelRequest, ToolDefinitions};
+use haft::sync::lock;
+use haft_agent::Model;
 use haft_mcp::{Sampler, text};
 use serde_json::{Value, json};
+
+use crate::run::single_reply::single_reply;
 
 /// How often servers may ask in one session.
 const ASKED_MAX: usize = 50;
@@ -43,7 +46,7 @@ impl ModelSampler {
     }
 
     async fn may(&self, server: &str, question: &str) -> Result<(), String> {
-        if self.allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(server) {
+        if lock(&self.allowed).contains(server) {
             return Ok(());
         }
         let asker = self
@@ -61,7 +64,7 @@ impl ModelSampler {
         match answer.as_deref() {
             Some([answer]) if answer == ONCE => Ok(()),
             Some([answer]) if answer == ALWAYS => {
-                self.allowed.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned());
+                lock(&self.allowed).insert(server.to_owned());
                 Ok(())
             }
             _ => Err("the user said no".to_owned()),
@@ -80,16 +83,7 @@ impl Sampler for ModelSampler {
             self.may(server, &question).await?;
             let mut system = vec!["Another program asks you something. Answer it, and nothing else.".into()];
             system.extend(params["systemPrompt"].as_str().map(Arc::from));
-            let mut conversation = Conversation::new(model.format());
-            conversation.say(&question);
-            let tools = ToolDefinitions::none();
-            let prompt = ModelRequest { system: &system, conversation: &conversation, tools: &tools };
-            let mut incoming = model.ask(&prompt);
-            let mut deltas = Vec::new();
-            while incoming.more(&mut deltas).await {
-                deltas.clear();
-            }
-            let reply = incoming.finish();
+            let reply = single_reply(&**model, &system, &question).await;
             if reply.text().is_empty() {
                 return Err("the model gave no answer".to_owned());
             }

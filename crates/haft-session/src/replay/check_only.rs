@@ -84,6 +84,6 @@ impl CallChecker {
         let call = CheckedCall::new(&recorded.name, input.clone()).with_servers(&servers);
         let decided = self.policy.decide(&self.engine, call).await;
         let (tool, today, why) = CurrentDecision::from_check(&self.policy, decided, &recorded.name);
-        ReplayedCall::new(at, recorded, tool, today.name(), why, today.contradicts(recorded))
+        ReplayedCall::new(at, recorded, tool, &today.name(), why, today.contradicts(recorded))
     }
 }

@@ -3,32 +3,25 @@
 //! A contradiction is a call that ran and would be denied. A call that would ask is as recorded if the user may have been
 //! asked then, which a transcript never rules out; a journal does, where it names a rule. Hooks don't decide again.
 
-use haft::decision::{Decision, Verdict};
+use haft::decision::{Decision, DecisionSource, Verdict};
 use haft_policy::gate::{BadCall, Policy};
 
 use super::recording::{RecordedCall, RecordedOutcome};
 
-/// Sources that may have allowed a call in place of the user.
-const ASKED: [&str; 4] = ["the user", "a hook", "a permission hook", "the tool itself"];
-
 /// What today says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CurrentDecision {
-    Allow,
-    Ask,
-    Deny,
-    Unknown,
-    Invalid,
+    Decided(Verdict),
+    UnknownTool,
+    InvalidInput,
 }
 
 impl CurrentDecision {
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn name(self) -> String {
         match self {
-            CurrentDecision::Allow => "allow",
-            CurrentDecision::Ask => "ask",
-            CurrentDecision::Deny => "deny",
-            CurrentDecision::Unknown => "unknown tool",
-            CurrentDecision::Invalid => "invalid input",
+            CurrentDecision::Decided(verdict) => verdict.to_string(),
+            CurrentDecision::UnknownTool => "unknown tool".to_owned(),
+            CurrentDecision::InvalidInput => "invalid input".to_owned(),
         }
     }
 
@@ -40,17 +33,12 @@ impl CurrentDecision {
     ) -> (String, CurrentDecision, String) {
         match checked {
             Ok((tool, decision)) => {
-                let today = match decision.verdict {
-                    Verdict::Allow => CurrentDecision::Allow,
-                    Verdict::Ask => CurrentDecision::Ask,
-                    Verdict::Deny => CurrentDecision::Deny,
-                };
-                (tool, today, policy.explanation(&decision))
+                (tool, CurrentDecision::Decided(decision.verdict), policy.explanation(&decision))
             }
             Err(bad @ BadCall::UnknownTool(..)) => {
-                (name.to_owned(), CurrentDecision::Unknown, bad.to_string())
+                (name.to_owned(), CurrentDecision::UnknownTool, bad.to_string())
             }
-            Err(bad) => (name.to_owned(), CurrentDecision::Invalid, bad.to_string()),
+            Err(bad) => (name.to_owned(), CurrentDecision::InvalidInput, bad.to_string()),
         }
     }
 
@@ -58,34 +46,35 @@ impl CurrentDecision {
     pub(super) fn contradicts(self, recorded: &RecordedCall) -> bool {
         let text = recorded.text.as_deref().unwrap_or_default();
         match (&recorded.outcome, self) {
-            (
-                RecordedOutcome::Ran | RecordedOutcome::Failed | RecordedOutcome::Unknown,
-                CurrentDecision::Allow,
-            ) => false,
-            (
-                RecordedOutcome::Ran | RecordedOutcome::Failed | RecordedOutcome::Unknown,
-                CurrentDecision::Ask,
-            ) => recorded.by.as_deref().is_some_and(unasked),
-            (RecordedOutcome::Ran | RecordedOutcome::Failed | RecordedOutcome::Unknown, _) => true,
             (RecordedOutcome::Refused(kind), today) => match (kind.as_str(), today) {
-                ("Denied", CurrentDecision::Deny)
-                | ("UnknownTool", CurrentDecision::Unknown)
-                | ("InvalidInput", CurrentDecision::Invalid) => false,
+                ("Denied", CurrentDecision::Decided(Verdict::Deny))
+                | ("UnknownTool", CurrentDecision::UnknownTool)
+                | ("InvalidInput", CurrentDecision::InvalidInput) => false,
                 // Nobody could be asked then.
-                ("Denied", CurrentDecision::Ask) => !text.contains("needs a yes"),
-                ("Denied", CurrentDecision::Allow) => true,
+                ("Denied", CurrentDecision::Decided(Verdict::Ask)) => !text.contains("needs a yes"),
+                ("Denied", CurrentDecision::Decided(Verdict::Allow)) => true,
                 ("UnknownTool", _) => true,
                 // What makes no sense fits its schema: only running it would tell.
                 ("InvalidInput", _) => text.contains("invalid input for "),
-                ("Rejected", CurrentDecision::Allow) => true,
+                ("Rejected", CurrentDecision::Decided(Verdict::Allow)) => true,
                 // Stopped by what isn't asked here.
-                _ => matches!(today, CurrentDecision::Unknown | CurrentDecision::Invalid),
+                (_, today) => !matches!(today, CurrentDecision::Decided(_)),
             },
+            (_, CurrentDecision::Decided(Verdict::Allow)) => false,
+            (_, CurrentDecision::Decided(Verdict::Ask)) => recorded.by.is_some_and(is_without_question),
+            _ => true,
         }
     }
 }
 
-/// Whether a call ran without a question.
-fn unasked(by: &str) -> bool {
-    !ASKED.contains(&by) && !by.contains("classifier")
+/// Whether calls that this source allows run without a question today too.
+fn is_without_question(source: DecisionSource) -> bool {
+    !matches!(
+        source,
+        DecisionSource::User
+            | DecisionSource::Hook
+            | DecisionSource::PermissionHook
+            | DecisionSource::Tool
+            | DecisionSource::Classifier
+    )
 }

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 
+use haft::decision::DecisionSource;
+use haft::text::truncate_chars;
 use haft_journal::{Block, Kept, OutcomeRecord, Record, Recovered, Store, StoreError};
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
 use haft_provider::transcript::{self, PastResult, Transcript};
@@ -35,8 +37,8 @@ pub(super) struct RecordedCall {
     pub(super) line: Option<usize>,
     pub(super) agent: Option<String>,
     pub(super) outcome: RecordedOutcome,
-    /// Who allowed it, where that was recorded.
-    pub(super) by: Option<String>,
+    /// The source of the decision that allowed it, where that was recorded.
+    pub(super) by: Option<DecisionSource>,
     /// The text that the model got.
     pub(super) text: Option<String>,
     /// The place of its result among all of the file.
@@ -177,7 +179,7 @@ fn outcome(result: &PastResult) -> RecordedOutcome {
     match (&result.kind, result.is_error) {
         (Some(kind), _) if REFUSED.contains(&kind.as_str()) => RecordedOutcome::Refused(kind.clone()),
         (None, true) => {
-            let begin: String = result.text.chars().take(SAID_CHARS_MAX).collect::<String>().to_lowercase();
+            let begin = truncate_chars(&result.text, SAID_CHARS_MAX).to_lowercase();
             let said = SAID.iter().find(|(words, _)| begin.contains(words));
             said.map_or(RecordedOutcome::Failed, |(_, kind)| RecordedOutcome::Refused((*kind).to_owned()))
         }
@@ -231,7 +233,7 @@ fn of_journal(kept: &Kept, source: String) -> CallRecording {
                         Some(outcome) if outcome.error.is_some() => RecordedOutcome::Failed,
                         Some(_) => RecordedOutcome::Ran,
                     },
-                    by: Some(intent.by.clone()),
+                    by: intent.source,
                     text: text.or_else(from_words),
                     place: None,
                 });

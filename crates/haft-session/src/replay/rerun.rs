@@ -201,14 +201,14 @@ fn compare(
     let now = moved(&shown(result), work, then);
     if let Some(error) = result.error().filter(|error| !error.kind().began()) {
         let today = match error.kind() {
-            haft::ErrorKind::UnknownTool => CurrentDecision::Unknown,
-            haft::ErrorKind::InvalidInput => CurrentDecision::Invalid,
-            _ => CurrentDecision::Deny,
+            haft::ErrorKind::UnknownTool => CurrentDecision::UnknownTool,
+            haft::ErrorKind::InvalidInput => CurrentDecision::InvalidInput,
+            _ => CurrentDecision::Decided(Verdict::Deny),
         };
         if now.contains(OUT_OF_REACH) {
             return row("not made", now, false);
         }
-        return row(today.name(), now, today.contradicts(recorded));
+        return row(&today.name(), now, today.contradicts(recorded));
     }
     let Some(text) = &recorded.text else {
         return row("made", "the recording has no result to compare with".to_owned(), false);

@@ -9,14 +9,14 @@ use haft_agent::{Model, RunOptions, ToolDeferral};
 use haft_journal::Began;
 use haft_policy::settings::{RunSettings, Search};
 
-use super::kept::Kept;
 use super::memory;
 use super::prepared::{BackgroundAgents, RunPlan};
 use super::prompt::system;
 use super::provider::{self, ChosenModel, ModelOptions, ModelRequirements};
-use crate::agents::kinds::Kinds;
+use super::run_journal::RunJournal;
+use crate::agents::kinds::AgentKinds;
 use crate::assembly::SessionParts;
-use crate::kept::{Lazy, Resumed};
+use crate::session_journal::{LazyJournal, ResumedSession};
 use crate::text::one_line;
 use crate::{SessionError, SessionOptions};
 
@@ -33,9 +33,9 @@ pub struct RunRequest {
     /// The model.
     pub model: ModelSource,
     /// The session that continues.
-    pub resumed: Option<Resumed>,
+    pub resumed: Option<ResumedSession>,
     /// The journal of the session.
-    pub journal: Arc<Lazy>,
+    pub journal: Arc<LazyJournal>,
     /// How often the model may be asked. Default: as the settings say.
     pub max_turns: Option<u64>,
     /// Text to add to the system prompt.
@@ -75,7 +75,7 @@ impl RunPlan {
                 one_line(chosen.model.name())
             ));
         }
-        let kinds = Kinds::load(&session.given, options);
+        let kinds = AgentKinds::load(&session.given, options);
         kinds.problems.iter().for_each(|problem| session.notices.warn(problem));
         let ChosenModel { model, provider, others, .. } = chosen;
         let began = Began {
@@ -89,16 +89,17 @@ impl RunPlan {
         };
         let format = model.format();
         if let Some(resumed) = &resumed {
-            resumed.fits(format)?;
+            resumed.check_format(format)?;
         }
-        let keeping = journal.begin_run(began)?;
-        if resumed.is_some() && keeping.is_not() {
+        let recorded = journal.begin_run(began)?;
+        if resumed.is_some() && recorded.is_off() {
             session.notices.warn("what follows is not kept: `journal.enabled` is false in your settings");
         }
         let conversation = resumed.as_mut().map(|resumed| resumed.conversation(format)).transpose()?;
         let resumed = resumed.zip(conversation);
-        let kept = Kept { keeping, resumed, not_there: None, notices: session.notices.clone() };
-        Ok(RunPlan { model, provider, others, kinds, options: run_options, journal, kept, background })
+        let run_journal =
+            RunJournal { journal: recorded, resumed, lost_directory: None, notices: session.notices.clone() };
+        Ok(RunPlan { model, provider, others, kinds, options: run_options, journal, run_journal, background })
     }
 }
 
@@ -117,11 +118,11 @@ impl RunPlan {
         RunPlan {
             others: provider::only(&model),
             provider,
-            kinds: Kinds::load(&session.given, options),
+            kinds: AgentKinds::load(&session.given, options),
             model,
             options: run_options,
-            journal: Lazy::none(),
-            kept: Kept::default(),
+            journal: LazyJournal::none(),
+            run_journal: RunJournal::default(),
             background: BackgroundAgents::Awaited,
         }
     }

@@ -8,17 +8,17 @@ use haft_agent::{AgentLoop, Conversation, Model, RunEnd, RunHandle, RunOptions, 
 use haft_policy::gate::{ModeForbidden, Policy};
 use tokio::runtime::Handle as RuntimeHandle;
 
-use super::hooks::Fired;
-use super::kept::Kept;
-use super::planned::Planned;
-use super::provider::Others;
+use super::provider::ModelByName;
+use super::run_hooks::RunHooks;
+use super::run_journal::RunJournal;
 use super::running_session::RunningSession;
+use super::scheduled_prompts::ScheduledPrompts;
 use crate::SessionError;
-use crate::agents::Setup;
-use crate::agents::kinds::Kinds;
+use crate::agents::AgentSetup;
+use crate::agents::kinds::AgentKinds;
 use crate::assembly::{SessionParts, report_tasks};
 use crate::front_end::FrontEnd;
-use crate::kept::Lazy;
+use crate::session_journal::LazyJournal;
 
 /// What a run is made of, beside the session and the front end.
 pub struct RunPlan {
@@ -27,15 +27,15 @@ pub struct RunPlan {
     /// The name of the provider.
     pub provider: &'static str,
     /// Other models, for agents that use another one.
-    pub others: Others,
+    pub others: ModelByName,
     /// The kinds of sub-agents.
-    pub kinds: Kinds,
+    pub kinds: AgentKinds,
     /// Limits and system prompt.
     pub options: RunOptions,
     /// The journal of the session.
-    pub journal: Arc<Lazy>,
+    pub journal: Arc<LazyJournal>,
     /// The journal, and the conversation to continue.
-    pub kept: Kept,
+    pub run_journal: RunJournal,
     /// What happens at the end of an answer while agents work in the background.
     pub background: BackgroundAgents,
 }
@@ -56,12 +56,12 @@ pub struct PreparedRun {
     /// The model.
     pub model: Arc<dyn Model>,
     /// Prompts that are due at a time.
-    pub planned: Arc<Planned>,
+    pub scheduled: Arc<ScheduledPrompts>,
     /// The journal, and the conversation to continue.
-    pub kept: Kept,
+    pub run_journal: RunJournal,
     options: RunOptions,
     session: Arc<RunningSession>,
-    fired: Arc<Fired>,
+    hooks: Arc<RunHooks>,
 }
 
 impl PreparedRun {
@@ -77,7 +77,7 @@ impl PreparedRun {
         front_end: Option<Arc<dyn FrontEnd>>,
         runtime: &RuntimeHandle,
     ) -> Result<PreparedRun, SessionError> {
-        let resumed = plan.kept.resumed.as_ref().map(|(resumed, _)| resumed);
+        let resumed = plan.run_journal.resumed.as_ref().map(|(resumed, _)| resumed);
         let journal = plan.journal.clone();
         let session = RunningSession::start(parts, journal, resumed, front_end, Some(runtime))?;
         Ok(PreparedRun::join(Arc::new(session), plan))
@@ -85,11 +85,11 @@ impl PreparedRun {
 
     /// Brings a model into a session that runs.
     pub(crate) fn join(session: Arc<RunningSession>, plan: RunPlan) -> PreparedRun {
-        let RunPlan { model, others, kinds, options, mut kept, background, .. } = plan;
+        let RunPlan { model, others, kinds, options, mut run_journal, background, .. } = plan;
         let SessionParts { policy, hooks, tasks, crons, workspace, notices, .. } = &session.parts;
         let engine = session.engine.clone();
         session.sampler.set_model(model.clone());
-        session.agents.open(Setup {
+        session.agents.open(AgentSetup {
             kinds,
             engine: engine.clone(),
             policy: policy.clone(),
@@ -100,20 +100,20 @@ impl PreparedRun {
             hooks: hooks.clone(),
             asker: session.asker.clone(),
             cwd: workspace.cwd().to_owned(),
-            keeping: kept.keeping(),
+            recorder: run_journal.recorder(),
             notices: notices.clone(),
         });
         // With the tools that need a model.
         engine.fit_window(options.window_tokens);
-        kept.not_there = session.lost_directory.clone();
-        let planned = Arc::new(Planned::begin(crons.clone(), notices.clone()));
-        let fired = Fired::new(hooks.clone(), session.servers.clone(), notices.clone());
-        let fired = fired.ending_grants_of(policy);
-        let fired = Arc::new(match background {
-            BackgroundAgents::Awaited => fired.waiting_for(tasks),
-            BackgroundAgents::Reported => fired.telling_of(tasks),
+        run_journal.lost_directory = session.lost_directory.clone();
+        let scheduled = Arc::new(ScheduledPrompts::begin(crons.clone(), notices.clone()));
+        let run_hooks = RunHooks::new(hooks.clone(), session.servers.clone(), notices.clone());
+        let run_hooks = run_hooks.end_grants_of(policy);
+        let hooks = Arc::new(match background {
+            BackgroundAgents::Awaited => run_hooks.wait_for(tasks),
+            BackgroundAgents::Reported => run_hooks.report(tasks),
         });
-        PreparedRun { engine, model, planned, kept, options, session, fired }
+        PreparedRun { engine, model, scheduled, run_journal, options, session, hooks }
     }
 
     /// The permission mode, to read and to change.
@@ -126,8 +126,8 @@ impl PreparedRun {
     /// # Errors
     /// The reason of a hook that ends the session here.
     pub async fn start(&self) -> Result<Conversation, String> {
-        let first = self.fired.start(self.model.name()).await?;
-        Ok(self.kept.conversation(&*self.model, first.as_deref()))
+        let first = self.hooks.start(self.model.name()).await?;
+        Ok(self.run_journal.conversation(&*self.model, first.as_deref()))
     }
 
     /// Says something to the model and runs until it has an answer. Without a prompt the model continues what was cut off.
@@ -143,18 +143,18 @@ impl PreparedRun {
             .options(self.options.clone())
             .usage_meter(account)
             .events(self.session.channels.events.clone())
-            .hooks(self.fired.clone())
+            .hooks(self.hooks.clone())
             .handle(handle.clone());
-        let agent = self.kept.keeps(agent);
-        let played = self.kept.play(&agent, handle, conversation, prompt);
-        self.planned.beside(handle, &*self.fired, played).await
+        let agent = self.run_journal.add_recorder(agent);
+        let played = self.run_journal.play(&agent, handle, conversation, prompt);
+        self.scheduled.run_beside(handle, &*self.hooks, played).await
     }
 
     /// Fires the hooks of a session's end, ends the servers and closes the journal.
     pub async fn end(&self, why: &RunEnd) {
-        self.fired.end().await;
+        self.hooks.end().await;
         self.session.close_servers().await;
-        self.kept.ended(why);
+        self.run_journal.record_end(why);
         self.session.agents.close();
     }
 
@@ -163,7 +163,7 @@ impl PreparedRun {
         self.session.agents.close();
         let SessionParts { tasks, hooks, notices, .. } = &self.session.parts;
         report_tasks(tasks, notices);
-        self.planned.report();
+        self.scheduled.report();
         crate::hooks::report(hooks, notices);
     }
 }

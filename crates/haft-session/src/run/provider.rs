@@ -74,7 +74,7 @@ pub struct ChosenModel {
     pub window_tokens: Option<u64>,
     pub prices: Option<TokenPrices>,
     /// Makes other models of the same provider.
-    pub others: Others,
+    pub others: ModelByName,
 }
 
 impl ChosenModel {
@@ -87,19 +87,19 @@ impl ChosenModel {
 
 /// A model by its name, of a provider that was chosen.
 #[derive(Clone)]
-pub struct Other {
+pub struct NamedModel {
     pub model: Arc<dyn Model>,
     pub prices: Option<TokenPrices>,
     pub window_tokens: Option<u64>,
 }
 
 /// Makes models by their names; an error says why one can't be made.
-pub type Others = Arc<dyn Fn(&str) -> Result<Other, String> + Send + Sync>;
+pub type ModelByName = Arc<dyn Fn(&str) -> Result<NamedModel, String> + Send + Sync>;
 
-/// Others where there is only one.
-pub fn only(model: &Arc<dyn Model>) -> Others {
+/// Gives the same model for every name.
+pub fn only(model: &Arc<dyn Model>) -> ModelByName {
     let model = model.clone();
-    Arc::new(move |_| Ok(Other { model: model.clone(), prices: None, window_tokens: None }))
+    Arc::new(move |_| Ok(NamedModel { model: model.clone(), prices: None, window_tokens: None }))
 }
 
 /// Whether anything says who is to be asked. If nothing does, there is a tour.
@@ -205,20 +205,20 @@ fn over_http(
     let window_tokens = window.or_else(|| usual_window(provider).filter(|_| is_vendors));
     let prices = prices_of(settings, &name);
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
-    endpoint.proxy = proxy::of(&base_url, lookup);
+    endpoint.proxy = proxy::proxy_for(&base_url, lookup);
     endpoint.deferral = requirements.deferral;
     if requirements.web_search && !wire.searches() {
         notices
             .warn(format!("`{}` has no search of its own; `web.search` is without effect", provider.word()));
     }
-    let others: Others = {
+    let others: ModelByName = {
         let (endpoint, settings, session) = (endpoint.clone(), settings.clone(), session.to_owned());
         let (usual, web_search) = (name.clone(), requirements.web_search);
         Arc::new(move |name: &str| {
             let name = full_name(provider, name).unwrap_or(&usual);
             let options = RequestOptions::new(name).cache_key(&session).web_search(web_search);
             let model = Client::new(endpoint.clone(), options)?;
-            Ok(Other { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
+            Ok(NamedModel { model: Arc::new(model), prices: prices_of(&settings, name), window_tokens })
         })
     };
     let options = RequestOptions::new(name).cache_key(session).web_search(requirements.web_search);
@@ -270,7 +270,7 @@ pub fn small(
         return Err(format!("there is no key for `{}`; {} is not set", provider.word(), key_variable(wire)));
     }
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
-    endpoint.proxy = proxy::of(&base_url, lookup);
+    endpoint.proxy = proxy::proxy_for(&base_url, lookup);
     Client::new(endpoint, RequestOptions::new(model).max_tokens(SMALL_TOKENS_MAX))
 }
 

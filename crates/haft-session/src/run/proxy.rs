@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use haft::env::Lookup;
 
 /// The proxy for a base URL, if there is one.
-pub fn of(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
+pub fn proxy_for(base_url: &str, lookup: Lookup<'_>) -> Option<String> {
     let (scheme, rest) = base_url.split_once("://")?;
     let host = host(rest);
     let set = |name: &str| {
@@ -61,7 +61,7 @@ mod tests {
             let lookup = |name: &str| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
             };
-            assert_eq!(of(url, &lookup).as_deref(), expected, "{url} {variables:?}");
+            assert_eq!(proxy_for(url, &lookup).as_deref(), expected, "{url} {variables:?}");
         };
         let https = ("HTTPS_PROXY", "http://p:1");
         check("https://api.example/v1", &[https], Some("http://p:1"));

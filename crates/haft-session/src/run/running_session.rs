@@ -10,15 +10,15 @@ use haft_agent::{RunSink, ToolEventSink};
 use haft_policy::gate::Policy;
 use tokio::runtime::Handle as RuntimeHandle;
 
-use super::hooks::Notifying;
+use super::run_hooks::NotifyingAsker;
 use crate::agents::Agents;
 use crate::assembly::{RESULTS_KEPT, ServerPool, ServerPorts, SessionParts};
 use crate::events::{EventHub, SessionEventKind};
 use crate::front_end::{AskerFrontEnd, FrontEnd};
-use crate::kept::left::Noted;
-use crate::kept::{Lazy, Resumed};
 use crate::mcp::sample::ModelSampler;
 use crate::prompts::PromptKind;
+use crate::session_journal::leftovers::RecordedTasks;
+use crate::session_journal::{LazyJournal, ResumedSession};
 use crate::{SessionChannels, SessionError};
 
 /// A session that runs.
@@ -28,7 +28,7 @@ pub(crate) struct RunningSession {
     pub(crate) parts: SessionParts,
     pub(crate) channels: SessionChannels,
     pub(crate) engine: Engine,
-    pub(crate) journal: Arc<Lazy>,
+    pub(crate) journal: Arc<LazyJournal>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) servers: Option<Arc<ServerPool>>,
     pub(crate) sampler: Arc<ModelSampler>,
@@ -47,8 +47,8 @@ impl RunningSession {
     /// MCP servers that can't be started.
     pub(crate) fn start(
         mut parts: SessionParts,
-        journal: Arc<Lazy>,
-        resumed: Option<&Resumed>,
+        journal: Arc<LazyJournal>,
+        resumed: Option<&ResumedSession>,
         front_end: Option<Arc<dyn FrontEnd>>,
         runtime: Option<&RuntimeHandle>,
     ) -> Result<RunningSession, SessionError> {
@@ -63,7 +63,7 @@ impl RunningSession {
         let asker = can_answer.then(|| notifying(&parts, &channels));
         let agents = Agents::new();
         let engine = build_engine(&mut parts, &channels, &journal, asker.clone(), &agents);
-        let lost_directory = resumed.and_then(|resumed| resumed.place(&engine));
+        let lost_directory = resumed.and_then(|resumed| resumed.restore_location(&engine));
         // What can't be removed is tried again next time. Where nothing was ever kept, this is one look at the disk.
         let _ = engine.clean_results(RESULTS_KEPT);
         let available = asker.clone().filter(|asker| asker.is_available());
@@ -138,14 +138,14 @@ impl SessionChannels {
 /// The prompts of the session, after its hooks were told that the user is asked.
 fn notifying(parts: &SessionParts, channels: &SessionChannels) -> Arc<dyn Asker> {
     let (hooks, notices) = (parts.hooks.clone(), parts.notices.clone());
-    Arc::new(Notifying { asker: channels.prompts.clone(), hooks, notices })
+    Arc::new(NotifyingAsker { asker: channels.prompts.clone(), hooks, notices })
 }
 
 /// Builds the engine that all calls of the session go to.
 fn build_engine(
     parts: &mut SessionParts,
     channels: &SessionChannels,
-    journal: &Arc<Lazy>,
+    journal: &Arc<LazyJournal>,
     asker: Option<Arc<dyn Asker>>,
     agents: &Arc<Agents>,
 ) -> Engine {
@@ -153,7 +153,8 @@ fn build_engine(
     let recorder = journal.recorder();
     parts.engine = parts.engine.clone().events(ToolEventSink::new(sink)).ports(|ports| {
         if recorder.is_some() {
-            ports.tasks = Some(Arc::new(Noted { tasks: parts.tasks.clone(), journal: journal.clone() }));
+            ports.tasks =
+                Some(Arc::new(RecordedTasks { tasks: parts.tasks.clone(), journal: journal.clone() }));
         }
         ports.recorder = recorder;
         ports.asker = asker.or(ports.asker.take());

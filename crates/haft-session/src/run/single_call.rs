@@ -8,8 +8,8 @@ use haft_agent::RunEvent;
 use super::plan::limits;
 use super::prompt::system;
 use super::provider::{self, ModelOptions, ModelRequirements};
-use crate::agents::kinds::Kinds;
-use crate::agents::{Agents, Setup};
+use crate::agents::kinds::AgentKinds;
+use crate::agents::{AgentSetup, Agents, delegates};
 use crate::assembly::SessionParts;
 use crate::{SessionError, SessionOptions};
 
@@ -18,7 +18,7 @@ impl SessionParts {
     pub fn is_agent_tool(&self, name: &str) -> bool {
         self.engine.registry().entries().any(|entry| {
             let tool = entry.tool();
-            tool.name() == "Agent" && (name == "Agent" || tool.aliases().iter().any(|alias| alias == name))
+            delegates(tool) && (tool.name() == name || tool.aliases().iter().any(|alias| alias == name))
         })
     }
 
@@ -40,11 +40,11 @@ impl SessionParts {
         run_options.system = system(&self.workspace, None, &[]);
         run_options.window_tokens = chosen.window_tokens;
         run_options.prices = chosen.prices;
-        let kinds = Kinds::load(&self.given, options);
+        let kinds = AgentKinds::load(&self.given, options);
         kinds.problems.iter().for_each(|problem| self.notices.warn(problem));
         let agents = Agents::new();
         self.engine = self.engine.clone().ports(|ports| ports.sub_agents = Some(agents.clone()));
-        agents.open(Setup {
+        agents.open(AgentSetup {
             kinds,
             engine: self.engine().clone(),
             policy: self.policy.clone(),
@@ -57,7 +57,7 @@ impl SessionParts {
             asker: self.server_starter.asker.clone(),
             cwd: self.workspace.cwd().to_owned(),
             // Nothing is kept of a single call.
-            keeping: None,
+            recorder: None,
             notices: self.notices.clone(),
         });
         Ok(agents)

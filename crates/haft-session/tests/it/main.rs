@@ -3,5 +3,6 @@
 
 mod embedding;
 mod front_end;
+mod processes;
 mod running;
 mod sessions;

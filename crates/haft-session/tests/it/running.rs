@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use haft::{Effects, NoInput, ToolCall, tool};
 use haft_agent::RunEvent;
+use haft_provider::scripted::ScriptedModel;
 use haft_session::{ResumeFrom, Session, SessionBuilder, SessionEventKind, SessionStore, UserAnswer};
 use serde_json::json;
 
@@ -104,7 +105,7 @@ fn tasks_of_this_process() -> (usize, String) {
 #[tokio::test]
 async fn sessions_of_one_factory_share_no_answer_and_no_end() {
     let workspace = Workspace::new();
-    let always = |_| async { UserAnswer::Allow(haft_session::AllowScope::Session) };
+    let always = |_| async { UserAnswer::allow_for_session() };
     let factory = workspace.builder().on_prompt(always).load().unwrap();
     let checked = factory.check("Read", json!({"file_path": "notes.txt"})).await.unwrap();
     assert_eq!(checked.verdict, haft::decision::Verdict::Allow);
@@ -211,6 +212,37 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing() {
     }
 }
 
+/// A session that is dropped while its run goes on in another task, after each number of steps of the runtime: the run ends,
+/// and leaves nothing.
+#[tokio::test]
+async fn a_session_that_is_dropped_at_any_step_ends_its_run() {
+    let mut steps = 0;
+    loop {
+        let interrupted = InterruptedSession::default();
+        let session = interrupted.builder().build().await.unwrap();
+        let id = session.id().to_owned();
+        let mut agent = session.agent_with(InterruptedSession::model()).await.unwrap();
+        let run = tokio::spawn(async move { agent.run("Go.").await });
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        let completed = run.is_finished();
+        drop(session);
+        let outcome = run.await.unwrap();
+        interrupted.check_end(&id, &format!("{steps} steps")).await;
+        if completed {
+            assert!(steps > 3 && outcome.text == "Done.", "{steps} steps: {}", outcome.text);
+            break;
+        }
+        // Steps beyond these wait for threads that read and write files.
+        steps = match steps {
+            0..24 => steps + 1,
+            24..64 => steps + 4,
+            _ => steps * 2,
+        };
+    }
+}
+
 async fn take_time(count: Arc<AtomicUsize>) -> Result<&'static str, haft::ToolError> {
     count.fetch_add(1, Ordering::SeqCst);
     let _call = RunningCall(count);
@@ -220,55 +252,78 @@ async fn take_time(count: Arc<AtomicUsize>) -> Result<&'static str, haft::ToolEr
     Ok("done")
 }
 
-/// Returns whether the run completed.
-async fn drop_after(polls: usize, end: SessionEnd) -> bool {
-    let workspace = Workspace::new();
-    let running = Arc::<AtomicUsize>::default();
-    let builder = || {
-        let count = running.clone();
+/// A workspace whose sessions have a slow tool and are interrupted.
+struct InterruptedSession {
+    workspace: Workspace,
+    running: Arc<AtomicUsize>,
+}
+
+impl Default for InterruptedSession {
+    fn default() -> InterruptedSession {
+        InterruptedSession { workspace: Workspace::new(), running: Arc::default() }
+    }
+}
+
+impl InterruptedSession {
+    fn builder(&self) -> SessionBuilder {
+        let count = self.running.clone();
         let slow = tool("slow", "Takes its time.", move |_: NoInput, _| take_time(count.clone()));
         let slow = slow.effects(|_| Effects::none());
-        workspace.builder().tool(slow).on_prompt(|_| async { UserAnswer::allow_once() })
-    };
-    let session = builder().build().await.unwrap();
+        self.workspace.builder().tool(slow).on_prompt(|_| async { UserAnswer::allow_once() })
+    }
+
+    /// Makes calls that run in parallel, and one that asks and writes a file.
+    fn model() -> ScriptedModel {
+        scripted(&json!([
+            {"tool_calls": [{"name": "slow", "input": {}}, {"name": "Read", "input": {"file_path": "notes.txt"}}]},
+            {"tool_calls": [{"name": "Write", "input": {"file_path": "new.txt", "content": "x"}}]},
+            {"text": "Done."}
+        ]))
+    }
+
+    /// Checks that no call runs on, and that the session is listed, ended and can be continued.
+    async fn check_end(&self, id: &str, when: &str) {
+        // A call that was cancelled ends when it is polled the next time.
+        while self.running.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let is_written = || self.workspace.work().join("new.txt").exists();
+        let written = is_written();
+        let listed = SessionStore::open(&self.workspace.environment()).unwrap().list();
+        if let Some(entry) = listed.first() {
+            assert!(entry.id == id && entry.is_ended && !entry.is_running, "{when}: {entry}");
+            let again = self.builder().resume(ResumeFrom::Id(id.to_owned())).build().await;
+            assert!(again.is_ok_and(|again| again.id() == id), "{when}");
+        } else {
+            assert!(!written, "{when}: a call without a journal");
+        }
+        assert_eq!(is_written(), written, "{when}: a call ran on");
+    }
+}
+
+/// Returns whether the run completed.
+async fn drop_after(polls: usize, end: SessionEnd) -> bool {
+    let interrupted = InterruptedSession::default();
+    let session = interrupted.builder().build().await.unwrap();
     let id = session.id().to_owned();
     let completed = give_up(&session, polls).await;
     match end {
         SessionEnd::Dropped => drop(session),
         SessionEnd::Closed => drop(session.close().await),
     }
-    // Whatever was cancelled has been told so; it ends when it is polled the next time.
-    while running.load(Ordering::SeqCst) > 0 {
-        tokio::task::yield_now().await;
-    }
-    let written = workspace.work().join("new.txt").exists();
-    let listed = SessionStore::open(&workspace.environment()).unwrap().list();
-    if let Some(entry) = listed.first() {
-        assert!(entry.id == id && entry.is_ended && !entry.is_running, "{polls} polls: {entry}");
-        let again = builder().resume(ResumeFrom::Id(id.clone())).build().await;
-        assert!(again.is_ok_and(|again| again.id() == id), "{polls} polls");
-    } else {
-        assert!(!written, "{polls} polls: a call without a journal");
-    }
-    assert_eq!(workspace.work().join("new.txt").exists(), written, "{polls} polls: a call ran on");
+    interrupted.check_end(&id, &format!("{polls} polls, {end:?}")).await;
     completed
 }
 
-/// Begins an agent, a run with calls that ask, and a call beside it; gives up after so many polls.
+/// Makes calls, begins an agent and runs it, and makes a call again; gives up after so many polls.
 async fn give_up(session: &Session, polls: usize) -> bool {
-    let model = scripted(&json!([
-        {"tool_calls": [{"name": "slow", "input": {}}, {"name": "Read", "input": {"file_path": "notes.txt"}}]},
-        {"tool_calls": [{"name": "Write", "input": {"file_path": "new.txt", "content": "x"}}]},
-        {"text": "Done."}
-    ]));
     let work = async {
         session.run_turn([ToolCall::new("0", "slow", json!({}))]).await;
-        let mut agent = session.agent_with(model).await.unwrap();
+        let mut agent = session.agent_with(InterruptedSession::model()).await.unwrap();
         let outcome = agent.run("Go.").await;
         assert_eq!(outcome.text, "Done.");
         session.submit(ToolCall::new("9", "slow", json!({}))).await;
     };
     let mut work = pin!(work);
-    let polled = PolledAtMost { future: work.as_mut(), left: polls };
-    polled.await.is_some()
+    PolledAtMost { future: work.as_mut(), left: polls }.await.is_some()
 }

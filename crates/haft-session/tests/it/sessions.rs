@@ -259,7 +259,7 @@ async fn two_sessions_share_nothing() {
     let (one, two) = (Workspace::new(), Workspace::new());
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = seen.clone();
-    let always = |_: UserPrompt| async { UserAnswer::Allow(haft_session::AllowScope::Session) };
+    let always = |_: UserPrompt| async { UserAnswer::allow_for_session() };
     let first = one
         .builder()
         .on_prompt(always)

@@ -35,11 +35,18 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     approval.destructive = false;
     approval.unconfined = false;
     approval.effects = Effects::runs("npm test && curl x.io");
-    approval.reason = "no rule allows `curl x.io`".into();
+    because(&mut approval, "no rule allows `curl x.io`");
     approval.input = json!({"command": "npm test && curl x.io", "timeout": 5});
     approval.view = View::titled("npm test && curl x.io");
     change(&mut approval);
     approval
+}
+
+/// Makes this the only reason why a call asks.
+fn because(approval: &mut Approval, reason: &str) {
+    approval.decision.reasons.clear();
+    let reason = haft::decision::DecisionReason::ask(reason.to_owned());
+    approval.decision = approval.decision.clone().with_reason(reason);
 }
 
 fn panel(change: impl FnOnce(&mut Approval)) -> (Panel, oneshot::Receiver<Answer>) {
@@ -310,14 +317,14 @@ fn questions_are_alike_by_tool_and_reason() {
         let (panel, _answer) = panel(|approval| {
             approval.view = View::titled(path);
             approval.effects = Effects::writes(path.to_owned());
-            approval.reason = format!("it writes {path}");
+            because(approval, &format!("it writes {path}"));
             change(approval);
         });
         panel.kind()
     };
     assert!(kind("a", |_| {}).is_some());
     assert_eq!(kind("a", |_| {}), kind("src/b", |_| {}));
-    assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.reason = "a rule asks".into()));
+    assert_ne!(kind("a", |_| {}), kind("a", |approval| because(approval, "a rule asks")));
     assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.tool = "Other".into()));
     assert_eq!(kind("a", |approval| approval.destructive = true), None);
     assert_eq!(kind("a", |approval| approval.again = true), None);

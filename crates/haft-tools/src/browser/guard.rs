@@ -2,23 +2,16 @@
 //!
 //! In the sandbox every request but those to its own loopback goes through the session's proxy, which knows the rules, looks
 //! names up and refuses; here only the loopback is left to judge, by port. Without a sandbox there is no such proxy, and every
-//! request is looked at before it goes, by the check that the host gave. That is weaker: the browser looks the name up once
+//! request is looked at before it goes, by the check of the session's processes. That is weaker: the browser looks the name up once
 //! more by itself, and connections that aren't requests (WebSockets) aren't seen.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use haft::future::BoxFuture;
 use haft::ports::HostGrants;
 use url::{Host, Url};
 
 /// Ports of the loopback that may be granted.
 const PORTS_MAX: usize = 64;
-
-/// Asked whether a host and port may be reached where no sandbox sees to it: with what was granted beside the session's rules.
-/// The error says why not, and what would allow it.
-pub type Check =
-    Arc<dyn for<'a> Fn(&'a str, u16, &'a [String]) -> BoxFuture<'a, Result<(), String>> + Send + Sync>;
 
 /// What becomes of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

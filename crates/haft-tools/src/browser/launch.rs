@@ -19,7 +19,7 @@ use url::Url;
 
 use super::Options;
 use super::book::{Act, Book, let_go, stop};
-use super::guard::{Check, Guard, named};
+use super::guard::{Guard, named};
 use super::live::Live;
 use super::wire::{Pipes, Wire};
 
@@ -149,7 +149,7 @@ pub(super) async fn start(options: &Options, cx: &Context) -> Result<Arc<Live>, 
         }
         let proxy = confined.then(|| proxy_of(&proxy)).transpose()?;
         let guard = Guard::new(proxy, options.local_ports.clone(), grants);
-        let (wire, book, changed) = talk(pipes, guard, options.check.clone());
+        let (wire, book, changed) = talk(pipes, guard, cx.clone());
         let live = Live::new(wire, book, changed, folder, ended.clone());
         live.begin().await.map_err(|failure| match live.last_words() {
             Some(words) => refused(words),
@@ -182,11 +182,7 @@ impl Drop for Fuse {
 }
 
 /// Hears events: they go into the book, and what they ask for is done.
-fn talk(
-    pipes: Pipes,
-    guard: Guard,
-    check: Option<Check>,
-) -> (Arc<Wire>, Arc<Mutex<Book>>, watch::Receiver<u64>) {
+fn talk(pipes: Pipes, guard: Guard, cx: Context) -> (Arc<Wire>, Arc<Mutex<Book>>, watch::Receiver<u64>) {
     let book = Arc::new(Mutex::new(Book::new(guard)));
     let (told, changed) = watch::channel(0);
     let (own, looking) = (book.clone(), Arc::new(Semaphore::new(LOOKING_MAX)));
@@ -206,11 +202,11 @@ fn talk(
                 Act::Tell { session, method, params } => wire.tell(session.as_deref(), method, &params),
                 Act::Judge { session, request, url } => {
                     let (wire, book) = (Arc::downgrade(wire), Arc::downgrade(&own));
-                    let (check, looking) = (check.clone(), looking.clone());
+                    let (cx, looking) = (cx.clone(), looking.clone());
                     tokio::spawn(async move {
                         let _place = looking.acquire().await;
                         let (Some(wire), Some(book)) = (wire.upgrade(), book.upgrade()) else { return };
-                        let act = match judge(&book, check.as_ref(), &url).await {
+                        let act = match judge(&book, &cx, &url).await {
                             Ok(()) => let_go(session, &request),
                             Err(why) => {
                                 lock(&book).refuse(&url, &why);
@@ -230,14 +226,16 @@ fn talk(
 }
 
 /// Whether a request may go where no proxy says so.
-async fn judge(book: &Mutex<Book>, check: Option<&Check>, url: &str) -> Result<(), String> {
+async fn judge(book: &Mutex<Book>, cx: &Context, url: &str) -> Result<(), String> {
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
         return Err("it names no host".into());
     };
-    let Some(check) = check else { return Err("nothing here can tell whether it may be reached".into()) };
+    let Some(processes) = cx.ports().processes() else {
+        return Err("nothing here can tell whether it may be reached".into());
+    };
     let grants = lock(book).guard.grants.hosts();
-    check(&named(&host), port, &grants).await
+    processes.check_host(&named(&host), port, &grants).await
 }
 
 fn proxy_of(text: &str) -> Result<Url, ToolError> {

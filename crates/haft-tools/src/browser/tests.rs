@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::ports::PermissionMode;
+use haft::ports::{PermissionMode, Processes};
 use haft::{Engine, EngineBuilder, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
@@ -115,12 +115,16 @@ impl Scene {
     }
 
     pub(super) fn of(browser: Browser) -> Scene {
+        Scene::with_processes(browser, LocalProcesses::new(std::env::vars_os()))
+    }
+
+    pub(super) fn with_processes(browser: Browser, processes: impl Processes) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let permissions = Permissions::new().mode(PermissionMode::BypassPermissions);
         let builder = Engine::builder(Registry::new().with(browser.tools()).unwrap())
             .workspace(Workspace::new(dir.path()).unwrap())
             .permissions(permissions)
-            .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))));
+            .ports(|ports| ports.processes = Some(Arc::new(processes)));
         Scene { dir, engine: builder.clone().build(), builder, browser }
     }
 

@@ -23,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -125,7 +126,7 @@ impl Files for DirFiles {
     ) -> BoxFuture<'a, Result<Written, FileError>> {
         let files = *self;
         let (access, path, bytes) = (access.clone(), path.to_owned(), bytes.to_vec());
-        Box::pin(offload(move || {
+        Box::pin(offload_change(move || {
             settle(&path, || {
                 let place = files.place(&access, Need::Write, &path)?;
                 let Some((dir, name)) = files.parent(&place, Parents::Create, &path)? else {
@@ -145,7 +146,7 @@ impl Files for DirFiles {
     ) -> BoxFuture<'a, Result<Written, FileError>> {
         let files = *self;
         let (access, path) = (access.clone(), path.to_owned());
-        Box::pin(offload(move || {
+        Box::pin(offload_change(move || {
             settle(&path, || {
                 let place = files.place(&access, Need::Write, &path)?;
                 let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else {
@@ -164,7 +165,7 @@ impl Files for DirFiles {
     ) -> BoxFuture<'a, Result<(), FileError>> {
         let files = *self;
         let (access, path, old) = (access.clone(), path.to_owned(), old.map(<[u8]>::to_vec));
-        Box::pin(offload(move || {
+        Box::pin(offload_change(move || {
             settle(&path, || {
                 let place = files.entry(&access, &path)?;
                 let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else { return Ok(None) };
@@ -181,7 +182,7 @@ impl Files for DirFiles {
     ) -> BoxFuture<'a, Result<(), FileError>> {
         let files = *self;
         let (access, from, to) = (access.clone(), from.to_owned(), to.to_owned());
-        Box::pin(offload(move || {
+        Box::pin(offload_change(move || {
             let (from, to) = (&*from, &*to);
             settle(from, || {
                 let (old, new) = (files.entry(&access, from)?, files.entry(&access, to)?);
@@ -484,13 +485,39 @@ fn entries(dir: OwnedFd, path: &Path) -> Result<Vec<Entry>, FileError> {
     Ok(entries)
 }
 
-/// Runs something that waits for the disk on a thread for that, or right here without a runtime or a thread.
+/// How long a change of files that has begun is waited for when its call is given up. It can't be stopped in the middle, and
+/// a disk that doesn't answer must not hold up everything else.
+const CHANGE_WAIT: Duration = Duration::from_secs(1);
+
+/// Reads on a thread for that, or right here without a runtime or a thread.
+///
+/// # Cancel safety
+/// Work that has not begun is not done when the future is dropped.
 async fn offload<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
+    offloaded(work, Duration::ZERO).await
+}
+
+/// Changes files on a thread for that, or right here without a runtime or a thread.
+///
+/// # Cancel safety
+/// A change that has not begun is not made when the future is dropped. One that has begun is waited for, so that nothing
+/// changes after the call has its result.
+async fn offload_change<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
+) -> Result<T, FileError> {
+    offloaded(work, CHANGE_WAIT).await
+}
+
+async fn offloaded<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
+    wait: Duration,
+) -> Result<T, FileError> {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work() };
-    let (mine, theirs) = shared(work);
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let (work, theirs) = shared(work);
+    let (tell, result) = sync_channel(1);
+    let offloaded = OffloadedWork { work, result, wait };
     // The runtime panics where the machine gives it no thread, and keeps the work for whoever gets one later. So it is taken
     // back: what was said to have failed must not be done after all.
     let begin = || {
@@ -502,15 +529,32 @@ async fn offload<T: Send + 'static>(
     let gone = || FileError::new(FileErrorKind::Io, "the runtime is shutting down");
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(begin)) {
         Ok(begun) => match begun.await {
-            Ok(_) => told.recv().map_err(|_| gone())?,
+            Ok(_) => offloaded.result.recv().map_err(|_| gone())?,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_) => Err(gone()),
         },
-        Err(_) => match taken(&mine) {
+        Err(_) => match taken(&offloaded.work) {
             Some(work) => work(),
             // Somebody got a thread in the meantime and is at it.
-            None => told.recv().map_err(|_| gone())?,
+            None => offloaded.result.recv().map_err(|_| gone())?,
         },
+    }
+}
+
+/// Work on another thread, as the future that waits for it sees it.
+struct OffloadedWork<W, T> {
+    work: Shared<W>,
+    result: Receiver<T>,
+    /// How long dropping this waits for work that has begun.
+    wait: Duration,
+}
+
+impl<W, T> Drop for OffloadedWork<W, T> {
+    fn drop(&mut self) {
+        // After the result there is no sender any more, so this waits for nothing.
+        if taken(&self.work).is_none() && !self.wait.is_zero() {
+            let _ = self.result.recv_timeout(self.wait);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Each refusal stands beside something of the same shape that is allowed.
 
 use std::fs;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -331,6 +331,29 @@ fn parts_follow_each_other_on_and_off_the_runtime() {
     };
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work());
     now(work());
+}
+
+/// A change that is given up was made when its future is gone, or is never made.
+#[test]
+fn nothing_changes_after_a_change_was_given_up() {
+    let place = Place::in_memory();
+    let local = DirFiles::new();
+    let files = ScopedFiles::new(&local, &place.access, &place.root);
+    for round in 0..200 {
+        let name = format!("new-{round}");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut write = Box::pin(files.write(&name, b"x", WriteMode::Create));
+            let begun = poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_pending())).await;
+            assert!(begun, "it waits for a thread");
+            // In some rounds the thread has begun by then.
+            (0..round).for_each(|_| std::thread::yield_now());
+        });
+        let made = place.root.join(&name).exists();
+        // Waits for the threads of the runtime.
+        drop(runtime);
+        assert_eq!(place.root.join(&name).exists(), made, "round {round}");
+    }
 }
 
 #[test]

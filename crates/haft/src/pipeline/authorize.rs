@@ -66,7 +66,7 @@ pub(super) async fn authorize(
         let subject = Subject::of_call(shared, opened, cx);
         match guarded(|| shared.authorizer.hidden(&subject.request(&decision.effects))) {
             Ok(hidden) => decision.grants.hidden = hidden,
-            Err(_) => return subject.refused(decision.and(rules_failed())),
+            Err(_) => return subject.refused(decision.with_reason(rules_failed())),
         }
     }
     Authorization::Allowed(decision)
@@ -78,15 +78,15 @@ async fn ask_everybody(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Authorization {
-    let mut said = Vec::new();
-    said.extend(opinion(&opened.attempt, cx).await);
-    said.extend(opened.hook_reason.clone());
+    let mut reasons = Vec::new();
+    reasons.extend(opinion(&opened.attempt, cx).await);
+    reasons.extend(opened.hook_reason.clone());
     let subject = Subject::of_call(shared, opened, cx);
-    let decision = subject.decide(&said);
+    let decision = subject.decide(&reasons);
     match decision.verdict {
         Verdict::Allow => Authorization::Allowed(decision),
         Verdict::Deny => subject.refused(decision),
-        Verdict::Ask => Box::pin(ask(&subject, opened, decision, &said, asking)).await,
+        Verdict::Ask => Box::pin(ask(&subject, opened, decision, &reasons, asking)).await,
     }
 }
 
@@ -95,7 +95,7 @@ async fn opinion(attempt: &Attempt, cx: &Context) -> Option<DecisionReason> {
     let asked = Guarded::new(|| attempt.invocation.permission(cx));
     let failed = || Some(DecisionReason::deny("it could not say whether this call is safe"));
     let opinion = within(limits::CHECK_TIMEOUT, asked).await.and_then(Result::ok).unwrap_or_else(failed);
-    opinion.map(|reason| reason.spoken_by(DecisionSource::Tool))
+    opinion.map(|reason| reason.with_source(DecisionSource::Tool))
 }
 
 fn rules_failed() -> DecisionReason {
@@ -147,7 +147,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Decides on the call as it is now.
-    fn decide(&self, said: &[DecisionReason]) -> Decision {
+    fn decide(&self, others: &[DecisionReason]) -> Decision {
         let (authorizer, effects) = (&self.shared.authorizer, self.effects());
         let rules = guarded(|| authorizer.reasons(&self.request(&effects)));
         let context = DecisionContext {
@@ -156,7 +156,7 @@ impl<'a> Subject<'a> {
             has_user: self.has_user,
             may_ask: guarded(|| authorizer.may_ask()).unwrap_or(false),
         };
-        decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), said)
+        decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others)
     }
 
     fn refused(&self, decision: Decision) -> Authorization {
@@ -233,13 +233,13 @@ pub(crate) async fn check<T>(
     all.extend(refusal);
     all.extend(opinion(&attempt, &cx).await);
     let CheckOptions { hooks, permission_hooks, has_user } = options;
-    all.extend(hooks.into_iter().map(|reason| reason.spoken_by(DecisionSource::Hook)));
+    all.extend(hooks.into_iter().map(|reason| reason.with_source(DecisionSource::Hook)));
     let subject = Subject { shared, cx: &cx, name: tool.name(), tool, origin, attempt: &attempt, has_user };
     let mut decision = subject.decide(&all);
     if decision.verdict == Verdict::Ask {
         let answer = permission_hooks.into_iter().find(|reason| reason.verdict != Verdict::Ask);
         if let Some(reason) = answer {
-            decision = decision.and(reason.spoken_by(DecisionSource::PermissionHook));
+            decision = decision.with_reason(reason.with_source(DecisionSource::PermissionHook));
         }
     }
     if decision.verdict == Verdict::Ask {
@@ -261,7 +261,7 @@ impl Subject<'_> {
         let request = self.request(&decision.effects);
         let reason = guarded(|| self.shared.authorizer.classify_statically(&request, &decision.question()));
         match reason.ok().flatten() {
-            Some(reason) => decision.and(reason.spoken_by(DecisionSource::Classifier)),
+            Some(reason) => decision.with_reason(reason.with_source(DecisionSource::Classifier)),
             None => decision,
         }
     }
@@ -314,18 +314,18 @@ async fn ask(
     subject: &Subject<'_>,
     opened: &Opened,
     mut decision: Decision,
-    said: &[DecisionReason],
+    reasons: &[DecisionReason],
     asking: &(dyn Fn() + Sync),
 ) -> Authorization {
     let (shared, cx) = (subject.shared, subject.cx);
     for again in [false, true] {
         match ask_hooks(subject, opened, &decision).await {
             HookAnswer::None => {}
-            HookAnswer::Allow(reason) => return Authorization::Allowed(decision.and(reason)),
+            HookAnswer::Allow(reason) => return Authorization::Allowed(decision.with_reason(reason)),
             HookAnswer::Edit(input, author) => return Authorization::Edited(input, Some(author)),
             HookAnswer::Deny(error) => return Authorization::RefusedByHook(error),
         }
-        decision = classify(subject, opened, decision, said).await;
+        decision = classify(subject, opened, decision, reasons).await;
         if decision.verdict == Verdict::Ask {
             decision = subject.unanswered(decision);
         }
@@ -359,7 +359,7 @@ async fn ask(
             }
         }
         // What the user saw is what runs, or the user sees it again; and rules that changed meanwhile hold.
-        let now = subject.decide(said);
+        let now = subject.decide(reasons);
         let same = subject.digest(opened, &now) == asked_about;
         match now.verdict {
             Verdict::Deny => return subject.refused(now),
@@ -372,7 +372,7 @@ async fn ask(
                     tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
                 }
                 let yes = DecisionReason::new(DecisionSource::User, Verdict::Allow, "the user");
-                return Authorization::Allowed(now.and(yes));
+                return Authorization::Allowed(now.with_reason(yes));
             }
         }
     }
@@ -386,7 +386,7 @@ async fn classify(
     subject: &Subject<'_>,
     opened: &Opened,
     decision: Decision,
-    said: &[DecisionReason],
+    reasons: &[DecisionReason],
 ) -> Decision {
     if !decision.reason().is_some_and(DecisionReason::is_weak_ask) {
         return decision;
@@ -397,16 +397,16 @@ async fn classify(
     };
     let failed = || Some(DecisionReason::ask("the classifier failed"));
     let Some(reason) = classified.unwrap_or_else(|_| failed()) else { return decision };
-    let reason = reason.spoken_by(DecisionSource::Classifier);
+    let reason = reason.with_source(DecisionSource::Classifier);
     if reason.verdict != Verdict::Allow {
-        return decision.and(reason);
+        return decision.with_reason(reason);
     }
     // It took its time: what it saw is what runs, or the user sees it.
     let saw = subject.digest(opened, &decision);
-    let now = subject.decide(said);
+    let now = subject.decide(reasons);
     let weak = now.reason().is_some_and(DecisionReason::is_weak_ask);
     match weak && subject.digest(opened, &now) == saw {
-        true => now.and(reason),
+        true => now.with_reason(reason),
         false => now,
     }
 }
@@ -468,7 +468,7 @@ async fn ask_hooks(subject: &Subject<'_>, opened: &Opened, decision: &Decision) 
         let Before { input: edited, by, decision, .. } = answer;
         let Some(allow) = decision.filter(|reason| reason.verdict == Verdict::Allow) else { continue };
         return match edited.filter(|edited| edited != input) {
-            None => HookAnswer::Allow(allow.spoken_by(DecisionSource::PermissionHook)),
+            None => HookAnswer::Allow(allow.with_source(DecisionSource::PermissionHook)),
             Some(edited) => {
                 let rewrote = Rewrote { by, decision: Some(allow), context: Vec::new() };
                 HookAnswer::Edit(edited, Author::new(step, place, rewrote))
@@ -497,7 +497,7 @@ impl Subject<'_> {
             description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
             effects: request.declared().clone(),
             destructive: request.effect_class.destructive && request.declared().warns(),
-            reason: decision.question(),
+            decision: decision.clone(),
             proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
             lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),
             view: preview.map_or_else(view, View::harmless),

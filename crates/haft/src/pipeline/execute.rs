@@ -152,7 +152,7 @@ fn intent<'a>(opened: &'a Opened, prepared: &'a Prepared, cx: &'a Context, moved
         effects: &effects.resolved,
         side_effects: effects.class.class != Class::ReadOnly,
         rerunnable: effects.class.rerunnable,
-        allowed_by: prepared.decision.allowed_by(),
+        decision: &prepared.decision,
         moved,
     }
 }

@@ -157,7 +157,7 @@ pub(super) async fn before(
     }
     // Kept only from the round that settles: hooks say it again for each version of the input.
     *notes = bounded(said);
-    Hooked::Same(decision.map(|reason| reason.spoken_by(DecisionSource::Hook)))
+    Hooked::Same(decision.map(|reason| reason.with_source(DecisionSource::Hook)))
 }
 
 /// Tells the recorder, if there is one, what a hook did. One that did nothing isn't told of.

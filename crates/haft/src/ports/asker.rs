@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::decision::Decision;
 use crate::effects::Effects;
 use crate::future::BoxFuture;
 use crate::view::View;
@@ -60,8 +61,8 @@ pub struct Approval {
     pub effects: Effects,
     /// It destroys what can't be brought back; never default to yes.
     pub destructive: bool,
-    /// Why it asks.
-    pub reason: String,
+    /// The decision: that it asks, and all reasons.
+    pub decision: Decision,
     /// What would allow it for good, in words, where something would.
     pub proposed_rule: Option<String>,
     /// The rules that [`Answer::Session`] and [`Answer::Always`] would add; none where they count for this call alone.
@@ -73,6 +74,13 @@ pub struct Approval {
     pub unconfined: bool,
     /// What the call touches changed since the user said yes.
     pub again: bool,
+}
+
+impl Approval {
+    /// Why the call asks.
+    pub fn reason(&self) -> String {
+        self.decision.question()
+    }
 }
 
 /// The user's answer.

@@ -36,6 +36,22 @@ pub trait Processes: Send + Sync + 'static {
     /// Takes away what lies in working directories for the next child alone. Called before a tool looks at files, or
     /// changes them, by itself; costs nothing where nothing lies there.
     fn tidy(&self) {}
+
+    /// Checks whether a child that nothing confines may reach this host and port, with what `grants` adds to the session's
+    /// rules. In a sandbox the session's proxy checks every connection itself. By default no host may be reached.
+    ///
+    /// # Errors
+    /// The reason, and what would allow it.
+    fn check_host<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        grants: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        let _ = (port, grants);
+        let denied = format!("no rule is known that allows `{host}`");
+        Box::pin(std::future::ready(Err(denied)))
+    }
 }
 
 /// Told of output as it comes. Called from a thread of the implementation; a call that blocks holds this child up.

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::context::Moved;
+use crate::decision::Decision;
 use crate::effects::resolved::Resolved;
 use crate::error::ErrorKind;
 use crate::future::BoxFuture;
@@ -98,8 +99,8 @@ pub struct Intent<'a> {
     pub side_effects: bool,
     /// Whether it may be run again after a crash.
     pub rerunnable: bool,
-    /// Who allowed it.
-    pub allowed_by: &'a str,
+    /// The decision that allowed it.
+    pub decision: &'a Decision,
     /// Where the agent has moved to: before the call, or after it.
     pub moved: &'a Moved,
 }

@@ -97,4 +97,13 @@ impl Processes for Traced {
     fn tidy(&self) {
         self.inner.tidy();
     }
+
+    fn check_host<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        grants: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.inner.check_host(host, port, grants)
+    }
 }

@@ -27,7 +27,7 @@ use crate::ports::{Answer, Approval, Asker, UserQuestion};
 ///
 /// let turn = caller.start([("1", "unknown", json!({}))]);
 /// let asked = asker.asked().await;                       // the call waits for an answer now
-/// assert_eq!(asked.approval().reason, "nothing is known of what it touches");
+/// assert_eq!(asked.approval().reason(), "nothing is known of what it touches");
 /// asked.answer(Answer::NoBecause("not today".into()));
 /// turn.results().await.check(["1 Rejected: the user said no to unknown: not today"]);
 /// # }

@@ -135,7 +135,7 @@ impl Recorder for MemoryRecorder {
             input: intent.input.clone(),
             side_effects: intent.side_effects,
             rerunnable: intent.rerunnable,
-            allowed_by: intent.allowed_by.to_owned(),
+            allowed_by: intent.decision.allowed_by().to_owned(),
         };
         Box::pin(async move { self.take(note, |book| &book.before) })
     }

@@ -199,6 +199,16 @@ impl ToolSpec {
         self.needs(Port::Processes)
     }
 
+    /// Whether the tool needs this port.
+    pub fn needs_port(&self, port: Port) -> bool {
+        self.needs.contains(&port)
+    }
+
+    /// Whether the tool belongs to this feature.
+    pub fn has_feature(&self, feature: &str) -> bool {
+        self.feature.as_deref() == Some(feature)
+    }
+
     /// Whether each call runs a program in a child process; see [`in_child`](ToolSpec::in_child).
     pub fn runs_in_child(&self) -> bool {
         self.in_child

@@ -279,7 +279,7 @@ async fn a_person_is_told_in_the_words_of_the_tool() {
     assert_eq!(approval.description.as_deref(), Some("Removes \"a.txt\" for good"));
     assert_eq!(approval.view, View::titled("a.txt"));
     assert_eq!(approval.effects, Effects::deletes("a.txt"));
-    assert_eq!(approval.reason, "it deletes a.txt");
+    assert_eq!(approval.reason(), "it deletes a.txt");
     assert!(approval.destructive && !approval.again);
 
     // From partial input: a screen that draws while the model still writes.

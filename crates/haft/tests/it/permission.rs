@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::effects::Command;
-use haft::ports::{Answer, Authorizer, Mode, PermissionMode, Request};
+use haft::ports::{Answer, Approval, Authorizer, Mode, PermissionMode, Request};
 use haft::testing::{Caller, EventLog, MemoryRecorder, Note, ScriptedAsker, ScriptedProcesses, scripted};
 use haft::tool::AnyTool;
 use haft::{Context, Effects, ErrorKind, Permissions, Workspace, dynamic_tool};
@@ -69,7 +69,7 @@ impl<'a> Case<'a> {
         let result = caller.call("t", "{}").await;
         let mut words = String::new();
         for approval in asker.iter().flat_map(ScriptedAsker::approvals) {
-            words.push_str(&format!("asks ({}), ", approval.reason));
+            words.push_str(&format!("asks ({}), ", approval.reason()));
         }
         match (result.error_kind(), recorder.notes().first()) {
             (None, Some(Note::Before { allowed_by, .. })) => words.push_str(&format!("runs ({allowed_by})")),
@@ -111,7 +111,7 @@ async fn a_child_that_nothing_confines_always_asks() {
         let asked = asker
             .approvals()
             .into_iter()
-            .map(|approval| format!("asks ({}, unconfined: {}), ", approval.reason, approval.unconfined));
+            .map(|approval| format!("asks ({}, unconfined: {}), ", approval.reason(), approval.unconfined));
         assert_eq!(format!("{}{allowed_by}", asked.collect::<String>()), expected);
     };
     let believed = "what it declares is only believed, as nothing confines the program that it runs";
@@ -770,7 +770,7 @@ async fn effects_that_panic_or_contradict_themselves_are_unknown() {
             .tool(tool)
             .engine(|engine| engine.asker(asker.clone()).ports(|ports| ports.recorder = Some(port)));
         assert_eq!(caller.call("t", "{}").await.error_kind(), None);
-        let asked: Vec<_> = asker.approvals().into_iter().map(|approval| approval.reason).collect();
+        let asked: Vec<_> = asker.approvals().iter().map(Approval::reason).collect();
         let Note::Before { side_effects, rerunnable, .. } = &recorder.notes()[0] else { panic!("an intent") };
         if unknown {
             assert_eq!(asked, ["nothing is known of what it touches"]);

@@ -4,10 +4,12 @@
 //! error with them; its last words are the result and go to standard output.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use haft::event::What;
+use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
 use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
@@ -51,7 +53,7 @@ impl Plain {
     }
 
     fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
-        change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut lock(&self.said))
     }
 
     /// Shows what the model said so far as words between calls.
@@ -252,7 +254,7 @@ fn folded(lines: Vec<String>, most: usize, shown: &mut String) {
             shown.push_str(&format!("\n      … {left_out} lines"));
         }
         if at < head || at >= head + left_out {
-            let cut: String = line.chars().take(BODY_CHARS_MAX).collect();
+            let cut = truncate_chars(line, BODY_CHARS_MAX);
             shown.push_str(&format!("\n      {}", cut.trim_end()));
         }
     }

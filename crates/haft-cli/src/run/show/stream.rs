@@ -3,9 +3,9 @@
 //! A reader sets the pace: when it is thousands of lines behind, the run waits for it, so that nothing is lost and
 //! nothing piles up. A reader who is gone ends the run, since nobody would know what else it does.
 
+use haft::sync::lock;
 use std::io;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -55,7 +55,7 @@ impl Stream {
 
     /// Writes the last line and waits until all are written.
     pub(super) fn end(&self, last: Value) -> Result<(), Exit> {
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writing = lock(&self.writing).take();
         let Some(writing) = writing else {
             output::error("standard output can't be written: no thread can be started");
             return Err(Exit::Failed);

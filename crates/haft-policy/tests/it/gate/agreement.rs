@@ -233,7 +233,7 @@ impl Agreement {
         }
         let mode = haft::ports::Mode::current(&self.policy);
         let told = result.error().map(haft::ToolError::message);
-        let why = self.user.asked().last().map(|approval| approval.reason.clone());
+        let why = self.user.asked().last().map(haft::ports::Approval::reason);
         assert_eq!(
             report.verdict, outcome,
             "{tool} {input} in `{mode}`, hooks said {said:?}: {told:?}, asked {why:?}\nchecked:\n{report}"

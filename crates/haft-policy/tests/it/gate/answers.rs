@@ -119,7 +119,7 @@ async fn the_same_call_in_three_turns_in_a_row_asks() {
     call().await;
     let asked = session.user.asked();
     assert_eq!(asked.len(), 1);
-    assert!(asked[0].reason.contains("3 turns in a row"), "{}", asked[0].reason);
+    assert!(asked[0].reason().contains("3 turns in a row"), "{}", asked[0].reason());
     // The user saw it: counting begins anew.
     call().await;
     call().await;

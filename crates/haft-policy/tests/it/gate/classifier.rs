@@ -31,7 +31,7 @@ async fn a_program_decides_in_the_users_place() {
     assert!(words.contains("classifier `judge`: not on a Friday"), "{words}");
     assert!(session.user.asked().is_empty());
     make().await;
-    assert!(session.user.asked()[0].reason.contains("looks odd"));
+    assert!(session.user.asked()[0].reason().contains("looks odd"));
 
     let given: Value = serde_json::from_slice(&processes.requests()[0].stdin).unwrap();
     assert_eq!(given["tool_name"], "Bash");
@@ -55,7 +55,7 @@ async fn every_failure_asks() {
         session.call("Bash", json!({"command": "make"})).await;
         let asked = session.user.asked();
         assert_eq!(asked.len(), 1);
-        assert!(asked[0].reason.contains("classifier `judge` failed"), "{}", asked[0].reason);
+        assert!(asked[0].reason().contains("classifier `judge` failed"), "{}", asked[0].reason());
     }
 }
 
@@ -122,7 +122,7 @@ async fn a_classifier_that_can_not_be_started_asks() {
     let session = with(settings).open();
     session.call("Bash", json!({"command": "make"})).await;
     let asked = session.user.asked();
-    assert!(asked[0].reason.contains("`judge` can't be started"), "{}", asked[0].reason);
+    assert!(asked[0].reason().contains("`judge` can't be started"), "{}", asked[0].reason());
 }
 
 #[tokio::test]

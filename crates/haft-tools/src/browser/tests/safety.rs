@@ -3,8 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
+use haft::future::BoxFuture;
+use haft::ports::{
+    Answer, Approval, Asker, PermissionMode, ProcessError, ProcessOutcome, ProcessRequest, Processes,
+    UserQuestion,
+};
 use haft::{Effects, ErrorKind, Permissions, Tool as _};
+use haft_sandbox::LocalProcesses;
 use serde_json::json;
 
 use super::super::{Browser, BrowserClick, BrowserNavigate, BrowserPress, BrowserTabs};
@@ -39,6 +44,34 @@ async fn a_page_reaches_no_port_that_was_not_opened() {
     assert_eq!(*other.asked.lock().unwrap(), Vec::<String>::new(), "nothing came through");
 }
 
+type CheckedHost = (String, u16, Vec<String>);
+
+/// Processes without a sandbox, which note the hosts that are checked and allow none.
+struct CheckedProcesses {
+    local: LocalProcesses,
+    asked: Arc<Mutex<Vec<CheckedHost>>>,
+}
+
+impl Processes for CheckedProcesses {
+    fn confines(&self) -> bool {
+        false
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        self.local.run(request)
+    }
+
+    fn check_host<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        grants: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.asked.lock().unwrap().push((host.to_owned(), port, grants.to_vec()));
+        Box::pin(async move { Err(format!("no rule allows `{host}`")) })
+    }
+}
+
 #[tokio::test]
 async fn other_hosts_are_asked_about_where_no_sandbox_is() {
     let Some(program) = chromium() else { return };
@@ -46,17 +79,10 @@ async fn other_hosts_are_asked_about_where_no_sandbox_is() {
         "/",
         "<img src='http://pictures.example/a.png'><script src='http://10.0.0.1/x.js'></script>",
     )]);
-    type Asked = (String, u16, Vec<String>);
-    let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-    let heard = asked.clone();
-    let browser = Browser::new().program(Some(program)).local_ports([site.port]).check(Arc::new(
-        move |host, port, grants| {
-            heard.lock().unwrap().push((host.to_owned(), port, grants.to_vec()));
-            let words = format!("no rule allows `{host}`");
-            Box::pin(async move { Err(words) })
-        },
-    ));
-    let scene = Scene::of(browser);
+    let asked: Arc<Mutex<Vec<CheckedHost>>> = Arc::default();
+    let browser = Browser::new().program(Some(program)).local_ports([site.port]);
+    let local = LocalProcesses::new(std::env::vars_os());
+    let scene = Scene::with_processes(browser, CheckedProcesses { local, asked: asked.clone() });
     let said = scene.open(&site, "/").await;
     has(
         &said,

@@ -149,7 +149,7 @@ async fn without_the_sandbox_only_where_the_host_allows_it_and_the_user_says_yes
     let scene = scene.with(|engine| engine.asker(asker.clone()));
     assert_eq!(scene.says("Bash", input).await, "(no output)");
     assert_eq!(told.asked(), [Confinement::Outside]);
-    assert!(asker.approvals()[0].reason.contains("without the sandbox"));
+    assert!(asker.approvals()[0].reason().contains("without the sandbox"));
 }
 
 fn written(path: &str) -> Refusal {

@@ -1,11 +1,12 @@
-//! Planned prompts in a run: told between two turns while the model works, and at once while it doesn't.
+//! Scheduled prompts in a run: the model gets them between two turns while it works, and at once while it doesn't.
 //!
 //! Hooks that hear what the user says hear these too, since they are said in the user's place: at once by the loop itself, and
 //! while it works here.
 
+use haft::sync::lock;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft_agent::{LoopHooks, RunHandle};
 use haft_tools::cron::CronTable;
@@ -14,21 +15,21 @@ use crate::NoticeSink;
 use crate::text::one_line;
 
 /// What is planned, and what was due when nobody took it.
-pub struct Planned {
+pub struct ScheduledPrompts {
     crons: Arc<CronTable>,
     waiting: Mutex<VecDeque<String>>,
     notices: NoticeSink,
 }
 
-impl Planned {
+impl ScheduledPrompts {
     /// From here on somebody waits for what is due.
-    pub fn begin(crons: Arc<CronTable>, notices: NoticeSink) -> Planned {
+    pub fn begin(crons: Arc<CronTable>, notices: NoticeSink) -> ScheduledPrompts {
         crons.begin();
-        Planned { crons, waiting: Mutex::default(), notices }
+        ScheduledPrompts { crons, waiting: Mutex::default(), notices }
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// What the model is to be told next, when its time has come.
@@ -44,7 +45,7 @@ impl Planned {
     }
 
     /// Runs to the end, and tells the run meanwhile what is due and no hook holds back.
-    pub async fn beside<T>(
+    pub async fn run_beside<T>(
         &self,
         handle: &RunHandle,
         session: &impl LoopHooks,

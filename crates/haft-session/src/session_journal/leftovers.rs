@@ -1,25 +1,26 @@
 //! What a session left beside its journal: tasks that ran in the background, and worktrees.
 //!
-//! Tasks are no more when their process is: what they started ends with it. Worktrees stay, with whatever is in them. They are
-//! named to whoever looks at the session or goes on with it, and go with it if nothing is lost with them.
+//! Tasks end with their process. Worktrees stay, with everything in them: `haft` names them where the session is shown or
+//! continued, and removes them with the session if nothing is lost.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::dispatch::TaskTable;
 use haft::future::BoxFuture;
 use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
+use haft::sync::lock;
 use haft::{Context, Effects, NoInput, Permissions, Registry, ToolCall, ToolResult, tool};
 use haft_journal::{Record, Recovered};
 use haft_tools::worktrees::Worktree;
 use serde_json::json;
 
-use super::Lazy;
+use super::LazyJournal;
 use crate::assembly::SessionAssembler;
 use crate::{SessionOptions, SessionPurpose};
 
 /// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
-pub fn of(recovered: &Recovered) -> Vec<String> {
+pub fn describe(recovered: &Recovered) -> Vec<String> {
     let tasks = recovered.tasks.iter().map(|(id, words)| format!("{id} ended with its process: {words}"));
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
     let worktrees = there.map(|(path, _, branch)| {
@@ -29,7 +30,7 @@ pub fn of(recovered: &Recovered) -> Vec<String> {
 }
 
 /// Removes the worktrees of a session with which nothing is lost, and says what became of each.
-pub fn clean(recovered: &Recovered, common: &SessionOptions) -> Vec<String> {
+pub fn remove_worktrees(recovered: &Recovered, common: &SessionOptions) -> Vec<String> {
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
     there.map(|(path, repository, _)| removed(path, repository, common)).collect()
 }
@@ -58,7 +59,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
         async move {
             let losses = worktree.losses(&cx).await?;
             if !losses.is_empty() {
-                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(losses.words());
+                *lock(&found) = Some(losses.words());
                 return Ok(false);
             }
             worktree.remove(&losses, false, &cx).await.map(|()| true)
@@ -78,16 +79,16 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     if let Some(error) = results.iter().find_map(ToolResult::error) {
         return Err(error.message().to_owned());
     }
-    Ok(lost.lock().unwrap_or_else(PoisonError::into_inner).take())
+    Ok(lock(&lost).take())
 }
 
 /// Background tasks, of which the journal is told.
-pub struct Noted {
+pub struct RecordedTasks {
     pub tasks: Arc<TaskTable>,
-    pub journal: Arc<Lazy>,
+    pub journal: Arc<LazyJournal>,
 }
 
-impl Tasks for Noted {
+impl Tasks for RecordedTasks {
     fn adopt(&self, task: NewTask) -> Result<TaskId, TooManyTasks> {
         let words = format!("{}: {}", task.tool, task.about);
         let id = self.tasks.adopt(task)?;

@@ -1,4 +1,4 @@
-//! What child processes of a session are told and kept from.
+//! Configures the sandbox and the child processes of a session.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use haft_policy::trust::{Inventory, Judgement, Loaded};
 use super::tools::PROJECT_TOOLS;
 use super::workspace::real;
 use crate::SessionOptions;
-use crate::children::Children;
+use crate::guarded_processes::GuardedProcesses;
 use crate::loaded_settings::LoadedSettings;
-use crate::processes::{self, Starter};
+use crate::processes::{self, SessionProcesses};
 
-/// What a sandbox has to know of a session.
+/// The paths of a session that its sandbox needs.
 pub(super) fn surroundings<'a>(
     common: &SessionOptions,
     given: &'a LoadedSettings,
@@ -48,10 +48,13 @@ fn scripts(inventory: &Inventory) -> Vec<PathBuf> {
 }
 
 /// Child processes with the environment of the settings, which start no tool of the workspace but as it was trusted.
-pub(super) fn children(processes: &Arc<Starter>, given: &LoadedSettings) -> Children<Starter> {
+pub(super) fn children(
+    processes: &Arc<SessionProcesses>,
+    given: &LoadedSettings,
+) -> GuardedProcesses<SessionProcesses> {
     let Loaded { settings, inventory, judgement, .. } = &given.loaded;
     let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into()));
-    let children = Children::new(processes.clone(), env);
+    let children = GuardedProcesses::new(processes.clone(), env);
     match judgement {
         Judgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),
         _ => children,

@@ -1,4 +1,4 @@
-//! What a session says while it goes on and when it ends, line by line.
+//! Notices of a session while it runs and when it ends.
 
 use haft::Cause;
 use haft::dispatch::TaskTable;
@@ -9,7 +9,7 @@ use haft::view::Progress;
 use crate::notice::{NoticeSink, SessionNotice};
 use crate::text::one_line;
 
-/// Says what still ran in the background when the session ended, and where its output is.
+/// Reports tasks that still ran in the background when the session ended, and where their output is.
 pub fn report_tasks(tasks: &TaskTable, notices: &NoticeSink) {
     let by_session = |task: &TaskState| {
         let cause = tasks.result(task.id).and_then(|result| result.error()?.cause());
@@ -23,7 +23,7 @@ pub fn report_tasks(tasks: &TaskTable, notices: &NoticeSink) {
     }
 }
 
-/// Says warnings of the engine, and how far a call is.
+/// Reports warnings and progress of the engine.
 pub struct NoticeEvents(pub NoticeSink);
 
 impl EventSink for NoticeEvents {

@@ -1,22 +1,24 @@
-//! What is heard from an agent while it works, and who may step in.
+//! Events, prompts and hooks of a sub-agent while it works.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use haft::ToolResult;
 use haft::event::What;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, OnAgentLine, UserQuestion};
+use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft_agent::{LoopHooks, ReplyDelta, RunEvent, RunSink};
 use haft_policy::hooks::{Hooks, StopInput};
 
 use crate::NoticeSink;
 use crate::text::one_line;
 
-/// How many characters of what an agent says between its calls are a line.
+/// The longest line of an agent's text between its calls, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// Passes on what happens in an agent's run, under its name, and counts.
-pub(super) struct Heard {
+/// Forwards the events of an agent's run under its name, and counts turns and calls.
+pub(super) struct AgentEvents {
     agent: Arc<str>,
     /// The call that it works for.
     call: Arc<str>,
@@ -34,14 +36,19 @@ struct State {
     last: Option<String>,
 }
 
-impl Heard {
-    pub(super) fn new(agent: &str, call: &str, to: Arc<dyn RunSink>, on_line: Option<OnAgentLine>) -> Heard {
-        Heard { agent: agent.into(), call: call.into(), to, on_line, state: Mutex::default() }
+impl AgentEvents {
+    pub(super) fn new(
+        agent: &str,
+        call: &str,
+        to: Arc<dyn RunSink>,
+        on_line: Option<OnAgentLine>,
+    ) -> AgentEvents {
+        AgentEvents { agent: agent.into(), call: call.into(), to, on_line, state: Mutex::default() }
     }
 
     /// How far it is, in words.
     pub(super) fn so_far(&self) -> String {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         let many =
             |count: u64, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
         let last = state.last.as_ref().map(|last| format!(", the last: {last}")).unwrap_or_default();
@@ -50,7 +57,7 @@ impl Heard {
 
     /// The line about an event, if it is worth one.
     fn line(&self, event: &RunEvent) -> Option<String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         match event {
             RunEvent::Asked { .. } => {
                 state.turns += 1;
@@ -65,8 +72,8 @@ impl Heard {
             }
             RunEvent::Model(ReplyDelta::CallBegun { .. }) => {
                 let text = std::mem::take(&mut state.text);
-                let line: String = one_line(text.trim()).chars().take(LINE_CHARS_MAX).collect();
-                (!line.is_empty()).then(|| format!("● {line}"))
+                let line = one_line(text.trim());
+                (!line.is_empty()).then(|| format!("● {}", truncate_chars(&line, LINE_CHARS_MAX)))
             }
             RunEvent::Tool(tool) => match &tool.what {
                 What::Finished(result) => {
@@ -83,16 +90,16 @@ impl Heard {
     }
 }
 
-/// A call that is over, on a line.
+/// A finished call, on one line.
 fn call(result: &ToolResult) -> String {
     let view = result.view();
     let sign = if result.is_error() { '✗' } else { '✓' };
     let summary = view.summary.map(|summary| format!("  {}", one_line(&summary))).unwrap_or_default();
     let line = format!("{sign} {} {}{summary}", result.tool_name(), one_line(&view.title));
-    line.chars().take(LINE_CHARS_MAX).collect()
+    truncate_chars(&line, LINE_CHARS_MAX).to_owned()
 }
 
-impl RunSink for Heard {
+impl RunSink for AgentEvents {
     fn send(&self, event: RunEvent) {
         if let (Some(line), Some(on_line)) = (self.line(&event), &self.on_line) {
             on_line(&line);
@@ -105,13 +112,13 @@ impl RunSink for Heard {
     }
 }
 
-/// The user, who is told which agent asks. A call that asks says so itself.
-pub(super) struct Named {
+/// Asks the user in the name of an agent. Approvals name the agent already.
+pub(super) struct NamedAsker {
     pub(super) asker: Arc<dyn Asker>,
     pub(super) agent: String,
 }
 
-impl Asker for Named {
+impl Asker for NamedAsker {
     fn is_available(&self) -> bool {
         self.asker.is_available()
     }
@@ -128,15 +135,15 @@ impl Asker for Named {
     }
 }
 
-/// The hooks of a session, where an agent would stop or forget something.
-pub(super) struct Stops {
+/// The hooks of a session that run when an agent stops or compacts its conversation.
+pub(super) struct AgentHooks {
     pub(super) hooks: Hooks,
     pub(super) agent: String,
     pub(super) kind: String,
     pub(super) notices: NoticeSink,
 }
 
-impl LoopHooks for Stops {
+impl LoopHooks for AgentHooks {
     fn before_stop<'a>(&'a self, text: &'a str, again: bool) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let input = StopInput::new(text);

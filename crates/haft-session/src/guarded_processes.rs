@@ -1,4 +1,4 @@
-//! What settings and trust say about every child process: its environment, and that what was trusted is what starts.
+//! Child processes as settings and trust require: their environment, and that only trusted files start.
 //!
 //! A port around the port that starts processes. Tools know nothing of settings, and the sandbox nothing of trust; a
 //! session may wait for an answer between both, and a file that was trusted then may be another one now.
@@ -12,8 +12,8 @@ use haft::future::BoxFuture;
 use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use haft_policy::trust::{Inventory, Named};
 
-/// Processes of a session.
-pub(crate) struct Children<P> {
+/// Starts processes with the environment of the settings, and only what is as it was trusted.
+pub(crate) struct GuardedProcesses<P> {
     processes: Arc<P>,
     /// Variables of the settings; what a request asks for wins.
     env: Vec<(OsString, OsString)>,
@@ -21,13 +21,16 @@ pub(crate) struct Children<P> {
     trusted: Option<(PathBuf, Inventory)>,
 }
 
-impl<P: Processes> Children<P> {
-    pub(crate) fn new(processes: Arc<P>, env: impl IntoIterator<Item = (OsString, OsString)>) -> Children<P> {
-        Children { processes, env: env.into_iter().collect(), trusted: None }
+impl<P: Processes> GuardedProcesses<P> {
+    pub(crate) fn new(
+        processes: Arc<P>,
+        env: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> GuardedProcesses<P> {
+        GuardedProcesses { processes, env: env.into_iter().collect(), trusted: None }
     }
 
     /// Starts nothing in this folder that isn't as it was trusted.
-    pub(crate) fn with_trusted(mut self, folder: PathBuf, inventory: Inventory) -> Children<P> {
+    pub(crate) fn with_trusted(mut self, folder: PathBuf, inventory: Inventory) -> GuardedProcesses<P> {
         self.trusted = Some((folder, inventory));
         self
     }
@@ -51,13 +54,22 @@ impl<P: Processes> Children<P> {
     }
 }
 
-impl<P: Processes> Processes for Children<P> {
+impl<P: Processes> Processes for GuardedProcesses<P> {
     fn confines(&self) -> bool {
         self.processes.confines()
     }
 
     fn tidy(&self) {
         self.processes.tidy();
+    }
+
+    fn check_host<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        grants: &'a [String],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        self.processes.check_host(host, port, grants)
     }
 
     fn run<'a>(&'a self, mut request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
@@ -87,7 +99,7 @@ mod tests {
     struct Scene {
         dir: tempfile::TempDir,
         started: ScriptedProcesses,
-        children: Children<ScriptedProcesses>,
+        children: GuardedProcesses<ScriptedProcesses>,
     }
 
     impl Scene {
@@ -108,7 +120,7 @@ mod tests {
                 trust::inspect(&Places { managed: None, claude_managed_dir: None, ..places }).unwrap();
             let started = ScriptedProcesses::new().prints("a").prints("b").prints("c").prints("d");
             let env = [("A", "settings"), ("B", "settings")].map(|(name, value)| (name.into(), value.into()));
-            let children = Children::new(Arc::new(started.clone()), env)
+            let children = GuardedProcesses::new(Arc::new(started.clone()), env)
                 .with_trusted(cwd.join(".haft/tools"), inventory);
             Scene { dir, started, children }
         }

@@ -1,20 +1,22 @@
-//! Sessions that are kept: the journal of a run, and going on with one that was cut off.
+//! The journal of a session: recording it, and continuing one that was interrupted.
 //!
-//! [`Keeping`] writes while a run goes; [`Resumed`] is what an earlier process left of one, and [`left`] what it left beside.
+//! [`SessionRecorder`] writes during a run. [`ResumedSession`] is what an earlier process recorded, and [`leftovers`] are its
+//! tasks and worktrees.
 
-pub mod left;
-mod resumed;
+pub mod leftovers;
+mod resumed_session;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::future::BoxFuture;
 use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 use haft::sync::lock;
+use haft::text::truncate_chars;
 use haft::{ToolCall, ToolResult};
 use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
 use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
@@ -23,7 +25,7 @@ use haft_tools::Seen;
 use haft_tools::worktrees::{self, Worktree};
 use serde_json::Value;
 
-pub use self::resumed::Resumed;
+pub use self::resumed_session::ResumedSession;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError};
 
@@ -38,73 +40,74 @@ const DAY: u64 = 24 * 60 * 60;
 const OPEN_IT: &str =
     "set HAFT_STATE_DIR to a folder that can be written, or `journal.enabled` to false in your settings";
 
-/// Whether a session is kept.
+/// Whether a session has a journal.
 #[derive(Clone, Default)]
-pub enum Journaled {
-    /// Nobody wants it, or there is no place for it.
+pub enum JournalState {
+    /// Settings turn it off, or there is no folder for it.
     #[default]
-    Not,
-    In(Arc<Keeping>),
-    /// It should be and can't: what can't be recorded is not done.
+    Off,
+    /// It is written.
+    In(Arc<SessionRecorder>),
+    /// It can't be written, for this reason. Calls with side effects don't run then.
     Broken(String),
 }
 
-impl Journaled {
-    pub fn is_not(&self) -> bool {
-        matches!(self, Journaled::Not)
+impl JournalState {
+    pub fn is_off(&self) -> bool {
+        matches!(self, JournalState::Off)
     }
 
-    pub fn keeping(&self) -> Option<&Arc<Keeping>> {
+    pub fn recorder(&self) -> Option<&Arc<SessionRecorder>> {
         match self {
-            Journaled::In(keeping) => Some(keeping),
+            JournalState::In(recorder) => Some(recorder),
             _ => None,
         }
     }
 }
 
 /// The journal of a session. It is opened by the first call or by a run: a session that only looks around leaves none.
-pub struct Lazy {
+pub struct LazyJournal {
     open: Box<OpenJournal>,
     opening: Mutex<()>,
-    journaled: OnceLock<Journaled>,
+    journaled: OnceLock<JournalState>,
 }
 
 /// Opens a journal, which begins with a run or, without one, with a call.
-type OpenJournal = dyn Fn(Option<Began>) -> Result<Journaled, SessionError> + Send + Sync;
+type OpenJournal = dyn Fn(Option<Began>) -> Result<JournalState, SessionError> + Send + Sync;
 
-impl Lazy {
+impl LazyJournal {
     pub fn new(
-        open: impl Fn(Option<Began>) -> Result<Journaled, SessionError> + Send + Sync + 'static,
-    ) -> Arc<Lazy> {
+        open: impl Fn(Option<Began>) -> Result<JournalState, SessionError> + Send + Sync + 'static,
+    ) -> Arc<LazyJournal> {
         let open = Box::new(open);
-        Arc::new(Lazy { open, opening: Mutex::default(), journaled: OnceLock::new() })
+        Arc::new(LazyJournal { open, opening: Mutex::default(), journaled: OnceLock::new() })
     }
 
     /// No journal.
-    pub fn none() -> Arc<Lazy> {
-        let none = Lazy::new(|_| Ok(Journaled::Not));
-        let _ = none.journaled.set(Journaled::Not);
+    pub fn none() -> Arc<LazyJournal> {
+        let none = LazyJournal::new(|_| Ok(JournalState::Off));
+        let _ = none.journaled.set(JournalState::Off);
         none
     }
 
-    fn journaled(&self) -> &Journaled {
+    fn journaled(&self) -> &JournalState {
         if let Some(opened) = self.journaled.get() {
             return opened;
         }
         let _opening = lock(&self.opening);
         self.journaled
-            .get_or_init(|| (self.open)(None).unwrap_or_else(|error| Journaled::Broken(error.to_string())))
+            .get_or_init(|| (self.open)(None).unwrap_or_else(|error| JournalState::Broken(error.to_string())))
     }
 
     /// Opens the journal for a run, or notes the run in the journal that calls have opened.
     ///
     /// # Errors
     /// The journal belongs to another process.
-    pub fn begin_run(&self, began: Began) -> Result<Journaled, SessionError> {
+    pub fn begin_run(&self, began: Began) -> Result<JournalState, SessionError> {
         let _opening = lock(&self.opening);
         if let Some(opened) = self.journaled.get() {
-            if let Some(keeping) = opened.keeping() {
-                keeping.note(Record::Began(began));
+            if let Some(recorder) = opened.recorder() {
+                recorder.note(Record::Began(began));
             }
             return Ok(opened.clone());
         }
@@ -116,44 +119,44 @@ impl Lazy {
     /// The engine's recorder, unless it is known that nothing is recorded.
     pub fn recorder(self: &Arc<Self>) -> Option<Arc<dyn Recorder>> {
         match self.opened() {
-            Some(Journaled::Not) => None,
+            Some(JournalState::Off) => None,
             _ => Some(self.clone()),
         }
     }
 
     /// The journal, if it was opened.
-    pub fn opened(&self) -> Option<&Journaled> {
+    pub fn opened(&self) -> Option<&JournalState> {
         self.journaled.get()
     }
 
     /// Notes something.
     pub fn note(&self, record: Record) {
-        if let Some(keeping) = self.journaled().keeping() {
-            keeping.note(record);
+        if let Some(recorder) = self.journaled().recorder() {
+            recorder.note(record);
         }
     }
 
     /// Notes what may come after the end, when no reader needs it any more.
     pub fn note_if_open(&self, record: Record) {
-        if let Some(keeping) = self.opened().and_then(Journaled::keeping) {
-            keeping.note_if_open(record);
+        if let Some(recorder) = self.opened().and_then(JournalState::recorder) {
+            recorder.note_if_open(record);
         }
     }
 
     /// Notes that the session ended, if it has a journal.
-    pub fn ended(&self, why: &str) {
-        if let Some(keeping) = self.opened().and_then(Journaled::keeping) {
-            keeping.ended(why);
+    pub fn record_end(&self, why: &str) {
+        if let Some(recorder) = self.opened().and_then(JournalState::recorder) {
+            recorder.record_end(why);
         }
     }
 }
 
-impl Recorder for Lazy {
+impl Recorder for LazyJournal {
     fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         match self.journaled() {
-            Journaled::Not => Box::pin(async { Ok(()) }),
-            Journaled::In(keeping) => keeping.before(intent),
-            Journaled::Broken(words) => {
+            JournalState::Off => Box::pin(async { Ok(()) }),
+            JournalState::In(recorder) => recorder.before(intent),
+            JournalState::Broken(words) => {
                 let broken = Broken(words.clone());
                 Box::pin(async move { broken.before(intent).await })
             }
@@ -166,27 +169,27 @@ impl Recorder for Lazy {
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         match self.journaled() {
-            Journaled::In(keeping) => keeping.after(intent, result),
+            JournalState::In(recorder) => recorder.after(intent, result),
             _ => Box::pin(async { Ok(()) }),
         }
     }
 
     fn refused(&self, refused: &RefusedCall<'_>) {
-        if let Some(keeping) = self.journaled().keeping() {
-            keeping.refused(refused);
+        if let Some(recorder) = self.journaled().recorder() {
+            recorder.refused(refused);
         }
     }
 
     fn hooked(&self, hooked: &HookOutcome<'_>) {
-        if let Some(keeping) = self.journaled().keeping() {
-            keeping.hooked(hooked);
+        if let Some(recorder) = self.journaled().recorder() {
+            recorder.hooked(hooked);
         }
     }
 }
 
-impl Drop for Lazy {
+impl Drop for LazyJournal {
     fn drop(&mut self) {
-        self.ended("closed");
+        self.record_end("closed");
     }
 }
 
@@ -204,21 +207,21 @@ impl Recorder for Broken {
     }
 }
 
-/// Keeps a run in its journal.
-pub struct Keeping {
+/// Records a session in its journal.
+pub struct SessionRecorder {
     journal: Journal,
     /// The tools that were noted last, and their hash.
     tools: Mutex<Option<(Arc<str>, String)>>,
-    /// What the session knows of files, if that is kept.
+    /// The files that the session has read, if they are recorded.
     seen: OnceLock<Seen>,
     /// Whether the user was told that it can't be written.
-    told: AtomicBool,
+    has_warned: AtomicBool,
     /// Whether the end was noted: what comes later isn't kept.
     has_ended: AtomicBool,
     notices: NoticeSink,
 }
 
-impl Keeping {
+impl SessionRecorder {
     /// Begins the journal of a session, or goes on with it from where it was read.
     pub fn open(
         state: Option<&Path>,
@@ -227,8 +230,8 @@ impl Keeping {
         mark: Option<Mark>,
         lookup: Lookup<'_>,
         notices: &NoticeSink,
-    ) -> Result<Journaled, SessionError> {
-        let Some(state) = state.filter(|_| settings.enabled()) else { return Ok(Journaled::Not) };
+    ) -> Result<JournalState, SessionError> {
+        let Some(state) = state.filter(|_| settings.enabled()) else { return Ok(JournalState::Off) };
         let store = Store::at(state);
         let options = options(settings, lookup);
         let opened = match mark {
@@ -246,11 +249,11 @@ impl Keeping {
             Err(error @ (StoreError::Running(_) | StoreError::LookedAt(_) | StoreError::GoneOn(_))) => {
                 Err(SessionError::journal(error.to_string()))
             }
-            Ok(journal) => Ok(Journaled::In(Arc::new(Keeping {
+            Ok(journal) => Ok(JournalState::In(Arc::new(SessionRecorder {
                 journal,
                 tools: Mutex::default(),
                 seen: OnceLock::new(),
-                told: AtomicBool::new(false),
+                has_warned: AtomicBool::new(false),
                 has_ended: AtomicBool::new(false),
                 notices: notices.clone(),
             }))),
@@ -259,39 +262,39 @@ impl Keeping {
                 notices.warn(format!(
                     "this session can't be kept, so nothing is changed in it: {words}; {OPEN_IT}"
                 ));
-                Ok(Journaled::Broken(words))
+                Ok(JournalState::Broken(words))
             }
         }
     }
 
-    /// Keeps from now on what the session knows of files.
-    pub fn knows(&self, seen: &Seen) {
+    /// Records the files that the session reads from now on.
+    pub fn track_files(&self, seen: &Seen) {
         let _ = self.seen.set(seen.clone());
         // Only what comes from now on is new.
         seen.news(self.journal.id());
     }
 
-    /// Notes a worktree before it is made: it is found although nobody may live to say so.
-    pub fn makes(&self, worktree: &Worktree) {
+    /// Records a worktree before it is made, so that a crash in between doesn't hide it.
+    pub fn record_worktree(&self, worktree: &Worktree) {
         let repository = worktree.path.ancestors().nth(3).unwrap_or(&worktree.path).to_owned();
         let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
         self.note(Record::Worktree { path, repository, branch });
     }
 
-    /// A name for people: what was said first.
-    pub fn title(&self, words: &str) {
-        let first = words.trim().lines().next().unwrap_or_default();
-        let text: String = first.chars().take(TITLE_CHARS_MAX).collect();
+    /// Names the session after its first prompt.
+    pub fn record_title(&self, prompt: &str) {
+        let first = prompt.trim().lines().next().unwrap_or_default();
+        let text = truncate_chars(first, TITLE_CHARS_MAX).to_owned();
         self.note(Record::Title { text });
     }
 
-    /// The conversation begins with this, or begins again.
-    pub fn begins(&self, conversation: &Conversation) {
+    /// Records the conversation from its beginning.
+    pub fn record_conversation(&self, conversation: &Conversation) {
         ConversationRecorder::record_items(self, 0, conversation.items());
     }
 
-    /// The session ended by itself. Only the first end counts.
-    pub fn ended(&self, why: &str) {
+    /// Records that the session ended. Only the first end counts.
+    pub fn record_end(&self, why: &str) {
         if self.has_ended.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -319,7 +322,7 @@ impl Keeping {
     }
 
     fn report_failure(&self, error: &RecordError) {
-        if !self.told.swap(true, Ordering::Relaxed) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
             self.notices.warn(format!("this session can't be continued later: {}", one_line(&error.message)));
         }
     }
@@ -338,7 +341,7 @@ fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
     Options { durability, redactor: Redactor::new(secrets) }
 }
 
-impl ConversationRecorder for Keeping {
+impl ConversationRecorder for SessionRecorder {
     fn record_items(&self, from: usize, items: &[Value]) {
         if let Err(error) = self.journal.items(from, items) {
             self.failed(&error);
@@ -360,7 +363,7 @@ impl ConversationRecorder for Keeping {
 
     fn record_tools(&self, _: u64, tools: &ToolDefinitions) {
         let json = tools.shared();
-        let mut noted = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = lock(&self.tools);
         // The same bytes are at the same place from turn to turn.
         if noted.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, &json)) {
             return;
@@ -386,13 +389,13 @@ impl ConversationRecorder for Keeping {
     }
 }
 
-impl Recorder for Keeping {
+impl Recorder for SessionRecorder {
     fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         for path in intent.effects.writes.iter().map(|path| &path.at.real) {
             if let Some(folder) = path.parent().filter(|folder| folder.ends_with(worktrees::FOLDER))
                 && let Some(name) = path.file_name().and_then(|name| name.to_str())
             {
-                self.makes(&Worktree::named(folder, name));
+                self.record_worktree(&Worktree::named(folder, name));
             }
         }
         self.journal.before(intent)

@@ -1,28 +1,30 @@
-//! Agents in the background, as the main agent hears of them: each one's end, once, unless it has looked at it itself.
+//! Reports of agents in the background to the main agent: each end once, unless it has looked at the result itself.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use haft::dispatch::TaskTable;
 use haft::future::BoxFuture;
 use haft::ports::{TaskId, TaskState, Tasks as _};
+use haft::sync::lock;
+use haft::text::truncate_chars;
 
-/// How many characters of an answer are told at once; `TaskOutput` shows the rest.
+/// How many characters of an answer are reported at once; `TaskOutput` shows the rest.
 const ANSWER_CHARS_MAX: usize = 8_000;
 
-/// Agents in the background.
-pub struct Behind {
+/// Reports agents in the background that have ended.
+pub struct BackgroundReports {
     tasks: Arc<TaskTable>,
     /// Whether their ends are waited for.
     waits: bool,
-    told: Mutex<BTreeSet<TaskId>>,
+    reported: Mutex<BTreeSet<TaskId>>,
 }
 
-impl Behind {
-    pub fn new(tasks: &Arc<TaskTable>, waits: bool) -> Behind {
-        Behind { tasks: tasks.clone(), waits, told: Mutex::default() }
+impl BackgroundReports {
+    pub fn new(tasks: &Arc<TaskTable>, waits: bool) -> BackgroundReports {
+        BackgroundReports { tasks: tasks.clone(), waits, reported: Mutex::default() }
     }
 
     fn agents(&self) -> impl Iterator<Item = TaskState> {
@@ -30,15 +32,15 @@ impl Behind {
     }
 
     /// What has ended since this was last asked, in words for the model.
-    pub fn news(&self) -> Vec<String> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn take(&self) -> Vec<String> {
+        let mut reported = lock(&self.reported);
         let ended: Vec<TaskState> =
-            self.agents().filter(|task| !task.running && told.insert(task.id)).collect();
-        ended.iter().filter_map(|task| self.end_of(task)).collect()
+            self.agents().filter(|task| !task.running && reported.insert(task.id)).collect();
+        ended.iter().filter_map(|task| self.report(task)).collect()
     }
 
     /// The end of one; none if it was looked at.
-    fn end_of(&self, task: &TaskState) -> Option<String> {
+    fn report(&self, task: &TaskState) -> Option<String> {
         let TaskState { id, about, .. } = task;
         let log = self.tasks.log(*id);
         if log.is_some_and(|log| log.last_look() >= log.size().bytes) {
@@ -49,7 +51,7 @@ impl Behind {
             Ok(output) => ("has answered", output.to_text().to_string()),
             Err(error) => ("has failed", error.message().to_owned()),
         };
-        let shown: String = text.chars().take(ANSWER_CHARS_MAX).collect();
+        let shown = truncate_chars(&text, ANSWER_CHARS_MAX);
         let more = match shown.len() < text.len() {
             true => format!("\n[TaskOutput {{\"task_id\": \"{id}\"}} shows the rest]"),
             false => String::new(),
@@ -60,7 +62,7 @@ impl Behind {
     /// What has ended, if need be after a wait; none if nothing is awaited.
     pub async fn next(&self) -> Option<String> {
         loop {
-            let news = self.news();
+            let news = self.take();
             if !news.is_empty() {
                 return Some(news.join("\n\n"));
             }

@@ -1,4 +1,4 @@
-//! What tools are given of a session beside files and processes: skills, planned prompts, the settings in force.
+//! State of a session that tools use beside files and processes: skills, scheduled prompts, active settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub(super) fn shelf(lookup: Lookup<'_>, purpose: SessionPurpose) -> Shelf {
     }
 }
 
-/// Planned prompts, by the clock and zone of the machine. Nobody waits for them before [`CronTable::begin`].
+/// Scheduled prompts, by the clock and zone of the machine. They fire after [`CronTable::begin`].
 pub(super) fn crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
     let table = CronTable::of_system().without_firing();
     Arc::new(match state {
@@ -86,12 +86,12 @@ pub(super) fn crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
 }
 
 /// The settings of a session, and its mode as it is now.
-pub(super) struct InForce {
+pub(super) struct ActiveSettings {
     pub(super) given: LoadedSettings,
     pub(super) policy: Policy,
 }
 
-impl SettingsView for InForce {
+impl SettingsView for ActiveSettings {
     fn in_force(&self) -> Vec<Setting> {
         let mode = Setting {
             key: "permissions.mode".to_owned(),

@@ -1,14 +1,15 @@
-//! A session that goes on: what an earlier process left of it, for the model and for the person.
+//! A session that continues: what an earlier process recorded of it, for the model and for the user.
 
 use std::path::Path;
 
 use haft::call_log::{CallLog, EarlierCall};
+use haft::text::truncate_chars;
 use haft::{Engine, Registry};
 use haft_agent::{Conversation, ExcerptLine, InterruptedTurn, MessageFormat};
 use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::Wire;
 
-use super::left;
+use super::leftovers;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption};
 
@@ -22,25 +23,25 @@ fn is_agentless(recovered: &Recovered) -> bool {
 }
 
 /// What an earlier process left of a session.
-pub struct Resumed {
+pub struct ResumedSession {
     pub id: String,
     pub recovered: Recovered,
     /// From where it goes on.
     pub mark: Mark,
     /// Whether the model had something to answer, when the conversation was taken.
-    waits: bool,
+    awaited_reply: bool,
     notices: NoticeSink,
 }
 
-impl Resumed {
+impl ResumedSession {
     /// Finds the session: this one, or the last one of this folder.
     pub fn find(
         state: Option<&Path>,
         id: Option<&str>,
         cwd: &Path,
         notices: &NoticeSink,
-    ) -> Result<Resumed, SessionError> {
-        Resumed::find_where(state, id, cwd, notices, |recovered| !recovered.items.is_empty())
+    ) -> Result<ResumedSession, SessionError> {
+        ResumedSession::find_where(state, id, cwd, notices, |recovered| !recovered.items.is_empty())
     }
 
     /// Finds a session for an embedder, which may have made calls without a model.
@@ -49,8 +50,8 @@ impl Resumed {
         id: Option<&str>,
         cwd: &Path,
         notices: &NoticeSink,
-    ) -> Result<Resumed, SessionError> {
-        Resumed::find_where(state, id, cwd, notices, |recovered| {
+    ) -> Result<ResumedSession, SessionError> {
+        ResumedSession::find_where(state, id, cwd, notices, |recovered| {
             !recovered.items.is_empty() || is_agentless(recovered)
         })
     }
@@ -61,7 +62,7 @@ impl Resumed {
         cwd: &Path,
         notices: &NoticeSink,
         can_continue: impl Fn(&Recovered) -> bool,
-    ) -> Result<Resumed, SessionError> {
+    ) -> Result<ResumedSession, SessionError> {
         let state = state.ok_or_else(|| {
             SessionError::journal(
                 "nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned(),
@@ -72,7 +73,7 @@ impl Resumed {
         if let Some(id) = id {
             let session = store.find(id).map_err(said)?;
             let (recovered, mark) = store.recover(&session.id).map_err(said)?;
-            return Resumed::new(session.id, recovered, mark, notices).in_folder(cwd);
+            return ResumedSession::new(session.id, recovered, mark, notices).in_folder(cwd);
         }
         // One that was killed just now is waited for; whoever really runs has made others wait long enough.
         let mut waits = true;
@@ -84,7 +85,7 @@ impl Resumed {
             // One that is gone meanwhile.
             let Ok((recovered, mark)) = store.recover(&session.id) else { continue };
             if can_continue(&recovered) {
-                return Ok(Resumed::new(session.id, recovered, mark, notices));
+                return Ok(ResumedSession::new(session.id, recovered, mark, notices));
             }
         }
         Err(SessionError::journal(format!(
@@ -94,17 +95,17 @@ impl Resumed {
         .with_option(SessionOption::Resume))
     }
 
-    fn new(id: String, recovered: Recovered, mark: Mark, notices: &NoticeSink) -> Resumed {
+    fn new(id: String, recovered: Recovered, mark: Mark, notices: &NoticeSink) -> ResumedSession {
         if recovered.is_damaged {
             notices.warn(format!(
                 "the journal of session {id} is damaged, and something of it is missing; calls of which nothing is known are not run again"
             ));
         }
-        Resumed { id, recovered, mark, waits: false, notices: notices.clone() }
+        ResumedSession { id, recovered, mark, awaited_reply: false, notices: notices.clone() }
     }
 
     /// A session goes on where it was: its calls name paths that begin there.
-    fn in_folder(self, cwd: &Path) -> Result<Resumed, SessionError> {
+    fn in_folder(self, cwd: &Path) -> Result<ResumedSession, SessionError> {
         let was = &self.recovered.began.cwd;
         if was == cwd {
             return Ok(self);
@@ -124,7 +125,7 @@ impl Resumed {
     }
 
     /// What earlier processes did, for tools that ask what was done.
-    pub fn recalls(&self, state: Option<&Path>, calls: &CallLog, tools: &Registry) {
+    pub fn restore_call_log(&self, state: Option<&Path>, calls: &CallLog, tools: &Registry) {
         let Some(store) = state.map(Store::at) else { return };
         let (id, mark) = (self.id.clone(), self.mark);
         calls.goes_on(tools.clone(), move || {
@@ -145,7 +146,7 @@ impl Resumed {
     }
 
     /// Checks that the conversation can go on in this format.
-    pub fn fits(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
+    pub fn check_format(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
         let was = &self.recovered.last.wire;
         if is_agentless(&self.recovered) {
             return Ok(());
@@ -163,8 +164,8 @@ impl Resumed {
 
     /// The conversation as it was; taken from here, since it may be long.
     pub fn conversation(&mut self, format: &'static dyn MessageFormat) -> Result<Conversation, SessionError> {
-        self.fits(format)?;
-        self.waits = self.awaits();
+        self.check_format(format)?;
+        self.awaited_reply = self.has_unanswered_items();
         let mut conversation = Conversation::from_items(format, std::mem::take(&mut self.recovered.items));
         if self.recovered.is_damaged {
             conversation.start_with_user("(what was said here is lost)");
@@ -173,17 +174,17 @@ impl Resumed {
     }
 
     /// Whether the model has something to answer without new words: calls, results or words that it hasn't answered.
-    pub fn waits(&self) -> bool {
-        self.waits || self.awaits()
+    pub fn awaits_reply(&self) -> bool {
+        self.awaited_reply || self.has_unanswered_items()
     }
 
-    fn awaits(&self) -> bool {
+    fn has_unanswered_items(&self) -> bool {
         self.recovered.reply.is_some()
             || self.format().is_some_and(|format| format.awaits_reply(&self.recovered.items))
     }
 
     /// The message whose calls were not all answered, with what is known of them.
-    pub fn cut_off(&self, format: &dyn MessageFormat) -> Option<InterruptedTurn> {
+    pub fn interrupted_turn(&self, format: &dyn MessageFormat) -> Option<InterruptedTurn> {
         let items = self.recovered.reply.clone()?;
         // Of a message that can't be read nothing is run anyway.
         let results = self.recovered.results(&InterruptedTurn::calls(format, &items).unwrap_or_default());
@@ -191,8 +192,8 @@ impl Resumed {
     }
 
     /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
-    pub fn told(&self, not_there: Option<&str>) -> Option<String> {
-        self.recovered.told(not_there)
+    pub fn notes_for_model(&self, lost_directory: Option<&str>) -> Option<String> {
+        self.recovered.told(lost_directory)
     }
 
     /// Says to the user what is known and what isn't; on a screen also what was said last.
@@ -213,13 +214,13 @@ impl Resumed {
                 files.collect::<String>()
             )));
         }
-        left::of(&self.recovered).iter().for_each(|line| self.notices.info(one_line(line)));
+        leftovers::describe(&self.recovered).iter().for_each(|line| self.notices.info(one_line(line)));
     }
 
     /// Returns the end of the conversation, a line each.
     fn excerpt(&self) -> Vec<String> {
         let Some(format) = self.format() else { return Vec::new() };
-        let cut = |text: &str| one_line(text).chars().take(EXCERPT_LINE_CHARS_MAX).collect();
+        let cut = |text: &str| truncate_chars(&one_line(text), EXCERPT_LINE_CHARS_MAX).to_owned();
         let lines = format.excerpt(&self.recovered.items, EXCERPT_LINES_MAX);
         let line = |line| match line {
             ExcerptLine::User(text) => cut(&format!("> {text}")),
@@ -230,7 +231,7 @@ impl Resumed {
     }
 
     /// Brings the agent to where it was; what can't be is said, and told to the model.
-    pub fn place(&self, engine: &Engine) -> Option<String> {
+    pub fn restore_location(&self, engine: &Engine) -> Option<String> {
         let moved = &self.recovered.moved;
         let why = engine.move_to(moved).err()?;
         let from = moved.scope.as_ref().or(moved.cwd.as_ref()).map(|path| path.display().to_string());

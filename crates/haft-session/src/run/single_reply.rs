@@ -1,0 +1,18 @@
+//! One question to a model, without tools and without a conversation that goes on.
+
+use std::sync::Arc;
+
+use haft_agent::{Conversation, Model, ModelReply, ModelRequest, ToolDefinitions};
+
+/// Asks the model and waits for its whole reply.
+pub(crate) async fn single_reply(model: &dyn Model, system: &[Arc<str>], question: &str) -> ModelReply {
+    let mut conversation = Conversation::new(model.format());
+    conversation.say(question);
+    let tools = ToolDefinitions::none();
+    let mut reply = model.ask(&ModelRequest { system, conversation: &conversation, tools: &tools });
+    let mut deltas = Vec::new();
+    while reply.more(&mut deltas).await {
+        deltas.clear();
+    }
+    reply.finish()
+}
