@@ -24,7 +24,8 @@ const ENVIRONMENT: [(&str, &str); 9] = [
 ];
 
 /// What there is before each of them: two branches that differ, and a repository beside.
-const BEFORE: &str = "mkdir a b; echo 1 > a/f; echo 2 > b/f; printf 'x\\n*.tmp\\n' > .gitignore; git add -A; git commit -qm two; \
+const BEFORE: &str = "git commit -q --amend --reset-author -m one; mkdir a b; echo 1 > a/f; echo 2 > b/f; \
+    printf 'x\\n*.tmp\\nlib\\nup.git\\n' > .gitignore; git add -A; git commit -qm two; \
     git switch -qc side; echo side > s; git add s; git commit -qm side; git switch -q main; echo main >> a/f; git commit -qam three; \
     git init -q lib; git -C lib commit -q --allow-empty -m lib; git clone -q --bare . up.git; git remote add up ./up.git";
 
