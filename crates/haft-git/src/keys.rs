@@ -115,6 +115,15 @@ pub const KEYS: &[KeyRule] = &[
     ),
     row("submodule.active", Unknown, InNew, "`git clone --recurse-submodules` writes it"),
     row("remote.*.tagopt", Unknown, InNewAs("--tags --no-tags"), "`git clone` writes it"),
+    row("remote.*.mirror", Unknown, InNewAs("true"), "`git clone --mirror` writes it"),
+    // What `git sparse-checkout` writes; it has git read a configuration that is judged like this one.
+    row(
+        "extensions.worktreeconfig core.sparsecheckout core.sparsecheckoutcone",
+        Unknown,
+        Free,
+        "it changes which files are there",
+    ),
+    harmless("index.sparse"),
     // What `git init` writes.
     row("core.repositoryformatversion", Unknown, InNew, "`git init` writes it"),
     row(
@@ -358,7 +367,7 @@ mod tests {
             "[color \"x\"]\npager = x",
             "[advice \"x\"]\ny = z",
             "[core \"x\"]\nabbrev = 7",
-            "[extensions]\nworktreeConfig = true",
+            "[extensions]\npartialClone = o",
             "[unheard]\nof = 1",
         ] {
             assert!(!may_set(&entry(text)) && !may_be_new(&entry(text)), "{text}");

@@ -19,14 +19,17 @@ pub enum FolderKind {
     Modules,
     /// `worktrees`.
     Worktrees,
+    /// A bare repository: a folder that may hold any other files as well, of which only those that git obeys are held.
+    Bare,
 }
 
 impl FolderKind {
-    const LETTERS: [(FolderKind, u8); 4] = [
+    const LETTERS: [(FolderKind, u8); 5] = [
         (FolderKind::Git, b'g'),
         (FolderKind::Worktree, b't'),
         (FolderKind::Modules, b'm'),
         (FolderKind::Worktrees, b'l'),
+        (FolderKind::Bare, b'b'),
     ];
 
     /// The letter by which records name it.
@@ -106,6 +109,9 @@ const SHARED: [&str; 8] =
 
 /// Whether commands may make a name in a folder of git and change it.
 pub fn is_free(kind: FolderKind, name: &str) -> bool {
+    if kind == FolderKind::Bare {
+        return !OBEYED.contains(&name) && !matches!(name, "modules" | "worktrees");
+    }
     FREE.contains(&name)
         || kind == FolderKind::Git && FREE_IN_GIT.contains(&name)
         || FREE_BEGINS.iter().any(|begin| name.starts_with(begin))
@@ -146,6 +152,12 @@ pub const REPOSITORY_NAMES: [&str; 4] = ["HEAD", "commondir", "objects", "refs"]
 /// and `objects` a file. Some version of git takes it for one, or will when one more file is written.
 pub fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+/// Whether the folder of a bare repository lies where that of another one keeps submodules and worktrees.
+pub fn is_part_of(folder: &Path, other: &Path) -> bool {
+    let first = folder.strip_prefix(other).ok().and_then(|rest| rest.iter().next());
+    first.is_some_and(|first| first == "modules" || first == "worktrees")
 }
 
 /// The path in a file of an administration: everything but the ends of lines behind it. Another reading would look at
@@ -195,6 +207,9 @@ mod tests {
             assert!(is_free(FolderKind::Git, name) && is_free(FolderKind::Worktree, name), "{name}");
         }
         assert!(is_free(FolderKind::Git, "objects") && !is_free(FolderKind::Worktree, "objects"));
+        assert!(
+            is_free(FolderKind::Bare, "README") && OBEYED.iter().all(|name| !is_free(FolderKind::Bare, name))
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod merge;
 mod places;
 mod protected;
 mod raw;
+mod repository_writes;
 mod run;
 mod sandbox;
 mod schema;
@@ -44,6 +45,7 @@ pub use merge::{
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, Places, git_root};
 pub use protected::{Protected, Protection};
 pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
+pub use repository_writes::repository_write;
 pub use run::{Prices, Provider, RunSettings};
 pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
 pub use schema::schema;

@@ -476,6 +476,11 @@ impl Profile {
         self.guard.tidy();
     }
 
+    /// Looks at what running children have made, before a program outside uses it.
+    pub(crate) fn check_now(&self) {
+        self.guard.check_now();
+    }
+
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {

@@ -49,6 +49,9 @@ pub(crate) trait Scenes: Send + Sync {
     /// Takes away what lies there for the next child alone.
     fn tidy(&self) {}
 
+    /// Looks at what running children have made, before a program outside of the sandbox uses it.
+    fn check_now(&self) {}
+
     /// Folders that are to be closed to a child when it moves to the background, or has ended while another one runs; none if
     /// it can't write them anyway.
     fn to_close(&self, _: &ProcessRequest) -> Vec<PathBuf> {
@@ -77,6 +80,10 @@ pub(crate) trait Scenes: Send + Sync {
 impl Scenes for Profile {
     fn tidy(&self) {
         Profile::tidy(self);
+    }
+
+    fn check_now(&self) {
+        Profile::check_now(self);
     }
 
     fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
@@ -525,10 +532,13 @@ impl Processes for Sandbox {
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        if request.confinement == Confinement::Outside {
-            return self.outside.run(request);
-        }
         let inner = self.inner.clone();
+        if request.confinement == Confinement::Outside {
+            return Box::pin(async move {
+                inner.scenes.check_now();
+                self.outside.run(request).await
+            });
+        }
         Box::pin(self.pool.run(request, move |request, orders| {
             let ticket = inner.admit(request).map_err(refused)?;
             let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {

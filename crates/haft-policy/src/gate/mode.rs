@@ -24,7 +24,7 @@ use super::Inner;
 use super::case::Case;
 use crate::conventions;
 use crate::rule::{Effect, Place, RuleMatches, Touch};
-use crate::settings::{PermissionSettings, Protection};
+use crate::settings::{PermissionSettings, Protection, repository_write};
 use crate::source::Source;
 
 /// Blocks of the working directories, which nothing lifts.
@@ -109,6 +109,15 @@ pub(super) fn decide(
     }
     if mode == PermissionMode::BypassPermissions {
         return DecisionReason::new(DecisionSource::Mode, Verdict::Allow, "mode `bypassPermissions`");
+    }
+    let changed = case.places().filter(|(effect, _)| effect.touch == Touch::Writes);
+    if let Some(folder) = repository_write(changed.flat_map(|(_, place)| both(place))) {
+        let text = format!(
+            "it makes `{}` a repository or changes what git obeys in it, which decides what runs there; allow rules don't \
+             cover that",
+            folder.display()
+        );
+        return DecisionReason::new(DecisionSource::Protected, Verdict::Ask, text);
     }
     if let Some(name) = protected(inner, case) {
         let text = format!("it changes `{name}`, which decides what runs; allow rules don't cover that");

@@ -13,7 +13,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use haft::Cancel;
-use haft::ports::{Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest};
+use haft::ports::{
+    Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest, ProtectionLevel,
+};
 use haft::sync::lock;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -253,7 +255,12 @@ impl Inner {
             }
             _ => Confinement::Outside,
         };
+        let text = argv.get(2).filter(|_| argv.get(1).is_some_and(|option| option == "-c"));
+        let text = text.and_then(|text| text.to_str()).unwrap_or_default();
+        let used = haft_shell::analyse(text, &haft_shell::Place::new(cwd)).repository_use();
+        let protection = ProtectionLevel { number: used.level.number(), folders: used.folders };
         let mut request = ProcessRequest::new(argv, cwd)
+            .with_protection(protection)
             .with_stdin(stdin)
             .with_confinement(confinement)
             .with_timeout(hook.timeout)

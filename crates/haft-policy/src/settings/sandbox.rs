@@ -32,6 +32,8 @@ pub(crate) struct RawSandbox {
     allow_unsandboxed_commands: Option<Spanned<bool>>,
     /// Commands that run without the sandbox.
     excluded_commands: Option<Vec<Spanned<String>>>,
+    /// Commands that write repositories of git, beside those that are known to.
+    git_writers: Option<Vec<Spanned<String>>>,
     /// Files.
     filesystem: Option<RawFiles>,
     /// The network.
@@ -173,6 +175,8 @@ pub struct Sandbox {
     pub weaker_network: Option<At<bool>>,
     /// Commands that run without it.
     pub excluded_commands: Vec<At<String>>,
+    /// Commands that write repositories of git.
+    pub git_writers: Vec<At<String>>,
     /// Presets of hosts.
     pub presets: Vec<At<String>>,
     /// Refusals that are not reported: paths by command, `*` for every command.
@@ -327,8 +331,9 @@ fn hidden_variables(raw: &RawSandbox) -> Vec<Spanned<&str>> {
     given.map(|variable| Spanned { value: variable.value.name.as_str(), at: variable.at }).collect()
 }
 
-const LISTS: [Texts; 11] = [
+const LISTS: [Texts; 12] = [
     list!("excludedCommands", |raw| texts(raw.excluded_commands.as_ref()), [excluded_commands], Loosens),
+    list!("gitWriters", |raw| texts(raw.git_writers.as_ref()), [git_writers], Loosens),
     list!("filesystem.allowWrite", |raw| files(raw, |f| &f.allow_write), [files.allow_write], Loosens),
     list!("filesystem.denyWrite", |raw| files(raw, |f| &f.deny_write), [files.deny_write], Tightens),
     list!("filesystem.allowRead", |raw| files(raw, |f| &f.allow_read), [files.allow_read], Loosens),
@@ -521,7 +526,7 @@ mod tests {
     const ALL: &str = r#"{
         "enabled": true, "autoAllowBashIfSandboxed": true, "failIfUnavailable": true, "allowUnsandboxedCommands": true,
         "enableWeakerNestedSandbox": true, "enableWeakerNetworkIsolation": true, "excludedCommands": ["docker *"],
-        "presets": ["npm"], "ignoreViolations": {"*": ["/x"]},
+        "gitWriters": ["make release"], "presets": ["npm"], "ignoreViolations": {"*": ["/x"]},
         "filesystem": {"allowWrite": ["/w"], "denyWrite": ["/dw"], "allowRead": ["/r"], "denyRead": ["/dr"]},
         "network": {"allowedDomains": ["a"], "deniedDomains": ["b"], "allowUnixSockets": ["/s"],
                     "allowAllUnixSockets": true, "allowLocalBinding": true, "httpProxyPort": 1, "socksProxyPort": 2,

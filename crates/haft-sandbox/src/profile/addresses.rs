@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use haft_git::ConfigEntry;
 use haft_git::config::{parse, remove_entries, render};
 
+use super::repository;
+
 /// Where commands write, and what of that is held from them.
 pub(super) struct Addresses<'a> {
     pub(super) roots: &'a [PathBuf],
@@ -55,33 +57,37 @@ impl Addresses<'_> {
     pub(super) fn may_be_new(&self, config: &Path, entry: &ConfigEntry, all: &[ConfigEntry]) -> bool {
         match kind(entry) {
             Kind::Remote if is_name(value(entry)) => {
-                let stays = |other: &&ConfigEntry| self.may_be(config, value(other));
+                let stays = |other: &&ConfigEntry| self.may_lead(config, value(other));
                 let stay: Vec<ConfigEntry> = all.iter().filter(stays).cloned().collect();
                 !is_dangling(entry, &stay)
             }
-            Kind::Url | Kind::Remote => self.may_be(config, value(entry)),
+            Kind::Url | Kind::Remote => self.may_lead(config, value(entry)),
             Kind::Other => true,
         }
     }
 
+    /// Whether an address in a repository that a command has made may lead there.
+    fn may_lead(&self, config: &Path, address: &str) -> bool {
+        self.may_be(config, address) || self.is_local_repository(config, address)
+    }
+
+    /// Whether an address leads straight to a repository in a folder that commands write. It is looked at like the one that
+    /// has the address, so it runs nothing either.
+    fn is_local_repository(&self, config: &Path, address: &str) -> bool {
+        let path = local_path(config, address).map(|path| plain(&path));
+        path.is_some_and(|path| {
+            real(&path) == path && (path.join(".git").is_dir() || repository::is_bare(&path))
+        })
+    }
+
     /// Whether an address leads to another machine, to where no command writes, or to a repository that is held.
     fn may_be(&self, config: &Path, address: &str) -> bool {
-        let path = match address.split_once("://") {
-            // Letters can be written otherwise in it, and a host can stand before the path.
-            Some(("file", path)) if path.starts_with('/') && !path.contains('%') => path,
-            Some(("file", _)) => return false,
-            Some(_) => return true,
-            None if is_host(address) => return true,
-            None => address,
+        let is_elsewhere = match address.split_once("://") {
+            Some((scheme, _)) => scheme != "file",
+            None => is_host(address),
         };
-        // git takes it from the work tree, and nobody knows here where that of a submodule is.
-        let from = match config.parent().filter(|folder| folder.ends_with(".git")).and_then(Path::parent) {
-            Some(work) => work,
-            None if Path::new(path).is_absolute() => Path::new("/"),
-            None => return false,
-        };
-        let path = plain(&from.join(path));
-        self.is_safe(&path) && self.is_safe(&real(&path))
+        let path = local_path(config, address).map(|path| plain(&path));
+        is_elsewhere || path.is_some_and(|path| self.is_safe(&path) && self.is_safe(&real(&path)))
     }
 
     fn is_safe(&self, path: &Path) -> bool {
@@ -92,6 +98,22 @@ impl Addresses<'_> {
             path == held || *path == held.join(".git") || of_git
         };
         !inside || self.held.iter().any(held)
+    }
+}
+
+/// The path that an address is on this machine, if that is known.
+fn local_path(config: &Path, address: &str) -> Option<PathBuf> {
+    let path = match address.split_once("://") {
+        // Letters can be written otherwise in it, and a host can stand before the path.
+        Some(("file", path)) if path.starts_with('/') && !path.contains('%') => path,
+        Some(_) => return None,
+        None if is_host(address) => return None,
+        None => address,
+    };
+    // git takes it from the work tree, and nobody knows here where that of a submodule is.
+    match config.parent().filter(|folder| folder.ends_with(".git")).and_then(Path::parent) {
+        Some(work) => Some(work.join(path)),
+        None => Path::new(path).is_absolute().then(|| PathBuf::from(path)),
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Folder {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Administration {
     pub(super) folders: BTreeMap<PathBuf, Folder>,
+    /// What the outermost one is.
+    pub(super) kind: Option<FolderKind>,
     /// Files that say what git goes on with, as they are.
     pub(super) sequences: BTreeMap<PathBuf, Vec<u8>>,
     /// Folders with too much in them to be told apart.
@@ -62,13 +64,18 @@ pub(super) struct Administration {
 
 impl Administration {
     /// What is there now; what hasn't changed since `before` isn't read again. No more than `max` folders are told apart.
-    pub(super) fn look(root: &Path, before: Option<&Administration>, max: usize) -> Administration {
-        let mut found = Administration::default();
+    pub(super) fn look(
+        root: &Path,
+        kind: FolderKind,
+        before: Option<&Administration>,
+        max: usize,
+    ) -> Administration {
+        let mut found = Administration { kind: Some(kind), ..Administration::default() };
         let mut links = Links::default();
         let mut left = vec![(root.to_owned(), None)];
         while let Some((path, above)) = left.pop() {
             let known = before.and_then(|before| before.folders.get(&path));
-            let folder = match Folder::read(&path, above, known) {
+            let folder = match Folder::read(&path, above.ok_or(kind), known) {
                 Ok(Some(folder)) => folder,
                 Ok(None) => continue,
                 Err(TooMuch) => {
@@ -83,7 +90,7 @@ impl Administration {
                     }
                 }
             }
-            if matches!(folder.kind, FolderKind::Git | FolderKind::Worktree) {
+            if matches!(folder.kind, FolderKind::Git | FolderKind::Worktree | FolderKind::Bare) {
                 links.look(&path, before.and_then(|before| before.links.as_ref()));
             }
             left.extend(folder.inside.iter().map(|name| (path.join(name), Some(folder.kind))));
@@ -145,9 +152,11 @@ pub(super) fn is_module_of(there: &Path, root: &Path) -> bool {
     for name in rest {
         at.push(name);
         kind = match kind {
-            FolderKind::Git | FolderKind::Worktree if name == "modules" => FolderKind::Modules,
-            FolderKind::Git if name == "worktrees" => FolderKind::Worktrees,
-            FolderKind::Git | FolderKind::Worktree => return false,
+            FolderKind::Git | FolderKind::Worktree | FolderKind::Bare if name == "modules" => {
+                FolderKind::Modules
+            }
+            FolderKind::Git | FolderKind::Bare if name == "worktrees" => FolderKind::Worktrees,
+            FolderKind::Git | FolderKind::Worktree | FolderKind::Bare => return false,
             FolderKind::Worktrees => FolderKind::Worktree,
             FolderKind::Modules => match names(&at, None) {
                 Ok((_, true)) => FolderKind::Git,
@@ -181,10 +190,10 @@ impl Folder {
         &self.sequences
     }
 
-    /// Reads one that lies in a folder of this kind.
+    /// Reads one that lies in a folder of this kind, or the outermost one of that kind.
     fn read(
         path: &Path,
-        above: Option<FolderKind>,
+        above: Result<FolderKind, FolderKind>,
         known: Option<&Folder>,
     ) -> Result<Option<Folder>, TooMuch> {
         let Ok(found) = path.symlink_metadata() else { return Ok(None) };
@@ -199,13 +208,11 @@ impl Folder {
         // Nothing that a command puts into a folder makes it something else.
         let same = known.filter(|known| known.id.is_none() || known.id == id);
         let known = match above {
-            None => Some(FolderKind::Git),
-            Some(FolderKind::Git | FolderKind::Worktree) if path.ends_with("worktrees") => {
-                Some(FolderKind::Worktrees)
-            }
-            Some(FolderKind::Git | FolderKind::Worktree) => Some(FolderKind::Modules),
-            Some(FolderKind::Worktrees) => Some(FolderKind::Worktree),
-            Some(FolderKind::Modules) => same.map(|known| known.kind),
+            Err(outermost) => Some(outermost),
+            Ok(FolderKind::Worktrees) => Some(FolderKind::Worktree),
+            Ok(FolderKind::Modules) => same.map(|known| known.kind),
+            Ok(_) if path.ends_with("worktrees") => Some(FolderKind::Worktrees),
+            Ok(_) => Some(FolderKind::Modules),
         };
         let (names, is_administration) = names(path, known)?;
         let kind = known.unwrap_or(if is_administration { FolderKind::Git } else { FolderKind::Modules });
@@ -216,9 +223,13 @@ impl Folder {
             let text = name.to_str().unwrap_or_default();
             match kind {
                 FolderKind::Modules | FolderKind::Worktrees if is_folder => folder.inside.push(name),
-                FolderKind::Git | FolderKind::Worktree if is_free(kind, text) => {}
-                FolderKind::Git if is_folder && text == "worktrees" => folder.inside.push(name),
-                FolderKind::Git | FolderKind::Worktree if is_folder && text == "modules" => {
+                FolderKind::Git | FolderKind::Worktree | FolderKind::Bare if is_free(kind, text) => {}
+                FolderKind::Git | FolderKind::Bare if is_folder && text == "worktrees" => {
+                    folder.inside.push(name)
+                }
+                FolderKind::Git | FolderKind::Worktree | FolderKind::Bare
+                    if is_folder && text == "modules" =>
+                {
                     folder.inside.push(name)
                 }
                 FolderKind::Git | FolderKind::Worktree
@@ -250,7 +261,7 @@ fn names(path: &Path, kind: Option<FolderKind>) -> Result<(Vec<(OsString, bool)>
         refs |= is_folder && text == "refs";
         // There may be many that are free, and none of them is needed where that is known.
         let free = match kind {
-            Some(kind @ (FolderKind::Git | FolderKind::Worktree)) => is_free(kind, text),
+            Some(kind @ (FolderKind::Git | FolderKind::Worktree | FolderKind::Bare)) => is_free(kind, text),
             // Where folders are expected, a file that was put aside is nothing.
             Some(_) => text.contains(ASIDE) && entry.file_type().is_ok_and(|kind| kind.is_file()),
             None => !is_folder && is_free(FolderKind::Git, text) && !MARKS.contains(&text),

@@ -10,6 +10,7 @@ mod clean;
 mod config;
 mod git;
 mod left;
+mod level;
 mod made;
 mod saved;
 
@@ -22,7 +23,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
-use haft_git::RepositoryLevel;
 use haft_git::layout::FolderKind;
 
 use self::clean::is_obeyed_file;
@@ -41,7 +41,7 @@ use super::recovered::Recovered;
 use super::repository::{self, Repository};
 use super::walk::Found;
 use super::ways::follow;
-use super::{ProfileConfig, address, limits, read_small, runs_beside, shown, undo};
+use super::{ProfileConfig, address, limits, read_small, shown, undo};
 
 /// Names in a working directory that no command may write, whether they exist or not.
 pub const PROTECTED: &[&str] = &[".haft", ".claude", ".mcp.json", ".vscode", ".idea", ".husky", ".envrc"];
@@ -101,7 +101,7 @@ struct State {
     empty: Vec<(PathBuf, Option<undo::Changed>)>,
     /// How many of the repositories were known when a request's child was started, and are therefore held from it.
     held: BTreeMap<usize, usize>,
-    /// Those of them that run beside others, and can't write the folders of git that were known then.
+    /// Those of them that can't write the folders of git that were known then.
     beside: BTreeSet<usize>,
     /// What configurations were.
     saved: Saved,
@@ -182,6 +182,7 @@ impl Guard {
             ));
         }
         state.repositories.extend(found.more_repositories.iter().map(|work| Repository::whole(work)));
+        state.repositories.extend(found.bare.iter().filter_map(|folder| repository::find_bare(folder, home)));
         for workspace in &workspaces {
             let is_one = state.repositories.iter().any(|repository| repository.work == *workspace);
             if let Some(above) =
@@ -197,7 +198,9 @@ impl Guard {
         }
         let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
         state.plain = workspaces.iter().filter(is_plain).cloned().collect();
-        let remembered = workspaces.iter().filter(|root| !found.too_much.contains(root)).cloned().collect();
+        let remembered =
+            workspaces.iter().filter(|root| !found.too_much.contains(root)).chain([&config.temp]);
+        let remembered = remembered.cloned().collect();
         state.nested = Nested::new(remembered, found.unreadable.clone(), found.folders.take())
             .with_denied(config.rules.unwritable.clone(), std::mem::take(&mut found.denied));
         let in_workspaces =
@@ -326,63 +329,27 @@ impl Guard {
         self.names.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
     }
 
-    /// The configurations that this request may write: of the innermost repositories around its folders, and of their
-    /// submodules, which `git submodule` writes.
-    fn configs_of(&self, request: &ProcessRequest) -> Vec<PathBuf> {
-        let level = RepositoryLevel::from_number(request.protection.number);
-        if level < RepositoryLevel::Configuration || self.state().beside.contains(&address(request)) {
-            return Vec::new();
-        }
-        let named = request.protection.folders.iter().filter_map(|folder| folder.canonicalize().ok());
-        let mut folders: Vec<PathBuf> = named.collect();
-        if request.protection.folders.is_empty() {
-            folders.push(request.cwd.clone());
-        }
-        let mut configs: Vec<PathBuf> =
-            folders.iter().flat_map(|folder| self.configs_around(folder)).collect();
-        configs.sort();
-        configs.dedup();
-        configs
-    }
-
-    /// The configuration of the innermost repository around a folder, and of its submodules.
-    fn configs_around(&self, folder: &Path) -> Vec<PathBuf> {
-        let state = self.state();
-        let around = state.repositories.iter().filter(|repository| folder.starts_with(&repository.work));
-        let innermost = around.max_by_key(|repository| repository.work.components().count());
-        let Some(config) = innermost.map(|found| found.config.clone()) else { return Vec::new() };
-        if config.is_symlink() {
-            // What it leads to may be anybody's.
-            return Vec::new();
-        }
-        let folders = state.administrations.values().flat_map(|administration| &administration.folders);
-        let is_module =
-            |path: &Path| config.parent().is_some_and(|root| repository::is_module_of(path, root));
-        let modules = folders.filter(|(path, folder)| folder.kind == FolderKind::Git && is_module(path));
-        let modules = modules
-            .map(|(path, _)| path.join("config"))
-            .filter(|config| config.is_file() && !config.is_symlink());
-        let modules: Vec<PathBuf> = modules.take(limits::MODULE_CONFIGS_MAX).collect();
-        [config].into_iter().chain(modules).collect()
-    }
-
     /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of theirs.
     fn begin(&self, request: &ProcessRequest) -> Result<(), String> {
+        let closes_git = self.closes_git(request);
         let mut state = self.state();
         if state.held.is_empty() {
             state.links.clear();
             state.unheld.clear();
             self.find_again(&mut state);
             state.replaced.clear();
-            for work in state.nested.begin(&self.placeholders.all()) {
+            for entry in state.nested.begin(&self.placeholders.all()) {
                 let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
-                if state.repositories.iter().any(|repository| repository.work == work) {
+                if state.repositories.iter().any(|repository| repository.git == entry) {
                     continue;
                 }
-                let found = if room { repository::find(&work, self.home.as_deref()) } else { None };
-                let mut repository = found.map_or_else(|| Repository::whole(&work), |(found, _)| found);
+                let found = if room { repository::find_entry(&entry, self.home.as_deref()) } else { None };
+                let whole = || entry.parent().filter(|_| entry.ends_with(".git")).map(Repository::whole);
+                let Some(mut repository) = found.or_else(whole) else { continue };
                 repository.elsewhere.clear();
-                state.plain.retain(|plain| *plain != work);
+                if repository.kind() == FolderKind::Git {
+                    state.plain.retain(|plain| *plain != repository.work);
+                }
                 state.repositories.push(repository);
             }
             self.learn(&mut state, usize::MAX);
@@ -393,7 +360,7 @@ impl Guard {
         }
         let held = state.repositories.len();
         state.held.insert(address(request), held);
-        if runs_beside(request) {
+        if closes_git {
             state.beside.insert(address(request));
         }
         self.keep_known(&mut state)?;
@@ -621,10 +588,18 @@ impl Guard {
     pub(super) fn folders_of_git(&self) -> Vec<PathBuf> {
         let state = self.state();
         let of_repositories = state.repositories.iter().flat_map(|repository| {
-            let git = Some(repository.work.join(".git")).filter(|git| !git.is_symlink() && git.is_dir());
+            let git = Some(repository.git.clone()).filter(|git| !git.is_symlink() && git.is_dir());
             repository.roots.iter().cloned().chain(git)
         });
-        let all: BTreeSet<PathBuf> = state.administrations.keys().cloned().chain(of_repositories).collect();
+        let mut all: BTreeSet<PathBuf> =
+            state.administrations.keys().cloned().chain(of_repositories).collect();
+        // In a working directory that is a bare repository what git doesn't obey is plain work.
+        let bare = state.repositories.iter().filter(|repository| repository.kind() == FolderKind::Bare);
+        for folder in bare.map(|repository| &repository.git) {
+            if self.workspaces.iter().any(|workspace| workspace.starts_with(folder)) {
+                all.remove(folder);
+            }
+        }
         let inside = |folder: &PathBuf| all.iter().any(|other| other != folder && folder.starts_with(other));
         all.iter().filter(|folder| !inside(folder)).cloned().collect()
     }
@@ -766,9 +741,11 @@ impl Guard {
                 .values_mut()
                 .find_map(|administration| administration.folders.get_mut(folder))
         });
-        if let Some(folder) = folder.filter(|_| is_judged && undo::is_there(config)) {
+        if let Some((folder, name)) =
+            folder.zip(config.file_name()).filter(|_| is_judged && undo::is_there(config))
+        {
             // There may have been none.
-            folder.held.insert("config".into());
+            folder.held.insert(name.to_owned());
         }
         state.saved.looked_at(config);
         self.watch.learn([&config.to_owned()]);

@@ -70,7 +70,7 @@ pub(super) enum Left<'a> {
 pub(super) struct Known {
     /// The working directories, which commands could write.
     pub(super) workspaces: Vec<PathBuf>,
-    /// Folders with a repository.
+    /// Each by its `.git`, or for a bare one by its folder.
     pub(super) repositories: Vec<PathBuf>,
     /// There may be others further down than directly in a working directory.
     pub(super) more: bool,
@@ -103,7 +103,7 @@ impl Known {
             }
         };
         tagged(&self.workspaces, b'w', &mut record);
-        tagged(&self.repositories, b'r', &mut record);
+        tagged(&self.repositories, b'g', &mut record);
         if self.more {
             record.extend(b"m\0");
         }
@@ -138,7 +138,9 @@ impl Known {
             let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
             match line.split_first() {
                 Some((b'w', rest)) => known.workspaces.push(path(rest)),
-                Some((b'r', rest)) => known.repositories.push(path(rest)),
+                Some((b'g', rest)) => known.repositories.push(path(rest)),
+                // Of older versions: the folder that `.git` lies in.
+                Some((b'r', rest)) => known.repositories.push(path(rest).join(".git")),
                 Some((b'm', _)) => known.more = true,
                 Some((b'a', rest)) => known.roots.push(path(rest)),
                 Some((b'f', [kind, rest @ ..])) => {
@@ -193,8 +195,9 @@ impl Journal {
 
     /// Keeps which repositories there are.
     pub(super) fn keep_known(&self, known: &Known) -> io::Result<Kept> {
-        let paths = known.workspaces.iter().chain(&known.repositories);
-        self.write(&known.to_bytes(), &Whereabouts::of(paths.map(PathBuf::as_path)))
+        let repositories = known.repositories.iter().map(|entry| known_work(entry));
+        let paths = known.workspaces.iter().map(PathBuf::as_path).chain(repositories);
+        self.write(&known.to_bytes(), &Whereabouts::of(paths))
     }
 
     fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
@@ -285,6 +288,11 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// The folder that a repository is for.
+pub(super) fn known_work(entry: &Path) -> &Path {
+    entry.parent().filter(|_| entry.ends_with(".git")).unwrap_or(entry)
 }
 
 /// Writes a file anew that is as old as before.

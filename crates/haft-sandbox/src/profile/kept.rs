@@ -42,6 +42,8 @@ enum Way {
     Wide(PathBuf),
     /// A folder of git, which commands that run beside others can't write.
     Behind,
+    /// A folder of git, which only commands write that are known to.
+    NoWriter,
     /// No command writes there.
     Outside,
 }
@@ -77,13 +79,14 @@ impl Profile {
         bases.extend(self.config.workspace.iter().map(PathBuf::as_path));
         bases.dedup();
         let held = self.guard.names();
-        let closed = if runs_beside(request) { self.guard.folders_of_git() } else { Vec::new() };
+        let closed = if self.guard.closes_git(request) { self.guard.folders_of_git() } else { Vec::new() };
+        let closed_way = if runs_beside(request) { Way::Behind } else { Way::NoWriter };
         let mut all: Vec<Kept> = Vec::new();
         for name in &named {
             let behind = bases.iter().find_map(|base| {
                 let path = lexical(base, &name.text);
                 let closed = closed.iter().find(|closed| path.starts_with(closed))?;
-                Some((Way::Behind, closed.clone(), None))
+                Some((closed_way.clone(), closed.clone(), None))
             });
             let at = bases.iter().find_map(|base| self.in_the_way(&lexical(base, &name.text), name, &held));
             let at = behind.or(at);
@@ -207,6 +210,10 @@ impl Profile {
             }
             Way::Behind => "a command in the background can't write folders of git, since nobody would look at what it did \
                             there before git is used again; run what has to (`git commit`) in the foreground"
+                .into(),
+            Way::NoWriter => "this command isn't known to write a repository, so it sees folders of git read-only; run git itself \
+                              (`git commit`) as a command of its own; the user's yes to writing there opens what git writes in \
+                              ordinary work, and so does a program in the setting `sandbox.gitWriters`"
                 .into(),
             Way::Outside => "it lies outside of what commands may write; `--add-dir` or `sandbox.filesystem.allowWrite` \
                              opens a folder"

@@ -1,4 +1,5 @@
-//! Repositories that come to be in the working directories while the session lives, however deep.
+//! Repositories that come to be in the working directories while the session lives, however deep: folders with a `.git`,
+//! and folders that are bare repositories by the names in them.
 //!
 //! Whoever enters one with git obeys its configuration, and git enters those that an index calls submodules by itself. An
 //! index can be hidden from us (split, a link, too large), a `cd` with git in the prompt needs none: so what counts is
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft::files::Hidden;
+use haft_git::layout::{FolderKind, REPOSITORY_NAMES, is_repository};
 use sha2::{Digest as _, Sha256};
 
 use super::administration::Administration;
@@ -44,7 +46,11 @@ pub(super) struct Folder {
     /// It had changed just before, so that its time says nothing.
     fresh: bool,
     pub(super) inside: Vec<OsString>,
-    pub(super) has_git: bool,
+    has_git: bool,
+    /// Which names of a repository are there, one bit for each.
+    marks: u8,
+    /// It wasn't there when the last command began.
+    new: bool,
 }
 
 impl Folder {
@@ -52,7 +58,30 @@ impl Folder {
     pub(super) fn of(path: &Path) -> Option<Folder> {
         let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         let changed = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
-        Some(Folder { changed, fresh: is_fresh(found.ctime()), inside: Vec::new(), has_git: false })
+        let fresh = is_fresh(found.ctime());
+        Some(Folder { changed, fresh, inside: Vec::new(), has_git: false, marks: 0, new: true })
+    }
+
+    /// Takes a name in it into account.
+    pub(super) fn note(&mut self, name: &OsStr) {
+        self.has_git |= name == ".git";
+        let at = REPOSITORY_NAMES.iter().position(|known| name == *known);
+        self.marks |= at.map_or(0, |at| 1 << at);
+    }
+
+    /// Whether it is a repository itself.
+    pub(super) fn is_bare(&self) -> bool {
+        let has = |name: &str| {
+            let at = REPOSITORY_NAMES.iter().position(|known| name == *known);
+            at.is_some_and(|at| self.marks & 1 << at != 0)
+        };
+        is_repository(has)
+    }
+
+    /// What of it are repositories: its `.git`, and the folder itself.
+    pub(super) fn entries(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
+        let git = self.has_git.then(|| path.join(".git"));
+        git.into_iter().chain(self.is_bare().then(|| path.to_owned()))
     }
 }
 
@@ -70,7 +99,7 @@ pub(super) struct Nested {
     hidden: Vec<PathBuf>,
     /// Nothing, if there was too much to look at.
     folders: Option<BTreeMap<PathBuf, Folder>>,
-    /// Folders with a repository that no command has made.
+    /// Repositories that no command has made: each by its `.git`, or for a bare one by its folder.
     users: BTreeSet<PathBuf>,
     /// The others, as they were when no command ran or when they were looked at; nothing if they aren't as they should be.
     made: BTreeMap<PathBuf, Option<Stamps>>,
@@ -89,14 +118,14 @@ pub(super) struct Nested {
 struct Anew {
     /// When the first of the commands began that run, or had run.
     since: SystemTime,
-    /// Folders with a repository that have changed since then, at any time.
+    /// Repositories in folders that have changed since then, at any time.
     found: BTreeSet<PathBuf>,
 }
 
 /// What a look has found.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
-    /// Folders with a repository that a command has made or changed.
+    /// Repositories that a command has made or changed, each by its `.git` or its own folder.
     pub(super) repositories: Vec<PathBuf>,
     /// What a command made although rules deny it.
     pub(super) denied: Vec<PathBuf>,
@@ -136,6 +165,7 @@ impl Nested {
     pub(super) fn begin(&mut self, stand_ins: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let now = SystemTime::now();
         self.refresh(&mut Looked::default(), now, stand_ins);
+        self.folders.iter_mut().flatten().for_each(|(_, folder)| folder.new = false);
         if let Some(anew) = &mut self.anew {
             anew.since = now;
         }
@@ -157,12 +187,18 @@ impl Nested {
         new
     }
 
-    /// Forgets that the repository in a folder is the user's: it is gone, or another one.
-    pub(super) fn forget(&mut self, work: &Path) {
-        self.users.remove(work);
+    /// Forgets that a repository is the user's: it is gone, or another one.
+    pub(super) fn forget(&mut self, entry: &Path) {
+        self.users.remove(entry);
     }
 
-    /// Folders with a repository that no command has made; whether these are all.
+    /// Whether a command has made a folder: it is new, or was a repository of a command's before.
+    pub(super) fn is_made(&self, folder: &Path) -> bool {
+        let is_new = |folders: &BTreeMap<PathBuf, Folder>| folders.get(folder).is_some_and(|found| found.new);
+        self.folders.as_ref().is_some_and(is_new) || self.made.contains_key(folder)
+    }
+
+    /// Repositories that no command has made; whether these are all.
     pub(super) fn users(&self) -> (&BTreeSet<PathBuf>, bool) {
         (&self.users, self.folders.is_some())
     }
@@ -201,12 +237,14 @@ impl Nested {
     }
 
     fn repositories(&self) -> BTreeSet<PathBuf> {
-        let all = self.folders.iter().flatten();
-        let all = all.filter(|(_, folder)| folder.has_git).map(|(path, _)| path.clone());
+        let all = self.folders.iter().flatten().flat_map(|(path, folder)| folder.entries(path));
         let anew = self.anew.iter().flat_map(|anew| &anew.found);
         let known = anew.clone().next().is_some().then(|| self.made.keys().chain(&self.users));
         let anew = anew.chain(known.into_iter().flatten());
-        let is_one = |work: &&PathBuf| work.join(".git").symlink_metadata().is_ok();
+        let is_one = |entry: &&PathBuf| {
+            let is_git = entry.ends_with(".git");
+            if is_git { entry.symlink_metadata().is_ok() } else { repository::is_bare(entry) }
+        };
         all.chain(anew.filter(is_one).cloned()).collect()
     }
 
@@ -225,21 +263,29 @@ impl Nested {
                 looked.closed.extend(changed.then_some(path));
                 continue;
             };
+            let mut folder = Folder {
+                changed: Changed::default(),
+                fresh: false,
+                inside: Vec::new(),
+                has_git: false,
+                marks: 0,
+                new: true,
+            };
             for entry in entries.flatten() {
                 read += 1;
                 let name = entry.file_name();
+                folder.note(&name);
                 if changed {
                     self.note_denied(path.join(&name), looked);
                 }
-                if name == ".git" {
-                    anew.found.extend(changed.then(|| path.clone()));
-                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if name != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     let inside = path.join(name);
                     left.extend(
                         (!self.roots.contains(&inside) && !self.hidden.contains(&inside)).then_some(inside),
                     );
                 }
             }
+            anew.found.extend(folder.entries(&path).filter(|_| changed));
             if read > limits::ANEW_ENTRIES_MAX {
                 looked.gave_up = true;
                 return;
@@ -272,13 +318,13 @@ impl Nested {
                 Some(known) if known.changed == folder.changed && !known.fresh => folder = known,
                 known => match fs::read_dir(&path) {
                     Ok(entries) => {
+                        folder.new = known.is_none_or(|known| known.new);
                         for entry in entries.flatten() {
                             read += 1;
                             let name = entry.file_name();
                             self.note_denied(path.join(&name), looked);
-                            if name == ".git" {
-                                folder.has_git = true;
-                            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                            folder.note(&name);
+                            if name != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                                 folder.inside.push(name);
                             }
                         }
@@ -286,8 +332,8 @@ impl Nested {
                     Err(_) => {
                         // What is known to be in it still is, as far as anybody can tell.
                         if let Some(known) = known {
-                            folder.inside = known.inside;
-                            folder.has_git = known.has_git;
+                            (folder.inside, folder.has_git) = (known.inside, known.has_git);
+                            (folder.marks, folder.new) = (known.marks, known.new);
                         }
                         folder.fresh = false;
                         looked.closed.push(path.clone());
@@ -322,19 +368,19 @@ struct Stamp {
 }
 
 impl Stamps {
-    pub(super) fn of(work: &Path) -> Stamps {
+    pub(super) fn of(repository: &Path) -> Stamps {
         let stamp = |path: PathBuf| {
             let found = Found::at(&path)?;
             let (changed, fresh) = (found.changed, is_fresh(found.changed.2));
             Some(Stamp { content: fresh.then(|| found.content(&path)), path, changed })
         };
-        Stamps(names_of(work).into_iter().filter_map(stamp).collect())
+        Stamps(names_of(repository).into_iter().filter_map(stamp).collect())
     }
 
     /// Whether nothing has changed since.
-    fn hold(&self, work: &Path) -> bool {
+    fn hold(&self, repository: &Path) -> bool {
         let mut before = self.0.iter();
-        for path in names_of(work) {
+        for path in names_of(repository) {
             let Some(found) = Found::at(&path) else { continue };
             let same = before.next().is_some_and(|before| {
                 before.path == path
@@ -381,16 +427,23 @@ impl Found {
 }
 
 /// The names of a repository that say what runs.
-fn names_of(work: &Path) -> Vec<PathBuf> {
-    let mut names = vec![work.join(".git")];
-    let Some(there) = repository::administration(work) else { return names };
-    if names[0].is_dir() {
-        // It changes with every commit; what it is doesn't.
-        names.clear();
-    }
+fn names_of(repository: &Path) -> Vec<PathBuf> {
+    let Some(work) = repository.parent().filter(|_| repository.ends_with(".git")) else {
+        return obeyed_names([(repository, FolderKind::Bare)]);
+    };
+    let Some(there) = repository::administration(work) else { return vec![repository.to_owned()] };
+    // A folder changes with every commit; what it is doesn't.
+    let own = (!repository.is_dir()).then(|| repository.to_owned());
     let common = repository::led(work).map(|led| led.common).filter(|common| *common != there);
-    for root in [there].iter().chain(&common) {
-        let found = Administration::look(root, None, limits::GIT_FOLDERS_SEEN_MAX);
+    let roots = [&there].into_iter().chain(&common).map(|root| (root.as_path(), FolderKind::Git));
+    own.into_iter().chain(obeyed_names(roots)).collect()
+}
+
+/// The names in these folders of git that say what runs.
+fn obeyed_names<'p>(roots: impl IntoIterator<Item = (&'p Path, FolderKind)>) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    for (root, kind) in roots {
+        let found = Administration::look(root, kind, None, limits::GIT_FOLDERS_SEEN_MAX);
         for (path, _) in found.held() {
             if path.ends_with("hooks") {
                 let entries = fs::read_dir(&path).into_iter().flatten().flatten();
@@ -431,24 +484,24 @@ mod tests {
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         fs::write(root.join("a/b/x.key"), "").unwrap();
         let looked = nested.look(&BTreeSet::new());
-        assert_eq!(looked.repositories, [root.join("a/b/c")]);
+        assert_eq!(looked.repositories, [root.join("a/b/c/.git")]);
         assert_eq!((looked.denied, looked.gave_up), (vec![root.join("a/b/x.key")], false));
-        let work = root.join("a/b/c");
-        nested.checked(&work, Some(Stamps::of(&work)));
+        let git = root.join("a/b/c/.git");
+        nested.checked(&git, Some(Stamps::of(&git)));
         assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
-        fs::write(work.join(".git/config"), "one").unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
-        nested.checked(&work, Some(Stamps::of(&work)));
+        fs::write(git.join("config"), "one").unwrap();
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        nested.checked(&git, Some(Stamps::of(&git)));
         // The next command.
         assert!(nested.begin(&BTreeSet::new()).is_empty());
         fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/7/deep")]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/7/deep/.git")]);
         // It may be the user who makes so many, and then a command.
         let mut nested = self::nested(root);
         nested.folders_max = 50;
         assert!(nested.begin(&BTreeSet::new()).is_empty());
         fs::create_dir_all(root.join("many/8/deep/.git")).unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/8/deep")]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/8/deep/.git")]);
     }
 
     #[test]
@@ -459,27 +512,65 @@ mod tests {
         let mut nested = nested(root);
         assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("a/b/c")]);
-        let work = root.join("a/b/c");
-        nested.checked(&work, Some(Stamps::of(&work)));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("a/b/c/.git")]);
+        let git = root.join("a/b/c/.git");
+        nested.checked(&git, Some(Stamps::of(&git)));
         assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
         // However quickly it follows.
-        fs::write(work.join(".git/config"), "one").unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
-        let stamps = Stamps::of(&work);
-        fs::write(work.join(".git/config"), "two").unwrap();
-        nested.checked(&work, Some(stamps));
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
+        fs::write(git.join("config"), "one").unwrap();
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        let stamps = Stamps::of(&git);
+        fs::write(git.join("config"), "two").unwrap();
+        nested.checked(&git, Some(stamps));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
         // What is not as it should be is not the user's for that.
-        nested.checked(&work, None);
+        nested.checked(&git, None);
         nested.begin(&BTreeSet::new());
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&work));
-        nested.checked(&work, Some(Stamps::of(&work)));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        nested.checked(&git, Some(Stamps::of(&git)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
         nested.begin(&BTreeSet::new());
         assert_eq!(nested.look(&BTreeSet::new()).repositories, [] as [PathBuf; 0]);
         fs::remove_dir_all(root.join("a")).unwrap();
         assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
+    }
+
+    #[test]
+    fn a_folder_is_a_repository_by_the_names_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let make = |folder: &str, names: &[&str]| {
+            fs::create_dir_all(root.join(folder)).unwrap();
+            for name in names {
+                fs::write(root.join(folder).join(name), "").unwrap();
+            }
+        };
+        make("mine", &["HEAD", "objects", "refs"]);
+        make("half", &["HEAD", "refs"]);
+        let mut nested = nested(root);
+        assert_eq!(nested.users().0, &BTreeSet::from([root.join("mine")]));
+        nested.begin(&BTreeSet::new());
+        std::os::unix::fs::symlink("nowhere", root.join("half/objects")).unwrap();
+        make("a/b", &["HEAD", "commondir"]);
+        make("a/b/worktrees/x", &["HEAD", "commondir"]);
+        make("a/objects", &["HEAD", "objects", "refs"]);
+        let found = ["a/b", "a/b/worktrees/x", "a/objects", "half"].map(|name| root.join(name));
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, found);
+        let made = found.each_ref().map(|folder| nested.is_made(folder));
+        assert_eq!(made, [true, true, true, false], "`half` is the user's folder");
+        for folder in &found {
+            nested.checked(folder, Some(Stamps::of(folder)));
+        }
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [] as [PathBuf; 0]);
+        nested.begin(&BTreeSet::new());
+        make("a/b", &["config"]);
+        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("a/b")]);
+        assert!(nested.is_made(&root.join("a/b")));
+        // However many there are.
+        nested.folders_max = 2;
+        nested.begin(&BTreeSet::new());
+        make("c/d/e", &["HEAD", "objects", "refs"]);
+        assert!(nested.look(&BTreeSet::new()).repositories.contains(&root.join("c/d/e")));
     }
 }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use haft_git::config;
-use haft_git::layout::{common_folder, gitdir_in, path_in};
+use haft_git::layout::{self, FolderKind, common_folder, gitdir_in, path_in};
 
 pub(super) use super::administration::is_module_of;
 use super::administration::{Id, id};
@@ -20,7 +20,9 @@ use super::{read_small, shown};
 pub(super) struct Repository {
     /// The folder that `.git` lies in.
     pub(super) work: PathBuf,
-    /// Which `.git` that is: another one is another repository.
+    /// Its `.git`, or for a bare repository the folder itself.
+    pub(super) git: PathBuf,
+    /// Which one that is: another one is another repository.
     pub(super) id: Option<Id>,
     /// The folders that git takes for its administration, really.
     pub(super) roots: Vec<PathBuf>,
@@ -39,6 +41,11 @@ pub(super) struct Repository {
 }
 
 impl Repository {
+    /// What its outermost folder is to git.
+    pub(super) fn kind(&self) -> FolderKind {
+        if self.git == self.work { FolderKind::Bare } else { FolderKind::Git }
+    }
+
     /// One of which nothing is known but that all of its `.git` stays as it is: there are too many.
     pub(super) fn whole(work: &Path) -> Repository {
         let git = work.join(".git");
@@ -47,12 +54,55 @@ impl Repository {
             id: id(&git),
             roots: Vec::new(),
             config: git.join("config"),
-            fixed: vec![git],
+            fixed: vec![git.clone()],
+            git,
             through: Vec::new(),
             missing: Vec::new(),
             hooks: Vec::new(),
             elsewhere: Vec::new(),
         }
+    }
+}
+
+/// Whether a folder is a repository itself, as far as its names tell.
+pub(super) fn is_bare(folder: &Path) -> bool {
+    layout::is_repository(|name| folder.join(name).symlink_metadata().is_ok())
+}
+
+/// Whether a folder is a worktree or submodule of a bare repository in these folders, and is looked at with that.
+pub(super) fn is_part_of_bare(folder: &Path, roots: &[PathBuf]) -> bool {
+    let inside = |above: &&Path| roots.iter().any(|root| above.starts_with(root));
+    let mut around = folder.ancestors().skip(1).take_while(inside);
+    around.any(|other| layout::is_part_of(folder, other) && is_bare(other))
+}
+
+/// The bare repository that a folder is. Its files that git doesn't obey are the user's work.
+pub(super) fn find_bare(folder: &Path, home: Option<&Path>) -> Option<Repository> {
+    if !is_bare(folder) {
+        return None;
+    }
+    let config = folder.join("config");
+    let configs = [folder.join("config.worktree"), config.clone()];
+    let Named { there, through, hooks, missing } = named(&configs, &folder.join("hooks"), folder, home);
+    Some(Repository {
+        work: folder.to_owned(),
+        git: folder.to_owned(),
+        id: id(folder),
+        roots: vec![folder.to_owned()],
+        fixed: there.into_iter().chain(hooks.iter().cloned()).collect(),
+        through,
+        config,
+        missing,
+        hooks,
+        elsewhere: Vec::new(),
+    })
+}
+
+/// The repository whose `.git` this is, or that is this folder.
+pub(super) fn find_entry(entry: &Path, home: Option<&Path>) -> Option<Repository> {
+    match entry.parent().filter(|_| entry.ends_with(".git")) {
+        Some(work) => find(work, home).map(|(repository, _)| repository),
+        None => find_bare(entry, home),
     }
 }
 
@@ -65,6 +115,7 @@ pub(super) fn find(work: &Path, home: Option<&Path>) -> Option<(Repository, Opti
     let mut why = None;
     let mut repository = Repository {
         work: work.to_owned(),
+        git: git.clone(),
         id: id(&git),
         roots: Vec::new(),
         fixed: Vec::new(),

@@ -83,7 +83,8 @@ impl Machine {
     }
 
     fn request(&self, confinement: Confinement) -> ProcessRequest {
-        ProcessRequest::new(["true"], self.at("work")).with_confinement(confinement)
+        let level = ProtectionLevel { number: RepositoryLevel::Data.number(), folders: Vec::new() };
+        ProcessRequest::new(["true"], self.at("work")).with_confinement(confinement).with_protection(level)
     }
 
     /// The parts beneath this machine's folders, one line each.

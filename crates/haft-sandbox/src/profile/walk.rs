@@ -10,6 +10,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use haft::files::Hidden;
+use haft_git::layout::is_part_of;
 
 use super::limits;
 use super::nested::Folder;
@@ -18,6 +19,8 @@ use super::nested::Folder;
 pub(super) struct Found {
     /// Folders with a `.git` in them.
     pub(super) repositories: Vec<PathBuf>,
+    /// Folders that are bare repositories.
+    pub(super) bare: Vec<PathBuf>,
     /// More such folders than are looked into.
     pub(super) more_repositories: Vec<PathBuf>,
     /// Sockets, which would lead out of the sandbox.
@@ -53,6 +56,7 @@ impl Found {
     /// that takes nothing from what is known of the working directories.
     pub(super) fn add(&mut self, roots: &[PathBuf], other: Found) -> Option<String> {
         self.repositories.extend(other.repositories);
+        self.bare.extend(other.bare);
         self.more_repositories.extend(other.more_repositories);
         self.sockets.extend(other.sockets);
         self.unwritable.extend(other.unwritable);
@@ -109,7 +113,7 @@ pub(super) fn walk_but(
             let Ok(kind) = entry.file_type() else { continue };
             let is_git = entry.file_name() == ".git";
             if let Some(seen) = &mut seen {
-                seen.has_git |= is_git;
+                seen.note(&entry.file_name());
                 seen.inside.extend((kind.is_dir() && !is_git).then(|| entry.file_name()));
             }
             if is_git && found.repositories.len() < limits::REPOSITORIES_MAX {
@@ -166,8 +170,18 @@ pub(super) fn walk_but(
                 }
             }
         }
+        if seen.as_ref().is_some_and(Folder::is_bare) {
+            if found.bare.len() < limits::REPOSITORIES_MAX {
+                found.bare.push(folder.clone());
+            } else {
+                let count = limits::REPOSITORIES_MAX;
+                found.missed = Some(format!("they hold more than {count} bare repositories"));
+            }
+        }
         folders_seen.extend(seen.map(|seen| (folder, seen)));
     }
+    let all = found.bare.clone();
+    found.bare.retain(|folder| !all.iter().any(|other| is_part_of(folder, other)));
     found.folders = Some(folders_seen);
     found
 }

@@ -1,6 +1,7 @@
 //! Real children: `sh`, `bash` and `python3`, and what becomes of them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod bare;
 mod beside;
 mod bubblewrap;
 mod confined;
@@ -31,6 +32,7 @@ mod toolchains;
 mod user;
 mod wider;
 mod witness;
+mod workflows;
 
 use std::time::{Duration, Instant};
 

@@ -34,7 +34,12 @@ fn runs_programs(folder: &str) -> bool {
 
 /// The level of a command that writes the configuration of the repository that it runs in.
 pub(crate) fn configuration() -> ProtectionLevel {
-    ProtectionLevel { number: RepositoryLevel::Configuration.number(), folders: Vec::new() }
+    level(RepositoryLevel::Configuration)
+}
+
+/// A level for the folder that a command runs in.
+pub(crate) fn level(level: RepositoryLevel) -> ProtectionLevel {
+    ProtectionLevel { number: level.number(), folders: Vec::new() }
 }
 
 /// A user with a home folder and a repository to work in.
@@ -119,7 +124,8 @@ impl Session<'_> {
         let home = self.user.config.home.clone().unwrap_or_else(|| "/".into());
         // Whoever runs these tests may have it point elsewhere, which a child can't write.
         let request = request.with_env("CARGO_TARGET_DIR", "target");
-        request.with_env("HOME", home).with_merged_output().with_timeout(Duration::from_secs(60))
+        let request = request.with_env("HOME", home).with_protection(level(RepositoryLevel::Data));
+        request.with_merged_output().with_timeout(Duration::from_secs(60))
     }
 
     pub(crate) async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {

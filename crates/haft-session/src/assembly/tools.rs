@@ -34,7 +34,8 @@ fn bash(lookup: Lookup<'_>, given: &LoadedSettings, analyzer: ShellAnalyzer) -> 
     let sandbox = &given.loaded.settings.sandbox;
     let bash = Bash::new()
         .allow_unsandboxed(sandbox.allow_unsandboxed.as_ref().is_some_and(|at| at.value))
-        .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()));
+        .excluded(sandbox.excluded_commands.iter().map(|command| command.value.clone()))
+        .git_writers(sandbox.git_writers.iter().map(|command| command.value.clone()));
     Ok(bash.analyzer(analyzer).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::{Captured, Confinement, Exit, ProcessOutcome, ProcessRequest, Spill};
+use haft::ports::{Captured, Confinement, Exit, ProcessOutcome, ProcessRequest, ProtectionLevel, Spill};
 use haft::results::ResultLimit;
 use haft::schema::{InputSchema, parse_json, problems};
 use haft::text::truncate_chars;
 use haft::{Content, Context, Effects, ErrorKind, Output, ToolError};
+use haft_git::RepositoryLevel;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -99,6 +100,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
         .with_passed_env(script.env.iter())
         .with_access(cx.access().clone(), hosts)
         .with_confinement(confinement)
+        .with_protection(ProtectionLevel { number: RepositoryLevel::Data.number(), folders: Vec::new() })
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
         .with_on_line(move |line| tell_progress(&progress, line))

@@ -28,6 +28,7 @@ use haft::ports::{Confinement, TaskId};
 use haft::tool::{Interrupt, ListedClass, Timeout};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
+use haft_git::{RepositoryLevel, RepositoryUse};
 use haft_shell::{Analysis, Place, ShellAnalyzer, SubCommand, Word};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,6 +93,7 @@ struct Options {
     analyzer: ShellAnalyzer,
     allow_unsandboxed: bool,
     excluded: Vec<String>,
+    git_writers: Vec<String>,
     timeout: Duration,
     timeout_max: Duration,
     moves: bool,
@@ -103,11 +105,23 @@ impl Default for Options {
             analyzer: ShellAnalyzer::new(Place::new("/")),
             allow_unsandboxed: false,
             excluded: Vec::new(),
+            git_writers: Vec::new(),
             timeout: TIMEOUT,
             timeout_max: TIMEOUT_MAX,
             moves: true,
         }
     }
+}
+
+/// Commands without a wildcard behind them.
+fn first_words(commands: impl IntoIterator<Item = String>) -> Vec<String> {
+    let plain = |command: String| command.trim_end_matches('*').trim_end_matches(':').trim().to_owned();
+    commands.into_iter().map(plain).filter(|text| !text.is_empty()).collect()
+}
+
+/// Whether a command begins with these words.
+fn begins_with(text: &str, words: &str) -> bool {
+    text.strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 impl Bash {
@@ -138,17 +152,33 @@ impl Bash {
     /// a part is meant runs in it. They ask unless a rule allows them. Default: none.
     #[must_use]
     pub fn excluded(self, commands: impl IntoIterator<Item = String>) -> Bash {
-        let tidy = |command: String| command.trim_end_matches('*').trim_end_matches(':').trim().to_owned();
-        let commands: Vec<String> = commands.into_iter().map(tidy).filter(|text| !text.is_empty()).collect();
-        self.set(|options| options.excluded.extend(commands))
+        self.set(|options| options.excluded.extend(first_words(commands)))
+    }
+
+    /// Commands that write a repository, beside those that are known to: a program, or its first words (`make release`).
+    /// Default: none.
+    #[must_use]
+    pub fn git_writers(self, commands: impl IntoIterator<Item = String>) -> Bash {
+        self.set(|options| options.git_writers.extend(first_words(commands)))
+    }
+
+    /// How much of which repositories a command has to write.
+    pub(crate) fn repository_use(&self, analysis: &Analysis) -> RepositoryUse {
+        let writers = &self.options.git_writers;
+        let writes = |command: &SubCommand| {
+            let layers = command.layers.iter();
+            layers.into_iter().any(|layer| writers.iter().any(|writer| begins_with(&layer.text, writer)))
+        };
+        let found = analysis.repository_use();
+        match analysis.commands.iter().any(writes) {
+            true => found.and(RepositoryUse::new(RepositoryLevel::Data, None)),
+            false => found,
+        }
     }
 
     /// Whether a call runs without the sandbox: it says so, or all of it is excluded.
     fn is_outside(&self, input: &BashInput, analysis: &Analysis) -> bool {
-        let means = |text: &str, excluded: &str| {
-            text.strip_prefix(excluded).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-        };
-        let excluded = |text: &str| self.options.excluded.iter().any(|excluded| means(text, excluded));
+        let excluded = |text: &str| self.options.excluded.iter().any(|excluded| begins_with(text, excluded));
         let (commands, doubts) = (&analysis.commands, &analysis.doubts);
         input.dangerously_disable_sandbox == Some(true)
             || (!self.options.excluded.is_empty()
@@ -326,7 +356,7 @@ impl Tool for Bash {
             command: input.command.clone(),
             confinement,
             hosts: hosts(&analysis),
-            repository: analysis.repository_use(),
+            repository: self.repository_use(&analysis),
             timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
         };
         if background {

@@ -206,7 +206,7 @@ impl Tool for Monitor {
                     command: command.to_owned(),
                     confinement: self.bash.confinement(&analysis, cx),
                     hosts: bash::hosts(&analysis),
-                    repository: analysis.repository_use(),
+                    repository: self.bash.repository_use(&analysis),
                     timeout: BACKGROUND_TIMEOUT_MAX,
                 };
                 let running = run::start(launch, cx);

@@ -301,6 +301,30 @@ async fn files_that_decide_what_runs_want_a_yes_of_their_own() {
     }
 }
 
+/// git takes a folder for a repository by the names in it, and then obeys its configuration.
+#[tokio::test]
+async fn the_write_that_makes_a_folder_a_repository_wants_a_yes_of_its_own() {
+    for (mode, verdict) in [
+        ("default", "ask"),
+        ("acceptEdits", "ask"),
+        ("auto", "ask"),
+        ("dontAsk", "deny"),
+        ("bypassPermissions", "allow"),
+    ] {
+        let session = with(rules("+Edit; +Write; +Bash")).mode(mode).open();
+        session.holds("allow Write r/HEAD\nallow Write r/objects/x\nallow Write r/config").await;
+        session.room.write("work/r/HEAD", "ref: refs/heads/x");
+        session.room.write("work/r/objects/x", "");
+        let table = ["Write r/refs/x", "Write r/commondir", "Bash echo x > r/commondir"];
+        session.holds(&table.map(|call| format!("{verdict} {call}")).join("\n")).await;
+        session.room.write("work/r/refs/x", "");
+        session
+            .holds(&["r/config", "r/hooks/update"].map(|path| format!("{verdict} Write {path}")).join("\n"))
+            .await;
+        session.holds("allow Write r/objects/y\nallow Write r/README").await;
+    }
+}
+
 #[tokio::test]
 async fn what_is_the_users_own_is_written_in_no_mode() {
     for mode in ["default", "acceptEdits", "bypassPermissions"] {

@@ -14,10 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use haft::ports::Refusal;
-use haft_git::layout::{FolderKind, OBEYED, is_obeyed, is_symbolic_head, may_be_shared};
+use haft_git::layout::{
+    FolderKind, OBEYED, REPOSITORY_NAMES, is_free, is_obeyed, is_symbolic_head, may_be_shared,
+};
 use haft_git::sequence::{self, JudgedFile};
 
-use super::config::check_new_config;
+use super::config::{check_new_config, is_harmless_config};
 use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder};
 use crate::profile::repository;
@@ -36,7 +38,7 @@ pub(super) struct Ground<'a> {
     pub(super) roots: &'a [PathBuf],
     /// Configurations that a command may write just now.
     pub(super) open: &'a [PathBuf],
-    /// Whether no command has made the repository in a folder, though it may not be held.
+    /// Whether no command has made a repository, by its `.git` or its own folder, though it may not be held.
     pub(super) is_users: &'a dyn Fn(&Path) -> bool,
     /// It may be the user's, so nothing is removed that can be put aside.
     pub(super) gently: bool,
@@ -71,7 +73,7 @@ impl Ground<'_> {
         let Ok(found) = git.symlink_metadata() else { return Cleaned::Gone };
         if found.is_dir() {
             undo::open_up(&git);
-            let settled = self.settle(&git, None, said).left.is_empty();
+            let settled = self.settle(&git, FolderKind::Git, None, said).left.is_empty();
             return self.settled(&git, settled, said);
         }
         let led = if found.is_symlink() { None } else { repository::led(work) };
@@ -82,8 +84,57 @@ impl Ground<'_> {
         };
         let alone = undo::one_name(&git).is_ok();
         // What is held is looked at as a whole.
-        let settled = self.is_known(&led.common) || self.settle(&led.common, None, said).left.is_empty();
+        let settled = self.is_known(&led.common)
+            || self.settle(&led.common, FolderKind::Git, None, said).left.is_empty();
         self.settled(&git, alone && settled, said)
+    }
+
+    /// Takes away what would run from a bare repository that a command has made or completed, and says so.
+    ///
+    /// A folder of the user's that a command completed may hold a `config` or `hooks` that are no repository's. There `HEAD`
+    /// gets another name, without which git passes the folder by.
+    pub(super) fn clean_bare(&self, folder: &Path, is_made: bool, said: &mut Vec<Refusal>) -> Cleaned {
+        undo::open_up(folder);
+        if is_made {
+            if self.settle(folder, FolderKind::Bare, None, said).left.is_empty() {
+                return if repository::is_bare(folder) { Cleaned::Stays } else { Cleaned::Gone };
+            }
+        } else if self.is_harmless(folder) {
+            return Cleaned::Stays;
+        }
+        let head = folder.join("HEAD");
+        let (done, cleaned) = match undo::rename_aside(&head) {
+            Ok(aside) => {
+                let done = format!(
+                    "it made the folder a repository while a command ran, and git would obey what else is there, so it was \
+                     renamed to `{}`",
+                    shown(&aside)
+                );
+                (done, Cleaned::Gone)
+            }
+            Err(error) => {
+                let done = format!(
+                    "it made the folder a repository while a command ran, and can't be renamed: {error}; remove it before you \
+                     use git there or below"
+                );
+                (done, Cleaned::Fails)
+            }
+        };
+        said.push(Refusal::Protected { path: head, done });
+        cleaned
+    }
+
+    /// Whether a bare repository holds no more than `git init --bare` and `git clone --mirror` write.
+    fn is_harmless(&self, folder: &Path) -> bool {
+        let is_absent = |name: &&str| !undo::is_there(&folder.join(name));
+        let is_straight = |name: &&str| {
+            let path = folder.join(name);
+            std::fs::read_link(&path).map_or(true, |to| is_symbolic_head(&path, &to))
+        };
+        ["config.worktree", "commondir", "gitdir", "modules", "worktrees"].iter().all(is_absent)
+            && REPOSITORY_NAMES.iter().all(is_straight)
+            && hooks_that_run(&folder.join("hooks")).is_ok_and(|names| names.is_empty())
+            && is_harmless_config(&folder.join("config"), &self.addresses)
     }
 
     /// Whether a `.git` file may lead there.
@@ -102,7 +153,7 @@ impl Ground<'_> {
     /// Whether nobody but the user can have written what an administration says, or it is looked at anyway.
     fn is_known(&self, common: &Path) -> bool {
         let held = |held: &PathBuf| held == common || repository::is_module_of(common, held);
-        let users = || common.ends_with(".git") && common.parent().is_some_and(|work| (self.is_users)(work));
+        let users = || common.ends_with(".git") && (self.is_users)(common);
         self.roots.iter().any(held) || users()
     }
 
@@ -111,12 +162,13 @@ impl Ground<'_> {
     pub(super) fn settle(
         &self,
         root: &Path,
+        kind: FolderKind,
         users: Option<&Administration>,
         said: &mut Vec<Refusal>,
     ) -> Settled {
         let mut settled = Settled::default();
         for _ in 0..TRIES {
-            let mut round = Round { ground: self, users, root, said, touched: Vec::new() };
+            let mut round = Round { ground: self, users, root, kind, said, touched: Vec::new() };
             settled.found = round.go();
             settled.left = round.touched;
             if settled.left.is_empty() {
@@ -164,6 +216,7 @@ struct Round<'a, 'g> {
     ground: &'a Ground<'g>,
     users: Option<&'a Administration>,
     root: &'a Path,
+    kind: FolderKind,
     said: &'a mut Vec<Refusal>,
     /// What wasn't as it should be.
     touched: Vec<PathBuf>,
@@ -171,7 +224,7 @@ struct Round<'a, 'g> {
 
 impl Round<'_, '_> {
     fn go(&mut self) -> Administration {
-        let found = Administration::look(self.root, self.users, limits::GIT_FOLDERS_SEEN_MAX);
+        let found = Administration::look(self.root, self.kind, self.users, limits::GIT_FOLDERS_SEEN_MAX);
         let users_whole = |path: &Path| self.users.is_some_and(|users| users.whole.contains(path));
         let whole: Vec<PathBuf> = found.whole.iter().filter(|path| !users_whole(path)).cloned().collect();
         for path in whole {
@@ -220,7 +273,7 @@ impl Round<'_, '_> {
                 Some(Some(links)) => links.get(&path),
                 _ => None,
             };
-            if before == Some(to) || is_symbolic_head(&path, to) {
+            if before == Some(to) || is_symbolic_head(&path, to) || self.is_beside(&path) {
                 continue;
             }
             let leads =
@@ -244,6 +297,12 @@ impl Round<'_, '_> {
             self.said.push(Refusal::Protected { path: path.clone(), done });
             self.touched.push(path);
         }
+    }
+
+    /// Whether a name directly in a bare repository is none of git's.
+    fn is_beside(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        self.kind == FolderKind::Bare && path.parent() == Some(self.root) && !is_free(FolderKind::Git, name)
     }
 
     fn take_name(&mut self, path: PathBuf) {
@@ -307,7 +366,7 @@ impl Round<'_, '_> {
         for name in &folder.held {
             let at = path.join(name);
             match (folder.kind, name.to_str().unwrap_or_default()) {
-                (FolderKind::Git, "config") => {
+                (FolderKind::Git | FolderKind::Bare, "config") => {
                     let owner = repository::owner(path);
                     let Ground { addresses, gently, afresh, .. } = self.ground;
                     if let Some(said) = check_new_config(&at, owner.as_deref(), addresses, (*gently, *afresh))
@@ -316,7 +375,7 @@ impl Round<'_, '_> {
                         self.touched.push(at);
                     }
                 }
-                (FolderKind::Git, "hooks") => self.check_new_hooks(at),
+                (FolderKind::Git | FolderKind::Bare, "hooks") => self.check_new_hooks(at),
                 (FolderKind::Worktree, "gitdir" | "commondir") => {}
                 _ => self.take_name(at),
             }

@@ -130,6 +130,17 @@ pub(super) fn check_new_config(
     })
 }
 
+/// Whether a configuration, if there is one, says no more than that of a repository that a command has made may.
+pub(super) fn is_harmless_config(path: &Path, addresses: &Addresses<'_>) -> bool {
+    let bytes = match undo::read(path) {
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
+        Ok((_, true)) => return false,
+        Ok((bytes, false)) => bytes,
+    };
+    let Ok(all) = config::parse(&bytes) else { return false };
+    all.iter().all(|entry| may_be(path, None, entry) && addresses.may_be_new(path, entry, &all))
+}
+
 /// Whether an entry may be in the configuration of a repository that a command has made.
 fn may_be(path: &Path, of_submodule: Option<&Path>, entry: &ConfigEntry) -> bool {
     let leads_here = || {

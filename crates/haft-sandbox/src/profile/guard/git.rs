@@ -29,7 +29,8 @@ impl Guard {
             }
             let known = before.remove(&root);
             let max = limits::GIT_FOLDERS_MAX.min(room).max(1);
-            let mut found = Administration::look(&root, known.as_ref(), max);
+            let mut found =
+                Administration::look(&root, kind_of(&root, &state.repositories), known.as_ref(), max);
             found.bound();
             room = room.saturating_sub(found.folders.len() - usize::from(!found.folders.is_empty()));
             for (path, folder) in &mut found.folders {
@@ -53,7 +54,8 @@ impl Guard {
     /// The same for a repository that is held from now on, and leaves the others.
     pub(super) fn learn_new(&self, state: &mut State) {
         for root in self.roots(&state.repositories) {
-            let look = || Administration::look(&root, None, limits::GIT_FOLDERS_MAX);
+            let kind = kind_of(&root, &state.repositories);
+            let look = || Administration::look(&root, kind, None, limits::GIT_FOLDERS_MAX);
             state.administrations.entry(root.clone()).or_insert_with(look);
         }
         self.save_configs(state);
@@ -89,18 +91,18 @@ impl Guard {
 
     /// Looks again at repositories that the user has removed or replaced while no command ran.
     pub(super) fn find_again(&self, state: &mut State) {
-        let changed = |repository: &Repository| id(&repository.work.join(".git")) != repository.id;
-        let works: Vec<PathBuf> = state
+        let changed = |repository: &Repository| id(&repository.git) != repository.id;
+        let entries: Vec<PathBuf> = state
             .repositories
             .iter()
             .filter(|repository| changed(repository))
-            .map(|repository| repository.work.clone())
+            .map(|repository| repository.git.clone())
             .collect();
-        for work in works {
-            let at = state.repositories.iter().position(|repository| repository.work == work);
+        for entry in entries {
+            let at = state.repositories.iter().position(|repository| repository.git == entry);
             let Some(at) = at else { continue };
-            match repository::find(&work, self.home.as_deref()) {
-                Some((mut found, _)) => {
+            match repository::find_entry(&entry, self.home.as_deref()) {
+                Some(mut found) => {
                     found.elsewhere.retain(|path| state.repositories[at].elsewhere.contains(path));
                     state.repositories[at] = found;
                 }
@@ -115,7 +117,7 @@ impl Guard {
         let mut state = self.state();
         for at in (0..state.repositories.len()).rev() {
             let known = &state.repositories[at];
-            if id(&known.work.join(".git")) != known.id {
+            if id(&known.git) != known.id {
                 self.forget(&mut state, at);
             }
         }
@@ -123,14 +125,14 @@ impl Guard {
 
     fn forget(&self, state: &mut State, at: usize) {
         let gone = state.repositories.remove(at);
-        state.replaced.insert(gone.work.clone());
+        state.replaced.insert(gone.git.clone());
         for held in state.held.values_mut().filter(|held| **held > at) {
             *held -= 1;
         }
-        state.nested.forget(&gone.work);
+        state.nested.forget(&gone.git);
         let roots = self.roots(&state.repositories);
         state.administrations.retain(|root, _| roots.contains(root));
-        if self.workspaces.contains(&gone.work) {
+        if gone.kind() == FolderKind::Git && self.workspaces.contains(&gone.work) {
             state.plain.push(gone.work);
         }
     }
@@ -143,7 +145,7 @@ impl Guard {
         let open: Vec<PathBuf> = configs.keys().cloned().collect();
         let roots: Vec<PathBuf> = administrations.keys().cloned().collect();
         let users = nested.users().0;
-        let is_users = |work: &Path| users.contains(work);
+        let is_users = |git: &Path| users.contains(git);
         let ground = Ground {
             workspaces: &self.workspaces,
             addresses: Addresses { roots: &self.written, held: &works },
@@ -154,7 +156,8 @@ impl Guard {
             afresh,
         };
         for (root, users) in administrations.iter() {
-            let Settled { found, left } = ground.settle(root, Some(users), said);
+            let kind = users.kind.unwrap_or(FolderKind::Git);
+            let Settled { found, left } = ground.settle(root, kind, Some(users), said);
             unsettled.extend(left);
             for (path, folder) in &found.folders {
                 let known = users.folders.get(path).is_some_and(|known| known.is_same(folder));
@@ -175,7 +178,7 @@ impl Guard {
                 // No command has run yet: new ones aren't found then.
                 None => {
                     repositories.extend(left::near(&self.workspaces));
-                    repositories.extend(state.repositories.iter().map(|repository| repository.work.clone()));
+                    repositories.extend(state.repositories.iter().map(|repository| repository.git.clone()));
                 }
             }
         }
@@ -217,4 +220,10 @@ impl Guard {
         state.known = Some((known, kept));
         Ok(())
     }
+}
+
+/// What an outermost administration is.
+fn kind_of(root: &Path, repositories: &[Repository]) -> FolderKind {
+    let found = repositories.iter().find(|repository| repository.git == root);
+    found.map_or(FolderKind::Git, Repository::kind)
 }

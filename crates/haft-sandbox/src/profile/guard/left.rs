@@ -14,9 +14,9 @@ use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
 use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder};
-use crate::profile::journal::Known;
+use crate::profile::journal::{Known, known_work};
 use crate::profile::recovered::Recovered;
-use crate::profile::{limits, placeholders, shown, undo, walk};
+use crate::profile::{limits, placeholders, repository, shown, undo, walk};
 
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
 pub(super) fn undo_config(
@@ -61,8 +61,9 @@ pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> b
 /// `since` is when that was.
 pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
-    let addresses = Addresses { roots: &workspaces, held: &known.repositories };
-    let is_known = |work: &Path| known.repositories.iter().any(|known| known == work);
+    let held: Vec<PathBuf> = known.repositories.iter().map(|entry| known_work(entry).to_owned()).collect();
+    let addresses = Addresses { roots: &workspaces, held: &held };
+    let is_known = |entry: &Path| known.repositories.iter().any(|known| known == entry);
     let ground = Ground {
         workspaces: &workspaces,
         addresses,
@@ -75,11 +76,18 @@ pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String
     let mut said = Vec::new();
     let mut done = true;
     for root in known.roots.iter().filter(|root| root.is_dir()) {
-        done &= ground.settle(root, Some(&recorded(known, root)), &mut said).left.is_empty();
+        let users = recorded(known, root);
+        let kind = users.folders.get(root).map_or(FolderKind::Git, |folder| folder.kind);
+        done &= ground.settle(root, kind, Some(&users), &mut said).left.is_empty();
     }
-    for work in repositories(&workspaces, known.more, since, notes).into_iter().filter(|work| !is_known(work))
-    {
-        done &= ground.clean(&work, &mut said) != Cleaned::Fails;
+    let found = repositories(&workspaces, known.more, since, notes);
+    for entry in found.into_iter().filter(|entry| !is_known(entry)) {
+        let cleaned = match entry.parent().filter(|_| entry.ends_with(".git")) {
+            Some(work) => ground.clean(work, &mut said),
+            None if repository::is_part_of_bare(&entry, &workspaces) => Cleaned::Stays,
+            None => ground.clean_bare(&entry, false, &mut said),
+        };
+        done &= cleaned != Cleaned::Fails;
     }
     let told = said.len();
     for refusal in said.into_iter().take(limits::NAMES_TOLD_MAX) {
@@ -112,7 +120,7 @@ fn recorded(known: &Known, root: &Path) -> Administration {
     found
 }
 
-/// Folders with a repository in these working directories; directly in them only, where others may be the user's.
+/// Repositories in these working directories; directly in them only, where others may be the user's.
 fn repositories(
     workspaces: &[PathBuf],
     only_near: bool,
@@ -129,9 +137,9 @@ fn repositories(
                     .into(),
             );
         }
-        works.extend(found.repositories);
-        let folders = found.folders.into_iter().flatten();
-        works.extend(folders.filter(|(_, folder)| folder.has_git).map(|(path, _)| path));
+        works.extend(found.repositories.iter().map(|work| work.join(".git")));
+        works.extend(found.bare);
+        works.extend(found.folders.iter().flatten().flat_map(|(path, folder)| folder.entries(path)));
     }
     works.sort();
     works.dedup();
@@ -164,7 +172,7 @@ fn walk_opening(workspaces: &[PathBuf], since: SystemTime, notes: &mut Vec<Strin
     }
 }
 
-/// Working directories and folders directly in them with a repository.
+/// Repositories in working directories and folders directly in them.
 pub(super) fn near(workspaces: &[PathBuf]) -> Vec<PathBuf> {
     let mut works = workspaces.to_owned();
     for workspace in workspaces {
@@ -172,6 +180,7 @@ pub(super) fn near(workspaces: &[PathBuf]) -> Vec<PathBuf> {
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         works.extend(folders.take(limits::FOLDERS_LOOKED_AT_MAX).map(|folder| folder.path()));
     }
-    works.retain(|work| undo::is_there(&work.join(".git")));
-    works
+    let git = works.iter().map(|work| work.join(".git")).filter(|git| undo::is_there(git));
+    let bare = works.iter().filter(|work| repository::is_bare(work)).cloned();
+    git.chain(bare).collect()
 }

@@ -8,6 +8,7 @@ use haft::ports::{ProcessRequest, Refusal};
 use super::clean::{Cleaned, Ground};
 use super::{Guard, State, left};
 use crate::profile::addresses::Addresses;
+use crate::profile::journal::known_work;
 use crate::profile::nested::Stamps;
 use crate::profile::{address, limits, repository, undo};
 
@@ -22,9 +23,9 @@ impl Guard {
         };
         // Made while this command ran, by another one: this one could still change them.
         let made: Vec<PathBuf> =
-            self.state().repositories[held..].iter().map(|repository| repository.work.clone()).collect();
-        for work in &made {
-            self.check_new(work, held, said);
+            self.state().repositories[held..].iter().map(|repository| repository.git.clone()).collect();
+        for entry in &made {
+            self.check_entry(entry, held, said);
         }
         let mut looked_at = Vec::new();
         loop {
@@ -85,14 +86,14 @@ impl Guard {
     fn look_at_nested(&self, known: usize, said: &mut Vec<Refusal>) {
         let stand_ins = self.placeholders.all();
         let looked = self.state().nested.look(&stand_ins);
-        for work in looked.repositories {
-            if self.state().repositories.iter().any(|repository| repository.work == work) {
+        for entry in looked.repositories {
+            if self.state().repositories.iter().any(|repository| repository.git == entry) {
                 continue;
             }
-            let before = Stamps::of(&work);
-            match self.check_new(&work, known, said) {
-                Cleaned::Stays => self.state().nested.checked(&work, Some(before)),
-                Cleaned::Fails => self.state().nested.checked(&work, None),
+            let before = Stamps::of(&entry);
+            match self.check_entry(&entry, known, said) {
+                Cleaned::Stays => self.state().nested.checked(&entry, Some(before)),
+                Cleaned::Fails => self.state().nested.checked(&entry, None),
                 Cleaned::Gone => {}
             }
         }
@@ -122,22 +123,52 @@ impl Guard {
         }
     }
 
+    /// Looks at repositories that commands which still run have made: somebody is about to use git outside.
+    pub(in crate::profile) fn check_now(&self) {
+        let known = self.state().repositories.len();
+        if self.state().held.is_empty() {
+            return;
+        }
+        let mut said = Vec::new();
+        self.look_at_nested(known, &mut said);
+        self.state().late.append(&mut said);
+    }
+
     /// Whether there was too much to look for repositories in.
     pub(in crate::profile) fn gave_up(&self) -> bool {
         self.state().gave_up
     }
 
-    /// Takes from a repository that a command has made what would run, and says so. The first `held` repositories were held
-    /// all the time.
+    /// Takes from a repository that a command has made, by its `.git` or its own folder, what would run, and says so.
+    fn check_entry(&self, entry: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
+        match entry.parent().filter(|_| entry.ends_with(".git")) {
+            // A file that leads to an administration in the temporary folder: that one is found by itself.
+            Some(work) if work.starts_with(&self.temp) && !entry.is_dir() => Cleaned::Stays,
+            Some(work) => self.check_new(work, held, said),
+            None if repository::is_part_of_bare(entry, &self.written) => Cleaned::Stays,
+            None => {
+                let is_made = self.state().nested.is_made(entry);
+                self.on_ground(entry, held, |ground| ground.clean_bare(entry, is_made, said))
+            }
+        }
+    }
+
+    /// Takes from the repository in a folder that a command has made what would run, and says so. The first `held`
+    /// repositories were held all the time.
     fn check_new(&self, work: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
+        self.on_ground(&work.join(".git"), held, |ground| ground.clean(work, said))
+    }
+
+    /// Does something with what there is around a repository.
+    fn on_ground(&self, entry: &Path, held: usize, act: impl FnOnce(&Ground<'_>) -> Cleaned) -> Cleaned {
         let (roots, works, users, (gently, afresh)) = {
             let state = self.state();
             let held = &state.repositories[..held.min(state.repositories.len())];
             let works: Vec<PathBuf> = held.iter().map(|repository| repository.work.clone()).collect();
             let users = state.nested.users().0.clone();
-            (self.roots(held), works, users, (state.replaced.contains(work), state.held.len() > 1))
+            (self.roots(held), works, users, (state.replaced.contains(entry), state.held.len() > 1))
         };
-        let is_users = |work: &Path| users.contains(work);
+        let is_users = |git: &Path| users.contains(git);
         let ground = Ground {
             workspaces: &self.workspaces,
             addresses: Addresses { roots: &self.written, held: &works },
@@ -148,7 +179,7 @@ impl Guard {
             gently,
             afresh,
         };
-        ground.clean(work, said)
+        act(&ground)
     }
 
     /// Folders with a repository that isn't known yet: a working directory, one directly in it (editors look there), and
@@ -157,7 +188,7 @@ impl Guard {
         let mut state = self.state();
         let State { repositories, plain, indexes, nested, .. } = &mut *state;
         let mut found = plain.clone();
-        found.extend(left::near(&self.workspaces));
+        found.extend(left::near(&self.workspaces).iter().map(|entry| known_work(entry).to_owned()));
         for repository in repositories.iter() {
             let Some(there) = repository::administration(&repository.work) else { continue };
             let links = indexes.links(&there.join("index"));
@@ -168,13 +199,13 @@ impl Guard {
             // Where a link leads is no place of its own.
             let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace))
                 && work.canonicalize().is_ok_and(|real| real == *work);
-            let known = repositories.iter().any(|repository| repository.work == *work);
+            let git = work.join(".git");
+            let known = repositories.iter().any(|repository| repository.git == git);
             // A worktree isn't held, so that it can be removed again; it is looked at with all others.
             let is_worktree = || {
                 let led = repository::administration(work);
                 led.is_some_and(|led| led.parent().is_some_and(|above| above.ends_with(".git/worktrees")))
             };
-            let git = work.join(".git");
             inside && !known && undo::is_there(&git) && !(looks_everywhere && git.is_file() && is_worktree())
         });
         found.sort();

@@ -71,7 +71,7 @@ impl Guard {
         let mut all = Vec::new();
         for (path, folder) in folders {
             let names: &[&str] = match folder.kind {
-                FolderKind::Git => &["config", "config.worktree"],
+                FolderKind::Git | FolderKind::Bare => &["config", "config.worktree"],
                 FolderKind::Worktree => &["config.worktree"],
                 FolderKind::Modules | FolderKind::Worktrees => &[],
             };
