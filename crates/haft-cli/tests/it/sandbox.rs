@@ -54,16 +54,20 @@ fn denied_files_are_not_there_for_commands() {
 #[test]
 fn denied_files_outside_are_not_there_either() {
     let room = Room::new();
-    for file in
-        ["home/.cache/x/tok", "home/.local/lib/x/tok", "home/.cargo/bin/tok", "open/key.pem", "open/k/.env"]
-    {
+    for file in [
+        "home/.cache/pip/x/tok",
+        "home/.local/lib/x/tok",
+        "home/.cargo/bin/tok",
+        "open/key.pem",
+        "open/k/.env",
+    ] {
         room.write(file, "SECRET\n");
     }
     room.write("home/.gitconfig", "[user]\n\tname = SECRET\n");
     let open = room.path("open");
     room.write("open.json", &json!({"sandbox": {"filesystem": {"allowRead": [&open]}}}).to_string());
     // In a file, so that nobody can tell from the command what it reads.
-    let names = ".cache/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
+    let names = ".cache/pip/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
     let open_names = format!("{0}/key.pem {0}/k/.env", open.display());
     room.write("work/r.sh", &format!("cd ~; cat {names} {open_names}; head -n 1 /etc/passwd; true\n"));
     let reads = "bash r.sh";
@@ -72,7 +76,7 @@ fn denied_files_outside_are_not_there_either() {
     assert!(shown.stdout.matches("SECRET").count() == 6 && shown.stdout.contains("root:"), "{shown:?}");
     let key = format!("Read(/{}/key.pem)", open.display());
     let names = [
-        "Read(~/.cache/x/tok)",
+        "Read(~/.cache/pip/x/tok)",
         "Read(~/.local/lib/x/**)",
         "Read(~/.gitconfig)",
         "Read(~/.cargo/bin/tok)",

@@ -82,9 +82,10 @@ impl Profile {
         let write = write && self.may_write(request, path);
         // What isn't shown at all, as in the home folder, nothing has to hold.
         let by_name = write && places.shows(path) && self.guard.is_within(path);
+        let partial = places.is_partial(path);
         let enough = match write {
             true => places.shows(path) && places.writable_root(path).is_some(),
-            false => places.shows(path) || self.stand_ins.holds(request, path),
+            false => places.shows(path) && !partial || self.stand_ins.holds(request, path),
         };
         if !by_name && (enough || places.masks(path)) {
             return Ok(None);
@@ -106,6 +107,7 @@ impl Profile {
                 Err(_) => return Ok(None),
             },
         };
+        let taken = !by_name && !partial && places.has(path);
         let kind = place.itself().and_then(|itself| fstat(itself).ok());
         let kind = kind.map(|found| FileType::from_raw_mode(found.st_mode));
         let bind = |held: OwnedFd, writable| Part::Bind {
@@ -117,7 +119,6 @@ impl Profile {
         match kind {
             Some(FileType::Directory) => {
                 let writable = write && root.extent == Extent::Subtree;
-                let taken = !by_name && places.has(path);
                 let held = place.itself().and_then(held).filter(|_| !taken);
                 Ok(held.map(|held| Shown::Folder(bind(held, writable))))
             }
@@ -131,11 +132,10 @@ impl Profile {
                     None if root.extent == Extent::File => self.make(path),
                     None => None,
                 };
-                let taken = !by_name && places.has(path);
                 Ok(held.filter(|_| !taken).map(|held| Shown::File(bind(held, true))))
             }
             Some(FileType::RegularFile) => {
-                let held = place.itself().and_then(held).filter(|_| !places.has(path));
+                let held = place.itself().and_then(held).filter(|_| !taken);
                 Ok(held.map(|held| Shown::File(bind(held, false))))
             }
             // A socket would lead out of the sandbox.

@@ -13,10 +13,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::caches::CACHES;
 use super::home::{HIDDEN, TOOLCHAINS};
 use super::places::Places;
-use super::{ProfileConfig, beneath, is_of_the_kernel, is_too_wide, limits};
+use super::{ProfileConfig, is_of_the_kernel, is_too_wide, limits};
 use crate::scene::{Part, Source};
 
 /// Variables that move a folder, and where it lies in a home folder otherwise.
@@ -49,7 +48,7 @@ const PARTS: [&str; 8] = ["bin", "include", "lib", "lib32", "lib64", "libexec", 
 const BEHIND_SHIMS: [&str; 5] = ["bin", "installs", "libexec", "plugins", "versions"];
 
 /// Files in which tools keep credentials, whatever their folder.
-const CREDENTIALS: [&str; 14] = [
+const CREDENTIALS: [&str; 17] = [
     ".env",
     ".git-credentials",
     ".netrc",
@@ -62,7 +61,10 @@ const CREDENTIALS: [&str; 14] = [
     "credentials.json",
     "credentials.toml",
     "gradle.properties",
+    "jmxremote.password",
+    "pip.conf",
     "settings-security.xml",
+    "settings.xml",
     "token",
 ];
 
@@ -115,12 +117,6 @@ impl ToolChains {
         is_showable(config, &real).then_some(real)
     }
 
-    /// What variables move although it usually lies in another cache.
-    pub(super) fn caches_apart(&self) -> impl Iterator<Item = &'static str> {
-        let within = |usual: &&str| CACHES.iter().any(|cache| beneath(Path::new(usual), Path::new(cache)));
-        self.moved.iter().map(|(usual, _)| *usual).filter(within)
-    }
-
     /// What is hidden in folders that a variable moves.
     pub(super) fn hidden(&self) -> impl Iterator<Item = PathBuf> {
         HIDDEN.iter().filter_map(|name| self.moved(name))
@@ -128,7 +124,7 @@ impl ToolChains {
 
     /// Shows them, as far as nothing else does yet.
     pub(super) fn show(&self, views: &mut [&mut Places], config: &ProfileConfig) {
-        let mut shown = Shown { views, config, hidden: Vec::new() };
+        let mut shown = ToolChainView { views, config, hidden: Vec::new() };
         for (usual, folder) in &self.moved {
             shown.moved(usual, folder);
         }
@@ -148,14 +144,14 @@ impl ToolChains {
     }
 }
 
-struct Shown<'a, 'v> {
+struct ToolChainView<'a, 'v> {
     views: &'a mut [&'v mut Places],
     config: &'a ProfileConfig,
     /// Credentials in what is shown.
     hidden: Vec<PathBuf>,
 }
 
-impl Shown<'_, '_> {
+impl ToolChainView<'_, '_> {
     /// A folder that usually lies in the home folder.
     fn moved(&mut self, usual: &str, folder: &Path) {
         if self.config.home.as_ref().is_some_and(|home| home.join(usual) == folder) {
@@ -226,8 +222,7 @@ impl Shown<'_, '_> {
             return;
         }
         self.views.iter_mut().for_each(|places| places.bind(path, false));
-        let mut entries_left = limits::TOOL_ENTRIES_MAX;
-        find_credentials(path, 0, &mut entries_left, &mut self.hidden);
+        find_credentials(path, &mut self.hidden);
     }
 
     /// Lets the name that a variable has lead to where the folder really lies.
@@ -270,16 +265,20 @@ pub(super) fn is_program(path: &Path) -> bool {
 }
 
 /// Looks for credentials in a folder, and in the folders directly in it.
-fn find_credentials(folder: &Path, depth: usize, entries_left: &mut usize, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Some(left) = entries_left.checked_sub(1) else { return };
-        *entries_left = left;
-        let (name, path) = (entry.file_name(), entry.path());
-        let Ok(kind) = entry.file_type() else { continue };
-        if !kind.is_dir() && CREDENTIALS.iter().any(|credentials| name == *credentials) {
-            found.push(path);
-        } else if depth == 0 && kind.is_dir() {
-            find_credentials(&path, depth + 1, entries_left, found);
+pub(super) fn find_credentials(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut folders = vec![(folder.to_owned(), 0)];
+    let mut entries_left = limits::TOOL_ENTRIES_MAX;
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Some(left) = entries_left.checked_sub(1) else { return };
+            entries_left = left;
+            let (name, path) = (entry.file_name(), entry.path());
+            let Ok(kind) = entry.file_type() else { continue };
+            if !kind.is_dir() && CREDENTIALS.iter().any(|credentials| name == *credentials) {
+                found.push(path);
+            } else if depth == 0 && kind.is_dir() {
+                folders.push((path, depth + 1));
+            }
         }
     }
 }

@@ -29,6 +29,7 @@ mod sockets;
 mod streams;
 mod toolchains;
 mod user;
+mod visible;
 mod wider;
 mod witness;
 
