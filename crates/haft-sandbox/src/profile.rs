@@ -2,15 +2,17 @@
 //!
 //! Nobody can declare what `make` will write, so a session has one profile: the system and the tool chains to read, the
 //! working directories and a temporary folder to write, a home folder that is empty but for a list. A request only
-//! narrows it ([`Confinement::ReadOnly`]) or was granted more for one call ([`ProcessRequest::access`]).
+//! narrows it ([`Confinement::ReadOnly`], [`Confinement::Declared`]) or was granted more for one call
+//! ([`ProcessRequest::access`]).
 //!
 //! - `places` is the view itself, a map from path to part.
 //! - `system` and `etc` are what commands see of the system, `home` and `caches` furnish the home folder, `toolchains` shows
 //!   what the environment names beside it, `unseen` says which programs on `PATH` it didn't, `addresses` judges remotes in a
 //!   configuration of git.
-//! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
-//!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository,
-//!   `gitlinks` which of them git enters by itself, `nested` which came to be since. What git obeys is in `haft-git`.
+//! - `subfolder` says of which repository a working directory is a part, `walk` looks at the working directories once,
+//!   `repository` says where git keeps what of them, `administration` what of that a command may make, `strays` which links
+//!   it has made there, `standing` whether it still is a repository, `gitlinks` which of them git enters by itself, `nested`
+//!   which came to be since. What git obeys is in `haft-git`.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
@@ -49,6 +51,7 @@ mod shelf;
 mod stand_in;
 mod standing;
 mod strays;
+mod subfolder;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -161,9 +164,11 @@ const PRIVATE_TEMP: &str = "/var/tmp";
 /// What the children of one session see.
 pub(crate) struct Profile {
     config: ProfileConfig,
-    /// The view before a request is looked at: of who may write, of who may only look.
+    /// The view before a request is looked at: of who may write, of who may look around.
     session: Places,
     read_only: Places,
+    /// Of who may only do what it declared: nothing of the working directories.
+    declared: Places,
     /// Held while the session lives.
     _caches: Caches,
     rlimits: Vec<Rlimit>,
@@ -233,9 +238,22 @@ impl Profile {
             .work("etc")
             .map_err(|error| format!("no folder can be made in `{}`: {error}", shown(&config.caches)))?;
         etc::show(&mut session, work);
+        let mut declared = session.clone();
         if let Some(home) = &config.home {
             furnish(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
+            let works_there = workspaces.iter().any(|workspace| workspace.path == *home);
+            match works_there {
+                true => furnish(&mut declared, home, named_home.as_deref(), &[], &mut Vec::new()),
+                false => declared = session.clone(),
+            }
         }
+        let (at, bytes_max) = (PathBuf::from("/tmp"), limits::PRIVATE_TEMP_BYTES);
+        declared.put(Part::Tmpfs { at, bytes_max, mode: 0o1777 });
+        for tool in config.tools.iter().filter(|tool| tool.is_dir()) {
+            declared.bind(tool, false);
+        }
+        let tops = subfolder::tops(&config);
+        tops.iter().for_each(|top| session.bind(top, false));
         let mut read_only = session.clone();
         for (places, writable) in [(&mut session, true), (&mut read_only, false)] {
             put_own(places, &config, &workspaces, writable);
@@ -249,8 +267,8 @@ impl Profile {
         }
 
         let tool_chains = ToolChains::from_variables(&config.variables);
-        tool_chains.show(&mut [&mut session, &mut read_only], &config);
-        for places in [&mut session, &mut read_only] {
+        tool_chains.show(&mut [&mut session, &mut read_only, &mut declared], &config);
+        for places in [&mut session, &mut read_only, &mut declared] {
             home::put_settings(places, home::moved_settings(&tool_chains));
         }
 
@@ -261,6 +279,9 @@ impl Profile {
             .collect();
         let mut found =
             walk::walk(&roots, config.rules.unreadable.as_ref(), config.rules.unwritable.as_ref());
+        let mut around = walk::walk_but(&tops, &roots, config.rules.unreadable.as_ref(), None);
+        around.missed.take_if(|_| config.rules.unreadable.is_none());
+        found.add_tops(tops, around);
         let mut writable: Vec<PathBuf> = workspaces
             .iter()
             .filter(|workspace| workspace.writable)
@@ -305,7 +326,7 @@ impl Profile {
             session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
         }
         let denied = denied::find(&config, &session)?;
-        for places in [&mut session, &mut read_only] {
+        for places in [&mut session, &mut read_only, &mut declared] {
             places.take_copies(&denied.copies);
         }
         notes.extend(denied.missed.iter().map(|why| {
@@ -342,6 +363,7 @@ impl Profile {
             config,
             session: Places::default(),
             read_only: Places::default(),
+            declared: Places::default(),
             _caches: caches,
             rlimits,
             masks,
@@ -351,9 +373,10 @@ impl Profile {
             stand_ins,
             tool_chains,
         };
-        profile.hide_always(&mut session);
-        profile.hide_always(&mut read_only);
-        (profile.session, profile.read_only) = (session, read_only);
+        for places in [&mut session, &mut read_only, &mut declared] {
+            profile.hide_always(places);
+        }
+        (profile.session, profile.read_only, profile.declared) = (session, read_only, declared);
         Ok((profile, notes))
     }
 
@@ -380,12 +403,19 @@ impl Profile {
     /// A name that must be held can't be, or the request is for the world outside.
     pub(crate) fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
         let (mut places, writable) = match request.confinement {
+            Confinement::Declared => (self.declared.clone(), false),
             Confinement::ReadOnly => (self.read_only.clone(), false),
             Confinement::Session => (self.session.clone(), true),
             Confinement::Outside => {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
+        let cwd = &request.cwd;
+        let is_seen = cwd == Path::new("/") || places.shows(cwd) || places.has(cwd);
+        if request.confinement == Confinement::Declared && !is_seen {
+            // It runs there, whatever it sees of it.
+            places.put(Part::Excerpt { at: cwd.clone(), work: None, entries: Arc::new([]) });
+        }
         // A protected name that was granted has to be there before it is protected; everything else comes after what is
         // the same for all calls, so that a sandbox can be made before it is known.
         self.stand_ins.begin(request);
@@ -437,12 +467,12 @@ impl Profile {
     /// Variables that a request's child needs beside its own: where it may put temporary files.
     pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         let temp = match request.confinement {
-            Confinement::ReadOnly => PRIVATE_TEMP.into(),
+            Confinement::Declared | Confinement::ReadOnly => PRIVATE_TEMP.into(),
             Confinement::Session => self.config.temp.clone().into_os_string(),
             Confinement::Outside => return Vec::new(),
         };
         let mut variables = vec![("TMPDIR".into(), temp)];
-        if request.confinement == Confinement::ReadOnly {
+        if request.confinement != Confinement::Session {
             // A look at a repository doesn't want to write what it found out on the way.
             variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
         }
@@ -463,8 +493,8 @@ impl Profile {
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {
-            Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
-            Confinement::ReadOnly | Confinement::Session => {
+            Confinement::Declared | Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
+            Confinement::Declared | Confinement::ReadOnly | Confinement::Session => {
                 let mut said = self.stand_ins.settle(request);
                 said.extend(self.guard.finished(request));
                 said
@@ -477,7 +507,7 @@ impl Profile {
     pub(crate) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         match request.confinement {
             Confinement::Session => self.guard.to_close(request),
-            Confinement::ReadOnly | Confinement::Outside => Vec::new(),
+            Confinement::Declared | Confinement::ReadOnly | Confinement::Outside => Vec::new(),
         }
     }
 
@@ -568,7 +598,9 @@ fn beneath(path: &Path, folder: &Path) -> bool {
 /// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
 pub(crate) fn reaches(request: &ProcessRequest) -> bool {
     match request.confinement {
-        Confinement::ReadOnly => !request.hosts.is_empty() || request.grants.is_some(),
+        Confinement::Declared | Confinement::ReadOnly => {
+            !request.hosts.is_empty() || request.grants.is_some()
+        }
         Confinement::Session => true,
         Confinement::Outside => false,
     }

@@ -819,3 +819,43 @@ fn worktrees_of_agents_are_plain_work() {
     assert!(made.code == Some(0) && room.path("work/.claude/worktrees/two/b").exists(), "{made:?}");
     assert!(!made.stdout.contains("which no command may do"), "{made:?}");
 }
+
+/// git in a part of a repository: what only writes there works, and what may write anywhere isn't started.
+#[test]
+fn git_works_in_a_part_of_a_repository() {
+    let room = Room::new();
+    let work = room.path("work");
+    room.write("work/sub/a", "a\n");
+    for args in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-qm", "one"]] {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        let done = std::process::Command::new("git").arg("-C").arg(&work).args(identity).args(args).status();
+        assert!(done.unwrap().success());
+    }
+    let flags = ["--cwd", "sub", "--allow", "Bash"];
+    let identity = "git -c user.name=a -c user.email=a@b";
+    for (command, expected) in [
+        ("git status --short | wc -l".to_owned(), "0\n"),
+        ("git log --format=%s".to_owned(), "one\n"),
+        (
+            format!("echo b > b && git add b && {identity} commit -qm two && git log -n 1 --format=%s"),
+            "two\n",
+        ),
+    ] {
+        let ran = bash(&room, &command, &flags);
+        assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{command}: {ran:?}");
+    }
+    let refused = "` was not started: it may change files anywhere in the repository, which begins above the working directory";
+    for command in ["git switch -c x", "git stash", "cd . && git checkout -- a", "git pull", "git rm b"] {
+        let ran = bash(&room, command, &flags);
+        assert!(ran.code != Some(0) && ran.stderr.contains(refused), "{command}: {ran:?}");
+    }
+    // At its top, or without walls, they work.
+    assert_eq!(bash(&room, "git switch -qc x", &["--allow", "Bash"]).code, Some(0));
+    assert_eq!(
+        bash(&room, "git switch -qc y", &["--cwd", "sub", "--allow", "Bash", "--no-sandbox"]).code,
+        Some(0)
+    );
+    // What git would do all the same is held by the walls.
+    let ran = bash(&room, "g=git; $g mv b ../c", &flags);
+    assert!(ran.code != Some(0) && room.path("work/sub/b").exists(), "{ran:?}");
+}

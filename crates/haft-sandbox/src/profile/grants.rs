@@ -47,7 +47,11 @@ impl Profile {
         for (root, write) in folders.into_iter().chain(writes).chain(files) {
             let Some(shown) = self.show(places, request, root, write)? else { continue };
             let masks = masks.get_or_insert_with(Vec::new);
-            if let Shown::Folder(_) = shown {
+            // The working directories were looked through when the session began.
+            let known = self.config.workspace.iter().any(|workspace| root.path.starts_with(workspace));
+            if let Shown::Folder(_) = shown
+                && !known
+            {
                 let hidden = access.hidden.as_ref().or(self.config.rules.unreadable.as_ref());
                 let found = walk::walk(std::slice::from_ref(&root.path), hidden, None);
                 masks.extend(found.unreadable.into_iter().chain(found.sockets));

@@ -92,6 +92,11 @@ impl Places {
         self.0.contains_key(path)
     }
 
+    /// Whether something was put at a path, or a link above it, behind which nothing can be put.
+    pub(super) fn is_behind_link(&self, path: &Path) -> bool {
+        self.has(path) || path.ancestors().any(|above| matches!(self.0.get(above), Some(Part::Link { .. })))
+    }
+
     /// Whether a folder is a child's own, in memory, so that nobody expects to find there what it leaves.
     pub(super) fn is_in_memory(&self, path: &Path) -> bool {
         matches!(self.0.get(path), Some(Part::Tmpfs { .. }))

@@ -72,9 +72,18 @@ const CREDENTIALS: [&str; 17] = [
 #[derive(Debug, Default)]
 pub(super) struct ToolChains {
     /// Where something lies that usually lies in the home folder, by its name there; the narrowest first.
-    moved: Vec<(&'static str, PathBuf)>,
+    moved: Vec<(&'static str, MovedFolder)>,
     installations: Vec<(PathBuf, &'static [&'static str])>,
     programs: Vec<PathBuf>,
+}
+
+/// A folder that a variable moves.
+#[derive(Debug)]
+struct MovedFolder {
+    /// As the variable names it.
+    named: PathBuf,
+    /// Where it is, or would be.
+    real: PathBuf,
 }
 
 impl ToolChains {
@@ -85,8 +94,9 @@ impl ToolChains {
             value(name).into_iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute())
         };
         // Of several (`GOPATH`) the first is where things are put.
+        let folder = |named: PathBuf| MovedFolder { real: resolved(&named), named };
         let mut moved: Vec<_> =
-            MOVED.iter().filter_map(|(name, usual)| Some((*usual, paths(name).next()?))).collect();
+            MOVED.iter().filter_map(|(name, usual)| Some((*usual, folder(paths(name).next()?)))).collect();
         moved.sort_by_key(|(usual, _)| std::cmp::Reverse(usual.len()));
         let installations =
             INSTALLATIONS.iter().filter_map(|(name, more)| Some((paths(name).next()?, *more)));
@@ -100,8 +110,9 @@ impl ToolChains {
 
     /// Where something lies that usually lies in the home folder; nothing if no variable moves it.
     pub(super) fn moved(&self, usual: &str) -> Option<PathBuf> {
-        let place = |(of, folder): &(&str, PathBuf)| {
+        let place = |(of, folder): &(&str, MovedFolder)| {
             let rest = Path::new(usual).strip_prefix(of).ok()?;
+            let folder = &folder.real;
             Some(if rest.as_os_str().is_empty() { folder.clone() } else { folder.join(rest) })
         };
         self.moved.iter().find_map(place)
@@ -113,7 +124,7 @@ impl ToolChains {
         let Some(moved) = self.moved(usual).filter(|moved| Some(moved) != usual_place().as_ref()) else {
             return usual_place();
         };
-        let real = moved.canonicalize().unwrap_or_else(|_| moved.clone());
+        let real = resolved(&moved);
         is_showable(config, &real).then_some(real)
     }
 
@@ -153,11 +164,11 @@ struct ToolChainView<'a, 'v> {
 
 impl ToolChainView<'_, '_> {
     /// A folder that usually lies in the home folder.
-    fn moved(&mut self, usual: &str, folder: &Path) {
-        if self.config.home.as_ref().is_some_and(|home| home.join(usual) == folder) {
+    fn moved(&mut self, usual: &str, folder: &MovedFolder) {
+        if self.config.home.as_ref().is_some_and(|home| home.join(usual) == folder.real) {
             return;
         }
-        let Some(real) = self.showable(folder) else { return };
+        let Some(real) = self.showable(&folder.real) else { return };
         let parts = TOOLCHAINS.iter().filter_map(|part| Path::new(part).strip_prefix(usual).ok());
         if TOOLCHAINS.iter().any(|whole| Path::new(usual).starts_with(whole)) {
             self.bind(&real);
@@ -167,7 +178,7 @@ impl ToolChainView<'_, '_> {
             self.put(&empty);
             parts.for_each(|part| self.part(&real.join(part)));
         }
-        self.link(folder, &real);
+        self.link(&folder.named, &real);
     }
 
     /// A directory with programs, and what they need beside it.
@@ -229,7 +240,7 @@ impl ToolChainView<'_, '_> {
     fn link(&mut self, named: &Path, real: &Path) {
         let places = &self.views[0];
         // In the temporary folder a link would outlive the command.
-        let taken = named == real || places.has(named) || places.followed(named).is_some();
+        let taken = named == real || places.is_behind_link(named) || places.followed(named).is_some();
         if !taken && !named.starts_with("/tmp") && !named.starts_with(&self.config.temp) {
             self.put(&Part::Link { at: named.to_owned(), to: real.to_owned() });
         }
@@ -257,6 +268,16 @@ fn is_showable(config: &ProfileConfig, path: &Path) -> bool {
 fn holds_programs(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(limits::TOOL_ENTRIES_MAX);
     entries.map(|entry| entry.path()).any(|path| is_program(&path))
+}
+
+/// A path without links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match there.and_then(|(above, real)| Some((real, path.strip_prefix(above).ok()?))) {
+        Some((real, rest)) if !rest.as_os_str().is_empty() => real.join(rest),
+        Some((real, _)) => real,
+        None => path.to_owned(),
+    }
 }
 
 /// Whether a path is a file that may be started.

@@ -4,6 +4,7 @@
 mod beside;
 mod bubblewrap;
 mod confined;
+mod declared;
 mod denied;
 mod ends;
 mod errors;
@@ -27,6 +28,7 @@ mod repositories;
 mod session;
 mod sockets;
 mod streams;
+mod subfolder;
 mod toolchains;
 mod user;
 mod visible;
