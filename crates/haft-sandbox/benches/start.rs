@@ -38,7 +38,7 @@ fn user(root: &Path) -> ProfileConfig {
         "home/.cargo/registry",
         "home/.cache/pip",
         "home/.local/bin",
-        "home/.npm",
+        "home/.npm/_cacache",
         "home/.nvm",
         "home/.rustup",
         "home/.ssh",

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
 use crate::landlock::{self, Rules};
-use crate::scene::{Network, Part, Scene, Source};
+use crate::scene::{ExcerptEntry, Network, Part, Scene, Source};
 use crate::seccomp::Sockets;
 use crate::wire::Job;
 use crate::{limits, sys};
@@ -43,6 +43,14 @@ pub(crate) fn rules(scene: &Scene) -> Result<Rules> {
                 allow(&rules, rights(*writable), from, masks, &mut named)?;
             }
             Part::Overlay { lower, .. } => allow(&rules, landlock::READ, lower, &masks, &mut named)?,
+            // A copy is made by nobody here, so what it was to be made of isn't read either.
+            Part::Excerpt { at, entries, .. } => {
+                for entry in entries.iter() {
+                    if let ExcerptEntry::Host(name) = entry {
+                        allow(&rules, landlock::READ, &at.join(name), &masks, &mut named)?;
+                    }
+                }
+            }
             Part::Proc => allow(&rules, landlock::READ, Path::new("/proc"), &[], &mut named)?,
             Part::Dev => {
                 for name in ["null", "zero", "full", "random", "urandom", "tty"] {

@@ -13,7 +13,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -66,8 +66,8 @@ struct Helper {
     wanted: VecDeque<Order>,
     /// The last scenes that came.
     seen: VecDeque<Vec<u8>>,
-    /// The working folders of overlays, and whether one is mounted on it here.
-    overlays: HashMap<PathBuf, bool>,
+    /// The folders for overlays and excerpts, and whether one is mounted on it here.
+    mounted: HashMap<PathBuf, bool>,
 }
 
 /// A scene that is made already.
@@ -126,7 +126,7 @@ impl Helper {
             spares: VecDeque::new(),
             wanted: VecDeque::new(),
             seen: VecDeque::new(),
-            overlays: HashMap::new(),
+            mounted: HashMap::new(),
         })
     }
 
@@ -220,29 +220,44 @@ impl Helper {
         (self.walls, self.session_net)
     }
 
-    /// A scene as it was written. Its overlays are mounted here, if they aren't yet, and bound from here.
+    /// A scene as it was written. Its overlays and excerpts are mounted here, if they aren't yet, and bound from here.
     fn read(&mut self, scene: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {
         let mut scene = wire::read_scene(scene, held)?;
         if self.walls != Walls::Namespaces {
             return Some(scene);
         }
         for part in &mut scene.parts {
-            let Part::Overlay { lower, upper, work, at, writable } = part else { continue };
-            let mounted = match self.overlays.get(work) {
-                Some(mounted) => *mounted,
-                None if self.overlays.len() >= limits::OVERLAYS_MAX => false,
-                None => {
-                    let mounted = stage::mount_overlay(lower, upper, work).is_ok();
-                    self.overlays.insert(work.clone(), mounted);
-                    mounted
+            match part {
+                Part::Overlay { lower, upper, work, at, writable } => {
+                    let mounted = self.mount_once(work, || stage::mount_overlay(lower, upper, work));
+                    // Where a kernel can't do this for ordinary users, what is there can be read.
+                    let (from, writable) = if mounted { (work, *writable) } else { (lower, false) };
+                    let from = Source::Path(std::mem::take(from));
+                    *part = Part::Bind { from, at: std::mem::take(at), writable };
                 }
-            };
-            // Where a kernel can't do this for ordinary users, what is there can be read.
-            let (from, writable) = if mounted { (work, *writable) } else { (lower, false) };
-            let from = Source::Path(std::mem::take(from));
-            *part = Part::Bind { from, at: std::mem::take(at), writable };
+                Part::Excerpt { at, work: Some(work), entries }
+                    if self.mount_once(work, || stage::mount_excerpt(at, work, entries)) =>
+                {
+                    let from = Source::Path(std::mem::take(work));
+                    *part = Part::Bind { from, at: std::mem::take(at), writable: false };
+                }
+                _ => {}
+            }
         }
         Some(scene)
+    }
+
+    /// Mounts something on a folder, unless that was done or tried before. Whether it is mounted there.
+    fn mount_once(&mut self, work: &Path, mount: impl FnOnce() -> rustix::io::Result<()>) -> bool {
+        match self.mounted.get(work) {
+            Some(mounted) => *mounted,
+            None if self.mounted.len() >= limits::OVERLAYS_MAX => false,
+            None => {
+                let mounted = mount().is_ok();
+                self.mounted.insert(work.to_owned(), mounted);
+                mounted
+            }
+        }
     }
 
     /// Whether a scene came before, lately; from now on it has.

@@ -46,6 +46,8 @@ pub const THREAD_EXIT_WAIT: Duration = Duration::from_millis(200);
 pub const SCENE_WAIT: Duration = Duration::from_secs(20);
 /// How much memory the root of a sandbox and its `/dev` may take, in bytes: empty folders, links and small files.
 pub const ROOT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The longest file of a folder of the host that is copied where only a part of the folder is shown; a longer one is bound.
+pub const COPIED_BYTES_MAX: u64 = 128 * 1024;
 /// How much memory `/dev/shm` of a sandbox may take, in bytes.
 pub const SHM_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// How deep links are followed to where a small file of a sandbox is to lie.

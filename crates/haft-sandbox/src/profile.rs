@@ -2,14 +2,17 @@
 //!
 //! Nobody can declare what `make` will write, so a session has one profile: the system and the tool chains to read, the
 //! working directories and a temporary folder to write, a home folder that is empty but for a list. A request only
-//! narrows it ([`Confinement::ReadOnly`]) or was granted more for one call ([`ProcessRequest::access`]).
+//! narrows it ([`Confinement::ReadOnly`], [`Confinement::Declared`]) or was granted more for one call
+//! ([`ProcessRequest::access`]).
 //!
 //! - `places` is the view itself, a map from path to part.
-//! - `home` and `caches` furnish the home folder, `toolchains` shows what the environment names beside it, `unseen` says which
-//!   programs on `PATH` it didn't, `addresses` judges remotes in a configuration of git.
-//! - `walk` looks at the working directories once, `repository` says where git keeps what of them, `administration` what of
-//!   that a command may make, `strays` which links it has made there, `standing` whether it still is a repository,
-//!   `gitlinks` which of them git enters by itself, `nested` which came to be since. What git obeys is in `haft-git`.
+//! - `system` and `etc` are what commands see of the system, `home` and `caches` furnish the home folder, `toolchains` shows
+//!   what the environment names beside it, `unseen` says which programs on `PATH` it didn't, `addresses` judges remotes in a
+//!   configuration of git.
+//! - `subfolder` says of which repository a working directory is a part, `walk` looks at the working directories once,
+//!   `repository` says where git keeps what of them, `administration` what of that a command may make, `strays` which links
+//!   it has made there, `standing` whether it still is a repository, `gitlinks` which of them git enters by itself, `nested`
+//!   which came to be since. What git obeys is in `haft-git`.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
 //!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
@@ -29,6 +32,7 @@ mod administration;
 mod caches;
 mod compare;
 mod denied;
+mod etc;
 mod gitlinks;
 mod grants;
 mod guard;
@@ -47,6 +51,8 @@ mod shelf;
 mod stand_in;
 mod standing;
 mod strays;
+mod subfolder;
+mod system;
 #[cfg(test)]
 mod tests;
 mod toolchains;
@@ -76,6 +82,7 @@ pub use home::HIDDEN as HIDDEN_IN_HOME;
 pub use placeholders::{clear_way, make_way};
 use places::Places;
 use stand_in::StandIns;
+use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use toolchains::ToolChains;
 
 /// What a session's children may see and change.
@@ -151,36 +158,17 @@ impl ProfileConfig {
     }
 }
 
-/// Folders of the system that are readable.
-const SYSTEM: [&str; 11] =
-    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/etc", "/gnu/store"];
-/// What of them isn't: it matters for root, whom permissions don't stop.
-const SYSTEM_HIDDEN: [&str; 12] = [
-    "/etc/NetworkManager/system-connections",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/krb5.keytab",
-    "/etc/letsencrypt",
-    "/etc/security/opasswd",
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/ssl/private",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/wireguard",
-];
-/// Folders that no working directory may be or hold if commands are to write it.
-const TOO_WIDE: [&str; 8] = ["/dev", "/etc", "/proc", "/root", "/run", "/sys", "/usr", "/var"];
-
 /// The private temporary folder of every child, in memory.
 const PRIVATE_TEMP: &str = "/var/tmp";
 
 /// What the children of one session see.
 pub(crate) struct Profile {
     config: ProfileConfig,
-    /// The view before a request is looked at: of who may write, of who may only look.
+    /// The view before a request is looked at: of who may write, of who may look around.
     session: Places,
     read_only: Places,
+    /// Of who may only do what it declared: nothing of the working directories.
+    declared: Places,
     /// Held while the session lives.
     _caches: Caches,
     rlimits: Vec<Rlimit>,
@@ -243,10 +231,31 @@ impl Profile {
         config.allow_write =
             named_write.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
 
-        let mut session = system();
+        let (caches, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
+            format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
+        })?;
+        notes.extend(said);
+        let mut session = system::system();
+        let work = caches
+            .work("etc")
+            .map_err(|error| format!("no folder can be made in `{}`: {error}", shown(&config.caches)))?;
+        etc::show(&mut session, work);
+        let mut declared = session.clone();
         if let Some(home) = &config.home {
             furnish(&mut session, home, named_home.as_deref(), &workspaces, &mut notes);
+            let works_there = workspaces.iter().any(|workspace| workspace.path == *home);
+            match works_there {
+                true => furnish(&mut declared, home, named_home.as_deref(), &[], &mut Vec::new()),
+                false => declared = session.clone(),
+            }
         }
+        let (at, bytes_max) = (PathBuf::from("/tmp"), limits::PRIVATE_TEMP_BYTES);
+        declared.put(Part::Tmpfs { at, bytes_max, mode: 0o1777 });
+        for tool in config.tools.iter().filter(|tool| tool.is_dir()) {
+            declared.bind(tool, false);
+        }
+        let tops = subfolder::tops(&config);
+        tops.iter().for_each(|top| session.bind(top, false));
         let mut read_only = session.clone();
         for (places, writable) in [(&mut session, true), (&mut read_only, false)] {
             put_own(places, &config, &workspaces, writable);
@@ -260,10 +269,9 @@ impl Profile {
         }
 
         let tool_chains = ToolChains::from_variables(&config.variables);
-        tool_chains.show(&mut [&mut session, &mut read_only], &config);
-        for part in home::moved_settings(&tool_chains) {
-            session.put(part.clone());
-            read_only.put(part);
+        tool_chains.show(&mut [&mut session, &mut read_only, &mut declared], &config);
+        for places in [&mut session, &mut read_only, &mut declared] {
+            home::put_settings(places, home::moved_settings(&tool_chains));
         }
 
         let roots: Vec<PathBuf> = workspaces
@@ -273,6 +281,9 @@ impl Profile {
             .collect();
         let mut found =
             walk::walk(&roots, config.rules.unreadable.as_ref(), config.rules.unwritable.as_ref());
+        let mut around = walk::walk_but(&tops, &roots, config.rules.unreadable.as_ref(), None);
+        around.missed.take_if(|_| config.rules.unreadable.is_none());
+        found.add_tops(tops, around);
         let mut writable: Vec<PathBuf> = workspaces
             .iter()
             .filter(|workspace| workspace.writable)
@@ -309,19 +320,15 @@ impl Profile {
             session.bind(&folder, true);
             read_only.bind(&folder, false);
         }
-        let (caches, said) = Caches::open(&config.caches, &config.workspace[0]).map_err(|error| {
-            format!("private copies of caches can't be kept in `{}`: {error}", shown(&config.caches))
-        })?;
-        notes.extend(said);
         for cache in home::caches(&session, &config, &tool_chains, &caches)? {
             session.put(cache.clone());
             read_only.put(home::unchangeable(cache));
         }
-        if let Some(at) = resolver() {
+        if let Some(at) = system::resolver() {
             session.put(Part::File { at, content: b"nameserver 127.0.0.1\n".to_vec() });
         }
         let denied = denied::find(&config, &session)?;
-        for places in [&mut session, &mut read_only] {
+        for places in [&mut session, &mut read_only, &mut declared] {
             places.take_copies(&denied.copies);
         }
         notes.extend(denied.missed.iter().map(|why| {
@@ -358,6 +365,7 @@ impl Profile {
             config,
             session: Places::default(),
             read_only: Places::default(),
+            declared: Places::default(),
             _caches: caches,
             rlimits,
             masks,
@@ -367,9 +375,10 @@ impl Profile {
             stand_ins,
             tool_chains,
         };
-        profile.hide_always(&mut session);
-        profile.hide_always(&mut read_only);
-        (profile.session, profile.read_only) = (session, read_only);
+        for places in [&mut session, &mut read_only, &mut declared] {
+            profile.hide_always(places);
+        }
+        (profile.session, profile.read_only, profile.declared) = (session, read_only, declared);
         Ok((profile, notes))
     }
 
@@ -396,12 +405,19 @@ impl Profile {
     /// A name that must be held can't be, or the request is for the world outside.
     pub(crate) fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
         let (mut places, writable) = match request.confinement {
+            Confinement::Declared => (self.declared.clone(), false),
             Confinement::ReadOnly => (self.read_only.clone(), false),
             Confinement::Session => (self.session.clone(), true),
             Confinement::Outside => {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
+        let cwd = &request.cwd;
+        let is_seen = cwd == Path::new("/") || places.shows(cwd) || places.has(cwd);
+        if request.confinement == Confinement::Declared && !is_seen {
+            // It runs there, whatever it sees of it.
+            places.put(Part::Excerpt { at: cwd.clone(), work: None, entries: Arc::new([]) });
+        }
         // A protected name that was granted has to be there before it is protected; everything else comes after what is
         // the same for all calls, so that a sandbox can be made before it is known.
         self.stand_ins.begin(request);
@@ -441,9 +457,9 @@ impl Profile {
         let access = &request.access;
         // Its own results every command may read, also where there were none when the session began.
         let usual = |path: &Path| self.config.results.iter().any(|results| path.starts_with(results));
-        let beyond = |path: &Path| {
-            !self.session.shows(path) && !self.session.is_its_own(path) && !usual(path) && path.exists()
-        };
+        let seen = |path: &Path| self.session.shows(path) && !self.session.is_partial(path);
+        let beyond =
+            |path: &Path| !seen(path) && !self.session.is_its_own(path) && !usual(path) && path.exists();
         let is_granted = access.write.iter().any(|root| self.session.writable_root(&root.path).is_none())
             || access.read.iter().any(|root| beyond(&root.path));
         let apart = is_granted && self.guard.others_run(request);
@@ -453,12 +469,12 @@ impl Profile {
     /// Variables that a request's child needs beside its own: where it may put temporary files.
     pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         let temp = match request.confinement {
-            Confinement::ReadOnly => PRIVATE_TEMP.into(),
+            Confinement::Declared | Confinement::ReadOnly => PRIVATE_TEMP.into(),
             Confinement::Session => self.config.temp.clone().into_os_string(),
             Confinement::Outside => return Vec::new(),
         };
         let mut variables = vec![("TMPDIR".into(), temp)];
-        if request.confinement == Confinement::ReadOnly {
+        if request.confinement != Confinement::Session {
             // A look at a repository doesn't want to write what it found out on the way.
             variables.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
         }
@@ -484,8 +500,8 @@ impl Profile {
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {
-            Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
-            Confinement::ReadOnly | Confinement::Session => {
+            Confinement::Declared | Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
+            Confinement::Declared | Confinement::ReadOnly | Confinement::Session => {
                 let mut said = self.stand_ins.settle(request);
                 said.extend(self.guard.finished(request));
                 said
@@ -498,7 +514,7 @@ impl Profile {
     pub(crate) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         match request.confinement {
             Confinement::Session => self.guard.to_close(request),
-            Confinement::ReadOnly | Confinement::Outside => Vec::new(),
+            Confinement::Declared | Confinement::ReadOnly | Confinement::Outside => Vec::new(),
         }
     }
 
@@ -519,7 +535,7 @@ impl Profile {
         let in_home =
             self.config.home.iter().flat_map(|home| HIDDEN_IN_HOME.iter().map(|name| home.join(name)));
         let always = in_home.chain(self.tool_chains.hidden()).chain(self.config.own.iter().cloned());
-        let always: Vec<PathBuf> = always.collect();
+        let always: Vec<PathBuf> = always.chain(system::hidden()).collect();
         self.hide(places, &always);
     }
 
@@ -589,7 +605,9 @@ fn beneath(path: &Path, folder: &Path) -> bool {
 /// Whether the child of a request has the session's network: it is a part of the session, or hosts were granted to it.
 pub(crate) fn reaches(request: &ProcessRequest) -> bool {
     match request.confinement {
-        Confinement::ReadOnly => !request.hosts.is_empty() || request.grants.is_some(),
+        Confinement::Declared | Confinement::ReadOnly => {
+            !request.hosts.is_empty() || request.grants.is_some()
+        }
         Confinement::Session => true,
         Confinement::Outside => false,
     }
@@ -633,75 +651,6 @@ fn written_beside(config: &ProfileConfig, workspaces: &[PathBuf]) -> Vec<PathBuf
     beside
 }
 
-/// Why a folder is too wide to be written by commands, if it is.
-fn is_too_wide(path: &Path, home: Option<&Path>) -> Option<&'static str> {
-    if path == Path::new("/") {
-        return Some(
-            "it is the root of the file system, of which they see the usual folders of the system only",
-        );
-    }
-    if home == Some(path) {
-        return Some("it is your home folder, of which they see what isn't secret");
-    }
-    if home.is_some_and(|home| home.starts_with(path)) {
-        return Some("your home folder lies in it");
-    }
-    let system = SYSTEM.iter().chain(&TOO_WIDE).any(|folder| Path::new(folder).starts_with(path));
-    system.then_some("it is or holds a folder of the system")
-}
-
-/// What a folder is that isn't one of files, but a view of the kernel or of devices, which every child has of its own: by
-/// the numbers of proc, sysfs, both kinds of cgroup, debugfs, tracefs and devpts.
-fn is_of_the_kernel(path: &Path) -> Option<&'static str> {
-    const VIEWS: [(u64, &str); 7] = [
-        (0x9fa0, "it shows processes, and each command sees its own"),
-        (0x6265_6572, "it shows devices of the machine"),
-        (0x0027_e0eb, "it shows groups of processes"),
-        (0x6367_7270, "it shows groups of processes"),
-        (0x6462_6720, "it shows the inside of the kernel"),
-        (0x7472_6163, "it shows the inside of the kernel"),
-        (0x1cd1, "it holds terminals"),
-    ];
-    let kind = rustix::fs::statfs(path).ok().and_then(|found| u64::try_from(found.f_type).ok());
-    let view = VIEWS.iter().find(|(magic, _)| kind == Some(*magic)).map(|(_, what)| *what);
-    // Not by its kind: in containers it is a folder in memory like others.
-    let devices = path.starts_with("/dev") && !path.starts_with("/dev/shm");
-    view.or(devices.then_some("it holds devices, and each command has its own"))
-}
-
-/// The system as every child sees it.
-fn system() -> Places {
-    let mut places = Places::default();
-    for folder in SYSTEM.map(Path::new) {
-        let Ok(found) = folder.symlink_metadata() else { continue };
-        match fs::read_link(folder) {
-            Ok(to) => places.put(Part::Link { at: folder.to_owned(), to }),
-            Err(_) if found.is_dir() => places.bind(folder, false),
-            Err(_) => {}
-        }
-    }
-    let host_keys = fs::read_dir("/etc/ssh").into_iter().flatten().flatten().filter(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name.starts_with("ssh_host_") && name.ends_with("_key")
-    });
-    let hidden = SYSTEM_HIDDEN.map(PathBuf::from).into_iter().chain(host_keys.map(|entry| entry.path()));
-    for path in hidden.filter(|path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink())) {
-        places.hide(&path, &[]);
-    }
-    places.put(Part::Proc);
-    places.put(Part::Dev);
-    let folder = |at: &str, bytes_max, mode| Part::Tmpfs { at: at.into(), bytes_max, mode };
-    places.put(folder("/run", limits::SMALL_BYTES, 0o755));
-    places.put(folder(PRIVATE_TEMP, limits::PRIVATE_TEMP_BYTES, 0o1777));
-    // Where a system has its programs, if it has them in a store.
-    let current = Path::new("/run/current-system");
-    if let Ok(to) = fs::read_link(current) {
-        places.put(Part::Link { at: current.to_owned(), to });
-    }
-    places
-}
-
 /// Puts the home folder there, and the working directories that hold it before it.
 fn furnish(
     places: &mut Places,
@@ -740,21 +689,6 @@ fn put_own(places: &mut Places, config: &ProfileConfig, workspaces: &[Workspace]
             places.put(Part::Bind { from, at, writable: writable && workspace.writable });
         }
     }
-}
-
-/// The file that names the name server, if a child would look at one that isn't ours.
-fn resolver() -> Option<PathBuf> {
-    let path = Path::new("/etc/resolv.conf");
-    if path.symlink_metadata().ok()?.is_file() {
-        return Some(path.to_owned());
-    }
-    let to = Path::new("/etc").join(fs::read_link(path).ok()?);
-    // As far as `..` go: `../run/systemd/resolve/stub-resolv.conf`.
-    let to = to
-        .canonicalize()
-        .ok()
-        .or_else(|| to.strip_prefix("/etc/..").ok().map(|rest| Path::new("/").join(rest)))?;
-    (to.starts_with("/run") || to.starts_with("/etc")).then_some(to)
 }
 
 /// The bounds that the kernel holds every child to.

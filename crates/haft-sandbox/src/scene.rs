@@ -53,6 +53,7 @@ pub(crate) fn place_of(part: &Part) -> &Path {
         | Part::Protect { at }
         | Part::Pin { at }
         | Part::Link { at, .. }
+        | Part::Excerpt { at, .. }
         | Part::File { at, .. } => at,
         Part::Proc => Path::new("/proc"),
         Part::Dev => Path::new("/dev"),
@@ -82,10 +83,30 @@ pub(crate) enum Part {
     Link { at: PathBuf, to: PathBuf },
     /// A small file with this content.
     File { at: PathBuf, content: Vec<u8> },
+    /// A folder of the host with only some of what lies in it. It is made once, on the empty folder `work`, and all
+    /// children see the same; without `work` a child has one of its own, in which places can be made.
+    Excerpt { at: PathBuf, work: Option<PathBuf>, entries: Arc<[ExcerptEntry]> },
     /// A fresh `/proc` of the child's own processes, with what reaches the machine read-only.
     Proc,
     /// `/dev` with `null zero full random urandom tty`, `shm`, `pts` and the links to descriptors.
     Dev,
+}
+
+/// What an excerpt shows, by its path in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ExcerptEntry {
+    /// What the host has there: of a small file or a link a copy.
+    Host(PathBuf),
+    /// A file with this content.
+    Text { name: PathBuf, content: Vec<u8> },
+}
+
+impl ExcerptEntry {
+    pub(crate) fn name(&self) -> &Path {
+        match self {
+            ExcerptEntry::Host(name) | ExcerptEntry::Text { name, .. } => name,
+        }
+    }
 }
 
 /// Where a bind comes from.

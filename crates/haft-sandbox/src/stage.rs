@@ -7,6 +7,8 @@
 //! `/proc` is read-only as a whole: what reaches the machine through it must be, and what else could be written there
 //! Landlock refuses anyway.
 
+mod excerpt;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::Write as _;
@@ -21,7 +23,7 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
 };
 
-use crate::scene::{Cover, Part, Scene, Source, place_of};
+use crate::scene::{Cover, ExcerptEntry, Part, Scene, Source, place_of};
 use crate::{limits, sys};
 
 /// What of a scene could not be made, and why.
@@ -108,6 +110,7 @@ fn describe(part: &Part) -> String {
         Part::Pin { at } => show("pinning", at),
         Part::Link { at, .. } => show("the link", at),
         Part::File { at, .. } => show("the file", at),
+        Part::Excerpt { at, .. } => show("a part of", at),
         Part::Proc => "`/proc`".into(),
         Part::Dev => "`/dev`".into(),
     }
@@ -188,6 +191,12 @@ impl Stage {
             Part::Pin { at } => self.pin(at),
             Part::Link { at, to } => self.link(at, to.as_os_str()),
             Part::File { at, content } => self.file(at, content),
+            Part::Excerpt { at, entries, .. } => {
+                let mount = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
+                self.own.push(device(mount.as_fd())?);
+                self.attach(&mount, at, Kind::Folder)?;
+                excerpt::fill(mount.as_fd(), at, entries)
+            }
             Part::Proc => self.proc(),
             Part::Dev => self.dev(),
         }
@@ -741,6 +750,14 @@ pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> Result<OwnedFd
     fsconfig_create(&context)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// Mounts a folder with only some of what lies in another on one that nobody else has a use for.
+pub(crate) fn mount_excerpt(of: &Path, work: &Path, entries: &[ExcerptEntry]) -> Result<()> {
+    let place = open(work, OFlags::NOFOLLOW | OFlags::DIRECTORY)?;
+    let mount = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
+    mount_on(&mount, &place)?;
+    excerpt::fill(mount.as_fd(), of, entries)
 }
 
 /// Mounts such a folder on its own working folder, which nobody else has a use for.

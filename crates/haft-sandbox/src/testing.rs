@@ -126,7 +126,7 @@ pub const EVER_NEW: &str = "HAFT_TEST_EVER_NEW";
 
 impl Scenes for Fixed {
     fn scene(&self, request: &ProcessRequest) -> Result<Scene, String> {
-        let read_only = request.confinement == Confinement::ReadOnly;
+        let read_only = request.confinement != Confinement::Session;
         let mut scene = if read_only { self.read_only.clone() } else { self.session.clone() };
         if request.env.iter().any(|(name, _)| name == EVER_NEW) {
             let content = self.number.fetch_add(1, Ordering::Relaxed).to_string().into_bytes();

@@ -21,7 +21,7 @@ use rustix::net::{
 };
 
 use crate::limits;
-use crate::scene::{Cover, Network, Part, Rlimit, Scene, Source};
+use crate::scene::{Cover, ExcerptEntry, Network, Part, Rlimit, Scene, Source};
 
 /// What is to be run in a scene.
 #[derive(Debug, Default)]
@@ -254,6 +254,26 @@ impl Writer {
                     held += 1;
                     self.path(at);
                 }
+                Part::Excerpt { at, work, entries } => {
+                    self.number(11);
+                    self.path(at);
+                    self.path(work.as_deref().unwrap_or(Path::new("")));
+                    self.number(entries.len() as u64);
+                    entries.iter().for_each(|entry| self.entry(entry));
+                }
+            }
+        }
+    }
+}
+
+impl Writer {
+    fn entry(&mut self, entry: &ExcerptEntry) {
+        self.path(entry.name());
+        match entry {
+            ExcerptEntry::Host(_) => self.number(0),
+            ExcerptEntry::Text { content, .. } => {
+                self.number(1);
+                self.bytes(content);
             }
         }
     }
@@ -320,7 +340,21 @@ impl<'a> Reader<'a> {
                 let from = held.get(usize::try_from(self.number()?).ok()?)?.clone();
                 Part::StandIn { from, at: self.path()? }
             }
+            11 => {
+                let (at, work) = (self.path()?, self.path()?);
+                let count = self.number()?;
+                let entries = (0..count).map(|_| self.entry()).collect::<Option<Arc<[_]>>>()?;
+                Part::Excerpt { at, work: Some(work).filter(|work| !work.as_os_str().is_empty()), entries }
+            }
             _ => return None,
+        })
+    }
+
+    fn entry(&mut self) -> Option<ExcerptEntry> {
+        let name = self.path()?;
+        Some(match self.number()? {
+            0 => ExcerptEntry::Host(name),
+            _ => ExcerptEntry::Text { name, content: self.bytes()?.to_vec() },
         })
     }
 }

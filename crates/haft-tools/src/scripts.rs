@@ -253,7 +253,8 @@ fn plain(error: &io::Error) -> String {
 fn tool(checked: Checked, folder: &Path) -> Result<AnyTool, Vec<Violation>> {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let program = program(&checked.manifest.command[0], &folder)?;
-    let script = Arc::new(Script::new(&checked, program));
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+    let script = Arc::new(Script::new(&checked, &real, program));
     let (class, timeout) = (checked.declared.listed_class(), script.timeout());
     let Checked { manifest, .. } = checked;
     let (called, judged, checked) = (script.clone(), script.clone(), script);

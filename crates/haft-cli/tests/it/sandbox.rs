@@ -54,16 +54,20 @@ fn denied_files_are_not_there_for_commands() {
 #[test]
 fn denied_files_outside_are_not_there_either() {
     let room = Room::new();
-    for file in
-        ["home/.cache/x/tok", "home/.local/lib/x/tok", "home/.cargo/bin/tok", "open/key.pem", "open/k/.env"]
-    {
+    for file in [
+        "home/.cache/pip/x/tok",
+        "home/.local/lib/x/tok",
+        "home/.cargo/bin/tok",
+        "open/key.pem",
+        "open/k/.env",
+    ] {
         room.write(file, "SECRET\n");
     }
     room.write("home/.gitconfig", "[user]\n\tname = SECRET\n");
     let open = room.path("open");
     room.write("open.json", &json!({"sandbox": {"filesystem": {"allowRead": [&open]}}}).to_string());
     // In a file, so that nobody can tell from the command what it reads.
-    let names = ".cache/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
+    let names = ".cache/pip/x/tok .local/lib/x/tok .gitconfig .cargo/bin/tok";
     let open_names = format!("{0}/key.pem {0}/k/.env", open.display());
     room.write("work/r.sh", &format!("cd ~; cat {names} {open_names}; head -n 1 /etc/passwd; true\n"));
     let reads = "bash r.sh";
@@ -72,7 +76,7 @@ fn denied_files_outside_are_not_there_either() {
     assert!(shown.stdout.matches("SECRET").count() == 6 && shown.stdout.contains("root:"), "{shown:?}");
     let key = format!("Read(/{}/key.pem)", open.display());
     let names = [
-        "Read(~/.cache/x/tok)",
+        "Read(~/.cache/pip/x/tok)",
         "Read(~/.local/lib/x/**)",
         "Read(~/.gitconfig)",
         "Read(~/.cargo/bin/tok)",
@@ -814,4 +818,44 @@ fn worktrees_of_agents_are_plain_work() {
         bash(&room, "mkdir .claude/worktrees/two && echo x > .claude/worktrees/two/b", &["--allow", "Bash"]);
     assert!(made.code == Some(0) && room.path("work/.claude/worktrees/two/b").exists(), "{made:?}");
     assert!(!made.stdout.contains("which no command may do"), "{made:?}");
+}
+
+/// git in a part of a repository: what only writes there works, and what may write anywhere isn't started.
+#[test]
+fn git_works_in_a_part_of_a_repository() {
+    let room = Room::new();
+    let work = room.path("work");
+    room.write("work/sub/a", "a\n");
+    for args in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-qm", "one"]] {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        let done = std::process::Command::new("git").arg("-C").arg(&work).args(identity).args(args).status();
+        assert!(done.unwrap().success());
+    }
+    let flags = ["--cwd", "sub", "--allow", "Bash"];
+    let identity = "git -c user.name=a -c user.email=a@b";
+    for (command, expected) in [
+        ("git status --short | wc -l".to_owned(), "0\n"),
+        ("git log --format=%s".to_owned(), "one\n"),
+        (
+            format!("echo b > b && git add b && {identity} commit -qm two && git log -n 1 --format=%s"),
+            "two\n",
+        ),
+    ] {
+        let ran = bash(&room, &command, &flags);
+        assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{command}: {ran:?}");
+    }
+    let refused = "` was not started: it may change files anywhere in the repository, which begins above the working directory";
+    for command in ["git switch -c x", "git stash", "cd . && git checkout -- a", "git pull", "git rm b"] {
+        let ran = bash(&room, command, &flags);
+        assert!(ran.code != Some(0) && ran.stderr.contains(refused), "{command}: {ran:?}");
+    }
+    // At its top, or without walls, they work.
+    assert_eq!(bash(&room, "git switch -qc x", &["--allow", "Bash"]).code, Some(0));
+    assert_eq!(
+        bash(&room, "git switch -qc y", &["--cwd", "sub", "--allow", "Bash", "--no-sandbox"]).code,
+        Some(0)
+    );
+    // What git would do all the same is held by the walls.
+    let ran = bash(&room, "g=git; $g mv b ../c", &flags);
+    assert!(ran.code != Some(0) && room.path("work/sub/b").exists(), "{ran:?}");
 }

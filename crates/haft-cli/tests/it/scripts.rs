@@ -52,14 +52,39 @@ fn what_is_not_allowed_says_how_it_would_be() {
 #[test]
 fn what_is_declared_is_what_can_happen() {
     let room = Room::new();
-    room.script("tools/looks", "looks", "cat notes.txt; echo ran > made", r#", "effects": {}"#);
+    room.script("tools/looks", "looks", "echo ran > made", r#", "effects": {}"#);
     room.script("tools/writes", "writes", "echo ran > made", r#", "effects": {"writes": ["made"]}"#);
     let call = |name: &str| room.say(&["--tools-dir", "../tools", "call", name, "--allow", "writes"]);
     let looked = call("looks");
-    assert!(looked.code == Some(1) && looked.stderr.contains("Read-only file system"), "{looked:?}");
+    assert!(looked.code == Some(1) && looked.stderr.contains("Permission denied"), "{looked:?}");
     assert!(!room.path("work/made").exists());
     assert_eq!(call("writes").code, Some(0));
     assert_eq!(fs::read_to_string(room.path("work/made")).unwrap(), "ran\n");
+}
+
+/// Also of the working directory it reads only what it declares; one that declares nothing reads it, once it is allowed.
+#[test]
+fn what_is_not_declared_is_not_read() {
+    let room = Room::new();
+    room.write("work/secret.txt", "SECRET\n");
+    let reads = |declared: &str, script: &str| {
+        room.script("tools/t", "t", script, declared);
+        room.say(&["--tools-dir", "../tools", "call", "t", "--allow", "t", "--allow", "Bash"])
+    };
+    for (declared, script, shown) in [
+        (r#", "effects": {"reads": ["notes.txt"]}"#, "cat notes.txt secret.txt", false),
+        (r#", "effects": {}"#, "cat secret.txt", false),
+        (r#", "effects": {"reads": ["src/"]}"#, "cat ./src/../secret.txt", false),
+        (r#", "effects": {"reads": ["secret.txt"]}"#, "cat secret.txt", true),
+        (r#", "effects": {"reads": ["./"]}"#, "cat secret.txt", true),
+        (r#", "effects": {"runs": ["cat secret.txt"]}"#, "cat secret.txt", true),
+        (r#", "read_only": true"#, "cat secret.txt", true),
+        ("", "cat secret.txt", true),
+    ] {
+        let ran = reads(declared, script);
+        assert_eq!(ran.stdout.contains("SECRET"), shown, "{declared}: {ran:?}");
+        assert_eq!(ran.code, Some(i32::from(!shown)), "{declared}: {ran:?}");
+    }
 }
 
 #[test]

@@ -22,9 +22,68 @@ use sha2::{Digest as _, Sha256};
 use super::{limits, make_private, shown};
 use crate::scene::{Part, Source};
 
-/// Caches in a home folder.
-pub(super) const CACHES: [&str; 8] =
-    [".cargo/registry", ".cargo/git", ".npm", ".cache", ".m2", ".gradle", "go/pkg", ".ccache"];
+/// Caches in a home folder that every workspace has a copy of, also where the user has none. Beside them lie credentials
+/// and logs, so each is named as narrowly as can be.
+pub(super) const USUAL: [&str; 14] = [
+    ".cache/go-build",
+    ".cache/pip",
+    ".cache/uv",
+    ".cache/yarn",
+    ".cargo/git",
+    ".cargo/registry",
+    ".ccache",
+    ".gradle/caches",
+    ".gradle/wrapper",
+    ".m2/repository",
+    ".m2/wrapper",
+    ".npm/_cacache",
+    "go/pkg/mod",
+    "go/pkg/sumdb",
+];
+
+/// Those of which there is one only where the user has it.
+pub(super) const OTHER: [&str; 40] = [
+    ".bun/install/cache",
+    ".bundle/cache",
+    ".cabal/packages",
+    ".cache/Cypress",
+    ".cache/bazelisk",
+    ".cache/ccache",
+    ".cache/composer",
+    ".cache/coursier",
+    ".cache/deno/deps",
+    ".cache/deno/gen",
+    ".cache/deno/npm",
+    ".cache/deno/remote",
+    ".cache/electron",
+    ".cache/electron-builder",
+    ".cache/fontconfig",
+    ".cache/golangci-lint",
+    ".cache/ms-playwright",
+    ".cache/node",
+    ".cache/node-gyp",
+    ".cache/pnpm",
+    ".cache/pre-commit",
+    ".cache/puppeteer",
+    ".cache/pypoetry/artifacts",
+    ".cache/pypoetry/cache",
+    ".cache/pypoetry/virtualenvs",
+    ".cache/rust-analyzer",
+    ".cache/sccache",
+    ".cache/typescript",
+    ".cache/virtualenv",
+    ".cache/zig",
+    ".composer/cache",
+    ".gradle/jdks",
+    ".gradle/native",
+    ".ivy2/cache",
+    ".konan",
+    ".npm/_npx",
+    ".nuget/packages",
+    ".pub-cache/hosted",
+    ".sbt/boot",
+    ".yarn/berry/cache",
+];
 
 /// The copies of one workspace.
 #[derive(Debug)]
@@ -58,14 +117,20 @@ impl Caches {
         Ok((Caches { folder, _used: used, session }, said))
     }
 
+    /// An empty folder of this session's, for the helper to mount something on.
+    pub(super) fn work(&self, name: &str) -> io::Result<PathBuf> {
+        let work = self.folder.join(name).join("work").join(&self.session);
+        fs::create_dir_all(&work)?;
+        Ok(work)
+    }
+
     /// The part that shows one cache to who may change it.
     pub(super) fn part(&self, name: &str, lower: Option<PathBuf>, at: PathBuf) -> io::Result<Part> {
-        let own = self.folder.join(name.replace('/', "-"));
-        let (upper, work) = (own.join("upper"), own.join("work").join(&self.session));
+        let name = name.replace('/', "-");
+        let upper = self.folder.join(&name).join("upper");
         fs::create_dir_all(&upper)?;
-        fs::create_dir_all(&work)?;
         Ok(match lower {
-            Some(lower) => Part::Overlay { lower, upper, work, at, writable: true },
+            Some(lower) => Part::Overlay { lower, upper, work: self.work(&name)?, at, writable: true },
             None => Part::Bind { from: Source::Path(upper), at, writable: true },
         })
     }
@@ -73,8 +138,8 @@ impl Caches {
 
 impl Drop for Caches {
     fn drop(&mut self) {
-        for name in CACHES {
-            let work = self.folder.join(name.replace('/', "-")).join("work").join(&self.session);
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let work = entry.path().join("work").join(&self.session);
             // Empty, as a rule; if not, whoever opens this next removes them.
             let _ = fs::remove_dir(work.join("work"));
             let _ = fs::remove_dir(work);

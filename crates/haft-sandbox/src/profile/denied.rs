@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use haft::ports::DeniedRead;
 use haft::sync::lock;
 
+use super::etc::ETC;
 use super::places::Places;
 use super::{ProfileConfig, beneath, limits};
 
@@ -238,6 +239,9 @@ impl Search<'_> {
                 let name = entry.file_name();
                 let (at, real) = (at.join(&name), real.join(&name));
                 if placed.contains(&*at) && (self.is_own(&at) || !self.places.shows(&at)) {
+                    continue;
+                }
+                if at.starts_with(ETC) && !self.places.shows(&at) {
                     continue;
                 }
                 if self.is_denied(patterns, &at) || (real != at && self.is_denied(patterns, &real)) {

@@ -47,7 +47,12 @@ impl Profile {
         for (root, write) in folders.into_iter().chain(writes).chain(files) {
             let Some(shown) = self.show(places, request, root, write)? else { continue };
             let masks = masks.get_or_insert_with(Vec::new);
-            if let Shown::Folder(_) = shown {
+            // The working directories were searched for what the rules hide when the session began.
+            let is_known = access.hidden.is_none()
+                && self.config.workspace.iter().any(|workspace| root.path.starts_with(workspace));
+            if let Shown::Folder(_) = shown
+                && !is_known
+            {
                 let hidden = match (access.hidden.clone(), self.config.rules.unreadable.clone()) {
                     (Some(hidden), Some(unreadable)) => Some(hidden.or(unreadable)),
                     (hidden, unreadable) => hidden.or(unreadable),
@@ -85,9 +90,10 @@ impl Profile {
         let write = write && self.may_write(request, path);
         // What isn't shown at all, as in the home folder, nothing has to hold.
         let by_name = write && places.shows(path) && self.guard.is_within(path);
+        let partial = places.is_partial(path);
         let enough = match write {
             true => places.shows(path) && places.writable_root(path).is_some(),
-            false => places.shows(path) || self.stand_ins.holds(request, path),
+            false => places.shows(path) && !partial || self.stand_ins.holds(request, path),
         };
         if !by_name && (enough || places.masks(path)) {
             return Ok(None);
@@ -109,6 +115,7 @@ impl Profile {
                 Err(_) => return Ok(None),
             },
         };
+        let taken = !by_name && !partial && places.has(path);
         let kind = place.itself().and_then(|itself| fstat(itself).ok());
         let kind = kind.map(|found| FileType::from_raw_mode(found.st_mode));
         let bind = |held: OwnedFd, writable| Part::Bind {
@@ -120,7 +127,6 @@ impl Profile {
         match kind {
             Some(FileType::Directory) => {
                 let writable = write && root.extent == Extent::Subtree;
-                let taken = !by_name && places.has(path);
                 let held = place.itself().and_then(held).filter(|_| !taken);
                 Ok(held.map(|held| Shown::Folder(bind(held, writable))))
             }
@@ -134,11 +140,10 @@ impl Profile {
                     None if root.extent == Extent::File => self.make(path),
                     None => None,
                 };
-                let taken = !by_name && places.has(path);
                 Ok(held.filter(|_| !taken).map(|held| Shown::File(bind(held, true))))
             }
             Some(FileType::RegularFile) => {
-                let held = place.itself().and_then(held).filter(|_| !places.has(path));
+                let held = place.itself().and_then(held).filter(|_| !taken);
                 Ok(held.map(|held| Shown::File(bind(held, false))))
             }
             // A socket would lead out of the sandbox.

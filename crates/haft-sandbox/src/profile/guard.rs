@@ -167,10 +167,13 @@ impl Guard {
             // What lies in a folder that commands can't write needs no guard; its administration may, elsewhere.
             let Some((mut repository, why)) = repository::find(work, home) else { continue };
             // Only the folder that was asked for vouches for an administration elsewhere.
-            match config.workspace.contains(work) {
+            let is_top = found.tops.contains(work);
+            match is_top || config.workspace.contains(work) {
                 true => notes.extend(why),
                 false => repository.elsewhere.clear(),
             }
+            let git = work.join(".git");
+            repository.elsewhere.extend(Some(git).filter(|git| is_top && git.is_dir()));
             state.repositories.push(repository);
         }
         if let Some(first) = found.more_repositories.first() {
@@ -188,6 +191,7 @@ impl Guard {
             if let Some(above) =
                 repository::above(workspace).filter(|_| !is_one && !workspace.join(".git").exists())
                 && config.workspace.contains(workspace)
+                && !found.tops.iter().any(|top| top == above)
             {
                 notes.push(format!(
                     "the repository of `{}` begins above it, in `{}`; commands don't see it: start there, or add it",

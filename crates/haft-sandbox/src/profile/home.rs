@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use haft_git::{config, keys};
 
-use super::caches::{CACHES, Caches};
+use super::caches::{Caches, OTHER, USUAL};
 use super::places::Places;
-use super::toolchains::ToolChains;
+use super::toolchains::{ToolChains, find_credentials};
 use super::{ProfileConfig, limits, read_small, shown};
 use crate::scene::{Part, Source};
 
 /// Readable in a home folder.
-pub(super) const TOOLCHAINS: [&str; 24] = [
+pub(super) const TOOLCHAINS: [&str; 30] = [
     ".asdf",
     ".bun/bin",
     ".cargo/bin",
@@ -24,22 +24,28 @@ pub(super) const TOOLCHAINS: [&str; 24] = [
     ".config/git/ignore",
     ".deno/bin",
     ".dotnet",
-    ".ghcup/bin",
+    ".elan",
+    ".gem/ruby",
+    ".ghcup",
+    ".juliaup",
     ".local/bin",
     ".local/lib",
     ".local/pipx",
     ".local/share/fnm",
+    ".local/share/gem",
     ".local/share/mise",
     ".local/share/pipx",
     ".local/share/pnpm",
-    ".local/share/uv",
+    ".local/share/uv/python",
+    ".local/share/uv/tools",
     ".nvm",
+    ".opam",
     ".pyenv",
     ".rbenv",
     ".rustup",
     ".sdkman",
     ".volta",
-    "go",
+    "go/bin",
 ];
 
 /// Never seen, wherever a home folder is shown: keys, tokens, histories, the settings of agents, profiles of browsers.
@@ -47,26 +53,40 @@ pub const HIDDEN: &[&str] = &[
     ".aws",
     ".azure",
     ".bash_history",
+    ".boto",
     ".cache/BraveSoftware",
     ".cache/chromium",
+    ".cache/containers",
     ".cache/gh",
     ".cache/google-chrome",
+    ".cache/huggingface",
+    ".cache/microsoft-edge",
     ".cache/mozilla",
+    ".cache/opencode",
     ".cache/thunderbird",
     ".cargo/credentials",
     ".cargo/credentials.toml",
     ".claude",
     ".claude.json",
     ".codex",
+    ".composer/auth.json",
     ".config/BraveSoftware",
     ".config/chromium",
+    ".config/composer/auth.json",
+    ".config/containers",
+    ".config/doctl",
     ".config/gcloud",
     ".config/gh",
     ".config/git/credentials",
     ".config/glab-cli",
     ".config/google-chrome",
     ".config/haft",
+    ".config/hub",
     ".config/op",
+    ".config/opencode",
+    ".config/pypoetry/auth.toml",
+    ".config/rclone",
+    ".cursor",
     ".docker",
     ".dotnet/corefx/cryptography",
     ".gem/credentials",
@@ -74,23 +94,33 @@ pub const HIDDEN: &[&str] = &[
     ".git-credentials",
     ".gnupg",
     ".gradle/gradle.properties",
+    ".huggingface",
+    ".kaggle",
     ".kube",
     ".lesshst",
     ".local/share/keyrings",
+    ".local/share/opencode",
     ".local/share/uv/credentials",
     ".local/state/haft",
     ".m2/settings-security.xml",
     ".m2/settings.xml",
     ".mozilla",
+    ".my.cnf",
     ".mysql_history",
     ".netrc",
     ".node_repl_history",
+    ".npm/_logs",
+    ".nuget/NuGet",
+    ".oci",
     ".password-store",
     ".pgpass",
     ".pki",
     ".psql_history",
+    ".pub-cache/credentials.json",
     ".pypirc",
     ".python_history",
+    ".s3cfg",
+    ".sbt/.credentials",
     ".sqlite_history",
     ".ssh",
     ".terraform.d",
@@ -110,44 +140,64 @@ const SETTINGS: [&str; 5] =
 pub(super) fn furnish(places: &mut Places, home: &Path, is_shown: bool, notes: &mut Vec<String>) {
     if !is_shown {
         places.put(Part::Tmpfs { at: home.to_owned(), bytes_max: limits::HOME_BYTES, mode: 0o700 });
-        for name in TOOLCHAINS {
+        let mut credentials = Vec::new();
+        for name in TOOLCHAINS.into_iter().chain(is_go(&home.join("go")).then_some("go")) {
             let at = home.join(name);
             // What is a link is shown at its name: programs look for it there.
             if let Ok(real) = at.canonicalize() {
+                find_credentials(&at, &mut credentials);
                 places.put(Part::Bind { from: Source::Path(real), at, writable: false });
             }
         }
+        credentials.iter().for_each(|path| places.hide(path, &[]));
     }
-    for name in GIT {
-        let at = home.join(name);
-        let Some(bytes) = read_small(&real(&at)) else { continue };
-        match config::parse(&bytes) {
-            Ok(entries) => {
-                if entries.iter().any(|entry| entry.section == "commit" && entry.key == "gpgsign") {
-                    notes.push("commits that commands make aren't signed: signing keys are hidden".into());
-                }
-                let kept = entries.iter().filter(|entry| keys::is_shown(entry));
-                places.put(Part::File { at, content: config::render(kept) });
-            }
-            Err(why) => {
-                notes.push(format!("commands don't see `{}`: {why}", shown(&at)));
-                places.put(Part::File { at, content: Vec::new() });
-            }
+    for at in GIT.map(|name| home.join(name)) {
+        if let Some(content) = git_settings(&at, notes) {
+            places.put(Part::File { at, content });
         }
     }
-    SETTINGS.iter().filter_map(|name| settings(home.join(name))).for_each(|part| places.put(part));
+    put_settings(places, SETTINGS.iter().map(|name| home.join(name)));
 }
 
-/// The settings of package managers in folders that variables move.
-pub(super) fn moved_settings(chains: &ToolChains) -> impl Iterator<Item = Part> {
-    SETTINGS.iter().filter_map(|name| settings(chains.moved(name)?))
+/// Whether a folder is Go itself, and not where it puts what it has fetched.
+fn is_go(folder: &Path) -> bool {
+    folder.join("VERSION").is_file() && folder.join("src/runtime").is_dir()
+}
+
+/// What commands see of a configuration of git; nothing if there is none.
+pub(super) fn git_settings(at: &Path, notes: &mut Vec<String>) -> Option<Vec<u8>> {
+    let bytes = read_small(&real(at))?;
+    let entries = match config::parse(&bytes) {
+        Ok(entries) => entries,
+        Err(why) => {
+            notes.push(format!("commands don't see `{}`: {why}", shown(at)));
+            return Some(Vec::new());
+        }
+    };
+    if entries.iter().any(|entry| entry.section == "commit" && entry.key == "gpgsign") {
+        notes.push("commits that commands make aren't signed: signing keys are hidden".into());
+    }
+    Some(config::render(entries.iter().filter(|entry| keys::is_shown(entry))))
+}
+
+/// Puts settings of package managers there, in the home folder and where variables move it.
+pub(super) fn put_settings(places: &mut Places, paths: impl Iterator<Item = PathBuf>) {
+    for at in paths {
+        if let Some(content) = settings(&at) {
+            places.put(Part::File { at, content });
+        }
+    }
+}
+
+/// Where variables move them.
+pub(super) fn moved_settings(chains: &ToolChains) -> impl Iterator<Item = PathBuf> {
+    SETTINGS.iter().filter_map(|name| chains.moved(name))
 }
 
 /// A settings file without secrets.
-fn settings(at: PathBuf) -> Option<Part> {
-    let bytes = read_small(&real(&at))?;
-    let content = without_secrets(&String::from_utf8_lossy(&bytes)).into_bytes();
-    Some(Part::File { at, content })
+pub(super) fn settings(at: &Path) -> Option<Vec<u8>> {
+    let bytes = read_small(&real(at))?;
+    Some(without_secrets(&String::from_utf8_lossy(&bytes)).into_bytes())
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -162,11 +212,13 @@ pub(super) fn caches(
     caches: &Caches,
 ) -> Result<Vec<Part>, String> {
     let mut found = Vec::new();
-    for name in CACHES.into_iter().chain(chains.caches_apart()) {
+    let names = USUAL.iter().map(|name| (*name, true)).chain(OTHER.iter().map(|name| (*name, false)));
+    for (name, is_made) in names {
         let Some(at) = chains.cache(name, config) else { continue };
         let lower = at.canonicalize().ok().filter(|lower| lower.is_dir());
         // There is no place to put it, in a folder that is the user's own.
-        if lower.is_none() && at.parent().is_some_and(|parent| places.shows(parent)) {
+        let has_place = || !at.parent().is_some_and(|parent| places.shows(parent));
+        if lower.is_none() && !(is_made && has_place()) {
             continue;
         }
         let failed = |error| format!("no private copy of the cache `{}` can be made: {error}", shown(&at));

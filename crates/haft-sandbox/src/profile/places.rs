@@ -43,9 +43,13 @@ struct Since {
 impl Places {
     pub(super) fn put(&mut self, part: Part) {
         let at = place_of(&part).to_owned();
+        if !matches!(part, Part::Mask { .. } | Part::Protect { .. } | Part::Pin { .. }) {
+            self.take_apart(&at);
+        }
         let stands_in = matches!(part, Part::StandIn { .. });
         // Only what the helper is handed can be added later.
-        let can_be_added = !matches!(part, Part::Bind { from: Source::Path(_), .. } | Part::Overlay { .. });
+        let bound = matches!(part, Part::Bind { from: Source::Path(_), .. });
+        let can_be_added = !bound && !matches!(part, Part::Overlay { .. } | Part::Excerpt { .. });
         let before = self.0.insert(at.clone(), part);
         let Some(since) = &mut self.1 else { return };
         match before {
@@ -88,6 +92,11 @@ impl Places {
         self.0.contains_key(path)
     }
 
+    /// Whether something was put at a path, or a link above it, behind which nothing can be put.
+    pub(super) fn is_behind_link(&self, path: &Path) -> bool {
+        self.has(path) || path.ancestors().any(|above| matches!(self.0.get(above), Some(Part::Link { .. })))
+    }
+
     /// Whether a folder is a child's own, in memory, so that nobody expects to find there what it leaves.
     pub(super) fn is_in_memory(&self, path: &Path) -> bool {
         matches!(self.0.get(path), Some(Part::Tmpfs { .. }))
@@ -121,9 +130,35 @@ impl Places {
         matches!(self.decides(path), Some(Part::Proc | Part::Dev))
     }
 
-    /// Whether a child sees what the host has at a path.
+    /// Whether a child sees only some of what the host has at a path, and below.
+    pub(super) fn is_partial(&self, path: &Path) -> bool {
+        match self.decides(path) {
+            Some(Part::Excerpt { at, entries, .. }) => {
+                let rest = path.strip_prefix(at).unwrap_or(path);
+                !entries.iter().any(|entry| rest.starts_with(entry.name()))
+            }
+            _ => false,
+        }
+    }
+
+    /// Lets a folder of which only some is shown be a child's own, if what is to be put there has no place in it otherwise.
+    fn take_apart(&mut self, path: &Path) {
+        if let Some(Part::Excerpt { at, work: Some(_), entries }) = self.decides(path)
+            && at != path
+            && self.is_partial(path)
+        {
+            let (at, entries) = (at.clone(), entries.clone());
+            self.put(Part::Excerpt { at, work: None, entries });
+        }
+    }
+
+    /// Whether a child sees what the host has at a path, or some of it.
     pub(super) fn shows(&self, path: &Path) -> bool {
         let shown = |part: &Part| match part {
+            Part::Excerpt { at, entries, .. } => {
+                let rest = path.strip_prefix(at).unwrap_or(path);
+                entries.iter().any(|entry| rest.starts_with(entry.name()) || entry.name().starts_with(rest))
+            }
             // The session's temporary folder stands at `/tmp` and isn't that of the host.
             Part::Bind { from: Source::Path(from), at, .. } => from == at || at != Path::new("/tmp"),
             Part::Bind { .. } | Part::Overlay { .. } | Part::Protect { .. } => true,
@@ -139,7 +174,7 @@ impl Places {
         let beneath = |at: &PathBuf| at != folder && at.starts_with(folder);
         let real = |part: &Part| match part {
             Part::Bind { from: Source::Path(from), .. } => Some(from.clone()),
-            Part::Bind { at, .. } | Part::Protect { at } => Some(at.clone()),
+            Part::Bind { at, .. } | Part::Protect { at } | Part::Excerpt { at, .. } => Some(at.clone()),
             Part::Overlay { lower, .. } => Some(lower.clone()),
             _ => None,
         };
@@ -155,7 +190,7 @@ impl Places {
             Part::Bind { from: Source::Path(from), at, .. } | Part::Overlay { lower: from, at, .. } => {
                 (at, from)
             }
-            Part::Bind { at, .. } | Part::Protect { at } => (at, at),
+            Part::Bind { at, .. } | Part::Protect { at } | Part::Excerpt { at, .. } => (at, at),
             _ => return None,
         };
         let joined = |folder: &Path, rest: &Path| match rest.as_os_str().is_empty() {

@@ -13,10 +13,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::caches::CACHES;
 use super::home::{HIDDEN, TOOLCHAINS};
 use super::places::Places;
-use super::{ProfileConfig, beneath, is_of_the_kernel, is_too_wide, limits};
+use super::{ProfileConfig, is_of_the_kernel, is_too_wide, limits};
 use crate::scene::{Part, Source};
 
 /// Variables that move a folder, and where it lies in a home folder otherwise.
@@ -49,7 +48,7 @@ const PARTS: [&str; 8] = ["bin", "include", "lib", "lib32", "lib64", "libexec", 
 const BEHIND_SHIMS: [&str; 5] = ["bin", "installs", "libexec", "plugins", "versions"];
 
 /// Files in which tools keep credentials, whatever their folder.
-const CREDENTIALS: [&str; 14] = [
+const CREDENTIALS: [&str; 17] = [
     ".env",
     ".git-credentials",
     ".netrc",
@@ -62,7 +61,10 @@ const CREDENTIALS: [&str; 14] = [
     "credentials.json",
     "credentials.toml",
     "gradle.properties",
+    "jmxremote.password",
+    "pip.conf",
     "settings-security.xml",
+    "settings.xml",
     "token",
 ];
 
@@ -70,9 +72,18 @@ const CREDENTIALS: [&str; 14] = [
 #[derive(Debug, Default)]
 pub(super) struct ToolChains {
     /// Where something lies that usually lies in the home folder, by its name there; the narrowest first.
-    moved: Vec<(&'static str, PathBuf)>,
+    moved: Vec<(&'static str, MovedFolder)>,
     installations: Vec<(PathBuf, &'static [&'static str])>,
     programs: Vec<PathBuf>,
+}
+
+/// A folder that a variable moves.
+#[derive(Debug)]
+struct MovedFolder {
+    /// As the variable names it.
+    named: PathBuf,
+    /// Where it is, or would be.
+    real: PathBuf,
 }
 
 impl ToolChains {
@@ -83,8 +94,9 @@ impl ToolChains {
             value(name).into_iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute())
         };
         // Of several (`GOPATH`) the first is where things are put.
+        let folder = |named: PathBuf| MovedFolder { real: resolved(&named), named };
         let mut moved: Vec<_> =
-            MOVED.iter().filter_map(|(name, usual)| Some((*usual, paths(name).next()?))).collect();
+            MOVED.iter().filter_map(|(name, usual)| Some((*usual, folder(paths(name).next()?)))).collect();
         moved.sort_by_key(|(usual, _)| std::cmp::Reverse(usual.len()));
         let installations =
             INSTALLATIONS.iter().filter_map(|(name, more)| Some((paths(name).next()?, *more)));
@@ -98,8 +110,9 @@ impl ToolChains {
 
     /// Where something lies that usually lies in the home folder; nothing if no variable moves it.
     pub(super) fn moved(&self, usual: &str) -> Option<PathBuf> {
-        let place = |(of, folder): &(&str, PathBuf)| {
+        let place = |(of, folder): &(&str, MovedFolder)| {
             let rest = Path::new(usual).strip_prefix(of).ok()?;
+            let folder = &folder.real;
             Some(if rest.as_os_str().is_empty() { folder.clone() } else { folder.join(rest) })
         };
         self.moved.iter().find_map(place)
@@ -111,14 +124,8 @@ impl ToolChains {
         let Some(moved) = self.moved(usual).filter(|moved| Some(moved) != usual_place().as_ref()) else {
             return usual_place();
         };
-        let real = moved.canonicalize().unwrap_or_else(|_| moved.clone());
+        let real = resolved(&moved);
         is_showable(config, &real).then_some(real)
-    }
-
-    /// What variables move although it usually lies in another cache.
-    pub(super) fn caches_apart(&self) -> impl Iterator<Item = &'static str> {
-        let within = |usual: &&str| CACHES.iter().any(|cache| beneath(Path::new(usual), Path::new(cache)));
-        self.moved.iter().map(|(usual, _)| *usual).filter(within)
     }
 
     /// What is hidden in folders that a variable moves.
@@ -128,7 +135,7 @@ impl ToolChains {
 
     /// Shows them, as far as nothing else does yet.
     pub(super) fn show(&self, views: &mut [&mut Places], config: &ProfileConfig) {
-        let mut shown = Shown { views, config, hidden: Vec::new() };
+        let mut shown = ToolChainView { views, config, hidden: Vec::new() };
         for (usual, folder) in &self.moved {
             shown.moved(usual, folder);
         }
@@ -148,20 +155,20 @@ impl ToolChains {
     }
 }
 
-struct Shown<'a, 'v> {
+struct ToolChainView<'a, 'v> {
     views: &'a mut [&'v mut Places],
     config: &'a ProfileConfig,
     /// Credentials in what is shown.
     hidden: Vec<PathBuf>,
 }
 
-impl Shown<'_, '_> {
+impl ToolChainView<'_, '_> {
     /// A folder that usually lies in the home folder.
-    fn moved(&mut self, usual: &str, folder: &Path) {
-        if self.config.home.as_ref().is_some_and(|home| home.join(usual) == folder) {
+    fn moved(&mut self, usual: &str, folder: &MovedFolder) {
+        if self.config.home.as_ref().is_some_and(|home| home.join(usual) == folder.real) {
             return;
         }
-        let Some(real) = self.showable(folder) else { return };
+        let Some(real) = self.showable(&folder.real) else { return };
         let parts = TOOLCHAINS.iter().filter_map(|part| Path::new(part).strip_prefix(usual).ok());
         if TOOLCHAINS.iter().any(|whole| Path::new(usual).starts_with(whole)) {
             self.bind(&real);
@@ -171,7 +178,7 @@ impl Shown<'_, '_> {
             self.put(&empty);
             parts.for_each(|part| self.part(&real.join(part)));
         }
-        self.link(folder, &real);
+        self.link(&folder.named, &real);
     }
 
     /// A directory with programs, and what they need beside it.
@@ -226,15 +233,14 @@ impl Shown<'_, '_> {
             return;
         }
         self.views.iter_mut().for_each(|places| places.bind(path, false));
-        let mut entries_left = limits::TOOL_ENTRIES_MAX;
-        find_credentials(path, 0, &mut entries_left, &mut self.hidden);
+        find_credentials(path, &mut self.hidden);
     }
 
     /// Lets the name that a variable has lead to where the folder really lies.
     fn link(&mut self, named: &Path, real: &Path) {
         let places = &self.views[0];
         // In the temporary folder a link would outlive the command.
-        let taken = named == real || places.has(named) || places.followed(named).is_some();
+        let taken = named == real || places.is_behind_link(named) || places.followed(named).is_some();
         if !taken && !named.starts_with("/tmp") && !named.starts_with(&self.config.temp) {
             self.put(&Part::Link { at: named.to_owned(), to: real.to_owned() });
         }
@@ -264,22 +270,36 @@ fn holds_programs(folder: &Path) -> bool {
     entries.map(|entry| entry.path()).any(|path| is_program(&path))
 }
 
+/// A path without links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match there.and_then(|(above, real)| Some((real, path.strip_prefix(above).ok()?))) {
+        Some((real, rest)) if !rest.as_os_str().is_empty() => real.join(rest),
+        Some((real, _)) => real,
+        None => path.to_owned(),
+    }
+}
+
 /// Whether a path is a file that may be started.
 pub(super) fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Looks for credentials in a folder, and in the folders directly in it.
-fn find_credentials(folder: &Path, depth: usize, entries_left: &mut usize, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Some(left) = entries_left.checked_sub(1) else { return };
-        *entries_left = left;
-        let (name, path) = (entry.file_name(), entry.path());
-        let Ok(kind) = entry.file_type() else { continue };
-        if !kind.is_dir() && CREDENTIALS.iter().any(|credentials| name == *credentials) {
-            found.push(path);
-        } else if depth == 0 && kind.is_dir() {
-            find_credentials(&path, depth + 1, entries_left, found);
+pub(super) fn find_credentials(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut folders = vec![(folder.to_owned(), 0)];
+    let mut entries_left = limits::TOOL_ENTRIES_MAX;
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Some(left) = entries_left.checked_sub(1) else { return };
+            entries_left = left;
+            let (name, path) = (entry.file_name(), entry.path());
+            let Ok(kind) = entry.file_type() else { continue };
+            if !kind.is_dir() && CREDENTIALS.iter().any(|credentials| name == *credentials) {
+                found.push(path);
+            } else if depth == 0 && kind.is_dir() {
+                folders.push((path, depth + 1));
+            }
         }
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub(super) folders: Option<BTreeMap<PathBuf, Folder>>,
     /// Folders that commands may write beside the working directories, and that hold too much to remember it.
     pub(super) too_much: Vec<PathBuf>,
+    /// Folders with a repository of which a working directory is only a part.
+    pub(super) tops: Vec<PathBuf>,
     /// The folders that what is hidden lies in, as far up as the working directories.
     above_hidden: BTreeSet<PathBuf>,
     /// Why something may have been missed.
@@ -66,6 +68,16 @@ impl Found {
             _ => self.too_much.extend_from_slice(roots),
         }
         other.missed
+    }
+
+    /// Adds repositories of which working directories are parts, and what was found in them: nothing there is written, so only
+    /// what is hidden counts.
+    pub(super) fn add_tops(&mut self, tops: Vec<PathBuf>, around: Found) {
+        self.sockets.extend(around.sockets);
+        self.unreadable.extend(around.unreadable);
+        self.missed = self.missed.take().or(around.missed);
+        self.repositories.extend(tops.iter().cloned());
+        self.tops = tops;
     }
 
     /// Counts the folders that must keep their place because of what is hidden in them.

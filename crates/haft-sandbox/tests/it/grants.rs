@@ -72,7 +72,8 @@ async fn settings_of_the_user_can_be_changed_if_they_are_granted() {
     let user = User::new();
     let session = user.session();
     let grant = || write([Root::file(user.at("home/.gitconfig"))]);
-    allowed(&session, "git config --global core.editor vim && ls ~/.local/bin ~/.npm", grant()).await;
+    allowed(&session, "git config --global core.editor vim && ls ~/.local/bin ~/.npm/_cacache", grant())
+        .await;
     let content = fs::read_to_string(user.at("home/.gitconfig")).unwrap();
     assert!(content.contains("vim") && content.contains("SECRET"), "{content}");
     // Neither what else is in the home folder is seen, nor does anything stay there.

@@ -67,7 +67,7 @@ impl User {
         for (path, content) in [
             ("home/.ssh/id_ed25519", "SECRET"),
             ("home/.netrc", "SECRET"),
-            ("home/.npm/cached", "cached"),
+            ("home/.npm/_cacache/cached", "cached"),
             ("home/.local/bin/greet", "#!/bin/sh\necho hello\n"),
             ("home/.gitconfig", "[user]\nname = Me\nemail = me@example.org\n[credential]\nhelper = SECRET\n"),
             ("other/file", "other"),
@@ -317,21 +317,21 @@ async fn who_only_looks_changes_nothing() {
     let session = user.session();
     let look = |script: &str| session.request(script).with_confinement(Confinement::ReadOnly);
     session.good("echo left > /tmp/left").await;
-    let script = "cat README /tmp/left && git status --short && git log --oneline | wc -l && cat ~/.npm/cached && sort <<< b && mktemp";
+    let script = "cat README /tmp/left && git status --short && git log --oneline | wc -l && cat ~/.npm/_cacache/cached && sort <<< b && mktemp";
     let (exit, said, refused) = session.run(look(script)).await;
     assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     for attempt in [
         "echo x > new",
         "echo x > /tmp/new",
         "rm README",
-        "echo x > ~/.npm/new",
+        "echo x > ~/.npm/_cacache/new",
         "git commit --allow-empty -m x",
         "echo > /dev/tcp/127.0.0.1/3128",
     ] {
         let (exit, said, _) = session.run(look(attempt)).await;
         assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
     }
-    assert!(!user.at("work/new").exists() && !user.at("home/.npm/new").exists());
+    assert!(!user.at("work/new").exists() && !user.at("home/.npm/_cacache/new").exists());
 }
 
 /// Root isn't bound by the limit of a user: its namespace has one, and a control group where the kernel lets one be made.
@@ -378,15 +378,19 @@ async fn folders_of_the_state_are_closed_to_others() {
 async fn caches_keep_what_commands_add_and_the_users_stay_as_they_are() {
     let user = User::new();
     let session = user.session();
-    session.good("cat ~/.npm/cached && echo new > ~/.npm/new && echo changed > ~/.npm/cached && echo 1 > ~/.ccache/x").await;
-    assert_eq!(session.good("cat ~/.npm/new ~/.npm/cached ~/.ccache/x").await, "new\nchanged\n1\n");
-    let (_, said, _) =
-        session.run(session.request("cat ~/.npm/cached").with_confinement(Confinement::ReadOnly)).await;
+    session.good("cat ~/.npm/_cacache/cached && echo new > ~/.npm/_cacache/new && echo changed > ~/.npm/_cacache/cached && echo 1 > ~/.ccache/x").await;
+    assert_eq!(
+        session.good("cat ~/.npm/_cacache/new ~/.npm/_cacache/cached ~/.ccache/x").await,
+        "new\nchanged\n1\n"
+    );
+    let (_, said, _) = session
+        .run(session.request("cat ~/.npm/_cacache/cached").with_confinement(Confinement::ReadOnly))
+        .await;
     assert_eq!(said, "changed\n");
     drop(session);
-    assert_eq!(user.session().good("cat ~/.npm/new").await, "new\n");
-    assert_eq!(fs::read_to_string(user.at("home/.npm/cached")).unwrap(), "cached");
-    assert!(!user.at("home/.npm/new").exists() && !user.at("home/.ccache").exists());
+    assert_eq!(user.session().good("cat ~/.npm/_cacache/new").await, "new\n");
+    assert_eq!(fs::read_to_string(user.at("home/.npm/_cacache/cached")).unwrap(), "cached");
+    assert!(!user.at("home/.npm/_cacache/new").exists() && !user.at("home/.ccache").exists());
 }
 
 #[tokio::test]
@@ -615,14 +619,14 @@ async fn commands_side_by_side_share_a_cache() {
     let script = |mine: &str, other: &str| {
         let wait = format!("until test -e {other}; do :; done");
         session.request(&format!(
-            "cat ~/.npm/cached && echo 1 > ~/.npm/{mine} && touch {mine} && {wait} && ls ~/.npm"
+            "cat ~/.npm/_cacache/cached && echo 1 > ~/.npm/_cacache/{mine} && touch {mine} && {wait} && ls ~/.npm/_cacache"
         ))
     };
     let (one, two) = tokio::join!(session.run(script("one", "two")), session.run(script("two", "one")));
     assert_eq!((one.0, two.0), (Exit::Code(0), Exit::Code(0)), "{} {}", one.1, two.1);
     // One after the other too, however often: no sandbox that was made ahead of time gets in the way.
     for number in 0..5 {
-        session.good(&format!("echo 1 > ~/.npm/{number}")).await;
+        session.good(&format!("echo 1 > ~/.npm/_cacache/{number}")).await;
     }
-    assert_eq!(session.good("ls ~/.npm").await, "0\n1\n2\n3\n4\ncached\none\ntwo\n");
+    assert_eq!(session.good("ls ~/.npm/_cacache").await, "0\n1\n2\n3\n4\ncached\none\ntwo\n");
 }

@@ -34,7 +34,7 @@ async fn sockets_of_the_host_are_not_there() {
         user.at("home/.docker/run/docker.sock"),
         user.at("home/.gnupg/S.gpg-agent"),
         user.at("home/.ssh/agent.1"),
-        user.at("home/.cache/bus"),
+        user.at("home/.cache/pip/bus"),
         user.at("home/.local/bin/agent.sock"),
         user.at("other/bus"),
         user.at("state/own.sock"),

@@ -128,6 +128,34 @@ async fn no_variable_shows_what_is_hidden_or_too_wide() {
     }
 }
 
+/// A home folder, and a folder for tool chains, that are links to elsewhere: each is found by both of its paths.
+#[tokio::test]
+async fn tool_chains_behind_links_are_found() {
+    for (variable, value, runs) in [
+        ("CARGO_HOME", "~/linked/.cargo", "bin/greet"),
+        ("CARGO_HOME", "~/linked/data/cargo", "bin/greet"),
+        ("RUSTUP_HOME", "~/linked/data/rustup", "toolchains/stable/bin/greet"),
+        ("JAVA_HOME", "~/linked/java", "bin/greet"),
+        ("PATH", "/usr/bin:/bin:~/linked/bin", "greet"),
+        ("PATH", "/usr/bin:/bin:~/opt/current/bin", "greet"),
+        ("PATH", "/usr/bin:/bin:~/home/current/bin", "greet"),
+    ] {
+        let mut user = user_with(variable, value);
+        symlink(user.at("home"), user.at("linked")).unwrap();
+        fs::create_dir_all(user.at("opt/v1")).unwrap();
+        symlink(user.at("opt/v1"), user.at("opt/current")).unwrap();
+        symlink(user.at("opt/v1"), user.at("home/current")).unwrap();
+        user.config.home = Some(user.at("linked"));
+        let folder = user.at(value.split(':').next_back().unwrap().trim_start_matches("~/"));
+        program(&folder.join(runs));
+        let real = folder.canonicalize().unwrap();
+        let script = format!("{}/{runs}; {}/{runs}", folder.display(), real.display());
+        assert_eq!(user.session().good(&script).await, "hello\nhello\n", "{variable}={value}");
+        let missing = user.session().good("mkdir -p ~/new && echo x > ~/new/y && cat ~/new/y").await;
+        assert_eq!(missing, "x\n");
+    }
+}
+
 /// What lies in the working directory stays as it is: an environment there is written too.
 #[tokio::test]
 async fn what_a_variable_names_in_the_working_directory_is_written() {

@@ -4,11 +4,12 @@
 //! started, bounded and ended is the business of the host's `Processes`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::ports::{Captured, Confinement, Exit, ProcessOutcome, ProcessRequest, ProtectionLevel, Spill};
+use haft::files::Root;
+use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, ProtectionLevel, Spill};
 use haft::results::ResultLimit;
 use haft::schema::{InputSchema, parse_json, problems};
 use haft::text::truncate_chars;
@@ -34,6 +35,7 @@ const SHOWN_CHARS: usize = 200;
 /// What is needed to run a script.
 pub(super) struct Script {
     name: String,
+    folder: PathBuf,
     argv: Vec<OsString>,
     env: Vec<String>,
     output: OutputForm,
@@ -44,11 +46,12 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn new(checked: &Checked, program: PathBuf) -> Script {
+    pub(super) fn new(checked: &Checked, folder: &Path, program: PathBuf) -> Script {
         let Checked { manifest, declared, output_schema } = checked;
         let arguments = manifest.command[1..].iter().map(OsString::from);
         Script {
             name: manifest.name.clone(),
+            folder: folder.to_owned(),
             argv: std::iter::once(program.into_os_string()).chain(arguments).collect(),
             env: manifest.env.clone(),
             output: manifest.output,
@@ -91,21 +94,19 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
     let mut stdin = serde_json::to_vec(&arguments)?;
     stdin.push(b'\n');
     let effects = script.effects(&arguments)?;
-    // What was declared is what can happen; of what wasn't, whatever a session may do.
-    let confinement = if effects.unknown { Confinement::Session } else { Confinement::ReadOnly };
-    let hosts = effects.reaches.into_iter().map(|reach| reach.host).collect();
     let progress = cx.clone();
     let mut request = ProcessRequest::new(script.argv.iter().cloned(), cx.cwd())
+        .with_declared_effects(&effects, cx.access())
         .with_stdin(stdin)
         .with_passed_env(script.env.iter())
-        .with_access(cx.access().clone(), hosts)
-        .with_confinement(confinement)
         .with_protection(ProtectionLevel { number: RepositoryLevel::Data.number(), folders: Vec::new() })
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
         .with_on_line(move |line| tell_progress(&progress, line))
         .with_background(cx.background().state().clone())
         .with_cancel(cx.cancel().clone());
+    // The program itself, wherever it lies.
+    request.access.read.extend([Root::subtree(&script.folder), Root::file(&script.argv[0])]);
     if let (OutputForm::Text, Some(store)) = (script.output, cx.ports().result_store()) {
         request = request.with_spill(Spill::new(store.clone(), &script.name));
     }

@@ -12,12 +12,14 @@
 //! - `run` is one run of the shell.
 //! - `said` puts into words what came of it.
 //! - `again` offers to run one that was kept from something once more.
+//! - `subfolder` refuses what git would stop doing halfway.
 
 mod again;
 mod clean;
 pub(crate) mod log;
 pub(crate) mod run;
 pub(crate) mod said;
+mod subfolder;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,6 +265,17 @@ impl Bash {
         }
     }
 
+    /// Says what the sandbox would let git do only half.
+    pub(crate) fn check_repository(
+        &self,
+        analysis: &Analysis,
+        is_outside: bool,
+        cx: &Context,
+    ) -> Result<(), ToolError> {
+        let confines = cx.ports().processes().is_some_and(|processes| processes.confines());
+        if confines && !is_outside { subfolder::check(analysis, cx) } else { Ok(()) }
+    }
+
     /// Says what can't be a command.
     pub(crate) fn check_command(command: &str) -> Result<(), ToolError> {
         let wrong = |words: String| Err(ToolError::senseless(words));
@@ -312,7 +325,9 @@ impl Tool for Bash {
 
     async fn check(&self, input: &BashInput, cx: &Context) -> Result<(), ToolError> {
         Bash::check_command(&input.command)?;
-        if let Some(editor) = self.analyse(&input.command).commands.iter().find_map(waits_for_keys) {
+        let analysis = self.analyse(&input.command);
+        self.check_repository(&analysis, self.is_outside(input, &analysis), cx)?;
+        if let Some(editor) = analysis.commands.iter().find_map(waits_for_keys) {
             return Err(ToolError::senseless(format!(
                 "`{editor}` waits for keys, and there is no terminal here; use Edit, or give options that keep it from asking"
             )));

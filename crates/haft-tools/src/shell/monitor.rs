@@ -172,7 +172,10 @@ impl Tool for Monitor {
         wait("timeout_ms", input.timeout_ms, WAIT, WAIT_MAX)?;
         match input.wait()? {
             Wait::Task { name, .. } => find(name, tasks(cx)?).map(|_| ()),
-            Wait::Command { command, .. } => Bash::check_command(command),
+            Wait::Command { command, .. } => {
+                Bash::check_command(command)?;
+                self.bash.check_repository(&self.bash.analyse(command), false, cx)
+            }
             Wait::File { .. } => Ok(()),
         }
     }

@@ -258,6 +258,27 @@ impl Resolved {
         failed.chain(reads.chain(changes).map(|path| path.at.real.as_path()))
     }
 
+    /// What of a call's access it declared: without the rest of the working directories.
+    pub(crate) fn declared_access(&self, granted: &Access) -> Access {
+        let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
+        // Looked up anew, so a link that leads elsewhere since the call was allowed leads to nothing.
+        let within = |roots: &[Root], root: &Root| {
+            roots.iter().any(|granted| match root.extent {
+                Extent::File => granted.covers(&root.path),
+                Extent::Subtree => granted.extent == Extent::Subtree && beneath(&root.path, &granted.path),
+            })
+        };
+        // A folder is shown as a whole, so it has to be declared as one.
+        let fits = |path: &&ResolvedPath| path.extent == Extent::Subtree || !path.at.is_dir;
+        let read = self.reads.iter().filter(fits).map(root);
+        let write = self.writes.iter().chain(&self.deletes).filter(fits).map(root);
+        Access {
+            read: read.filter(|root| within(&granted.read, root) || within(&granted.write, root)).collect(),
+            write: write.filter(|root| within(&granted.write, root)).collect(),
+            ..granted.clone()
+        }
+    }
+
     /// What the call may touch once it is allowed: the insides for reading, and what it declared.
     pub fn access(&self, workspace: &Workspace) -> Access {
         let mut access = workspace.access();

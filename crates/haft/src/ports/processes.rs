@@ -14,6 +14,8 @@ use std::time::Duration;
 use haft_scheduler::Cancel;
 use haft_scheduler::sync::lock;
 
+use crate::effects::Effects;
+use crate::effects::resolved::Resolved;
 use crate::files::Access;
 use crate::future::BoxFuture;
 use crate::limits;
@@ -186,6 +188,27 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_access(mut self, access: Access, hosts: Vec<String>) -> ProcessRequest {
         (self.access, self.hosts) = (access, hosts);
+        self
+    }
+
+    /// Confines the child to the effects that its call declared, as far as they were granted to the call.
+    ///
+    /// Effects that aren't known leave it what the session may do. A command that it declares to run may look around, as
+    /// commands do.
+    #[must_use]
+    pub fn with_declared_effects(mut self, effects: &Effects, granted: &Access) -> ProcessRequest {
+        self.confinement = match effects {
+            Effects { unknown: true, .. } => Confinement::Session,
+            Effects { runs, .. } if !runs.is_empty() => Confinement::ReadOnly,
+            _ => Confinement::Declared,
+        };
+        self.hosts = effects.reaches.iter().map(|reach| reach.host.clone()).collect();
+        self.access = match self.confinement {
+            Confinement::Declared => {
+                Resolved::resolve(Arc::new(effects.clone()), &self.cwd).declared_access(granted)
+            }
+            _ => granted.clone(),
+        };
         self
     }
 
@@ -397,9 +420,12 @@ impl fmt::Debug for Background {
 /// How much of the machine a child is shown, where the host can confine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Confinement {
+    /// It sees the system, tool chains, and what the request grants; also of the working directories nothing else. It can
+    /// change nothing but that and a temporary folder of its own, and reach no host but those that the request grants: for
+    /// programs that declare what they touch.
+    Declared,
     /// It may look around where the session works. It can change nothing but a temporary folder of its own and what the
-    /// request grants, and reach no host but those that it grants: for commands that only look, and for programs that
-    /// said beforehand what they touch.
+    /// request grants, and reach no host but those that it grants: for commands that only look.
     ReadOnly,
     /// What the session may touch, and beyond it what the request grants.
     #[default]

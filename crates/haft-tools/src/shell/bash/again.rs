@@ -35,7 +35,7 @@ impl More {
             return None;
         }
         match facts.confinement {
-            Confinement::ReadOnly => {
+            Confinement::Declared | Confinement::ReadOnly => {
                 let written = ended.refused.iter().filter_map(|refusal| match refusal {
                     Refusal::Path { path, write: true } => {
                         Some(format!("`{}`", visible_line(&path.to_string_lossy())))
