@@ -9,7 +9,7 @@ mod meanings;
 mod starts;
 mod texts;
 
-use files::{below, below_base, is_stream};
+use files::{below, below_base, is_pipe, is_stream};
 pub(crate) use files::{is_place, names_below, pattern_folder};
 pub(crate) use meanings::fits_any;
 
@@ -69,6 +69,8 @@ pub(crate) enum Finding {
     OfRepository,
     /// Prints names of files that a pattern of this shape fits.
     PrintsPaths(Word),
+    /// Prints nothing but numbers.
+    PrintsNumbers,
     /// Why it may change something.
     Changes(String),
     Exclusive,

@@ -7,8 +7,8 @@ use haft::effects::{Command, PathSet, Reach};
 use haft_git::RepositoryUse;
 
 use super::examine::{CommandInput, Finding, examine, is_place, pattern_folder};
+use super::folders::WorkingFolders;
 use super::model::PathExtent;
-use super::walk::WorkingFolders;
 use super::{Analysis, FileAccess, Place, Word, critical, marks, streams};
 
 const WRITES_HIDDEN: &str = "writes a file that is known only when it runs";

@@ -18,7 +18,7 @@ impl CommandExaminer<'_> {
         let name = entry.all_names().next().unwrap_or_default();
         // A sub-command says itself what it covers; options in front of it make it another.
         if !std::ptr::eq(entry, below) {
-            if reading.modes & ANY_OPTION != 0 {
+            if !reading.unknown.is_empty() || !reading.options.iter().all(is_plain_flag) {
                 self.push(Finding::Open);
                 self.push(Finding::Changes(format!("`{name}` with an option before its sub-command")));
             }
@@ -63,6 +63,9 @@ impl CommandExaminer<'_> {
         let name = entry.all_names().next().unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             let Word::Dynamic(open) = word else { continue };
+            if is_pipe(word) {
+                continue;
+            }
             let number = reading.operands.iter().position(|operand| *operand == at);
             let names_file = entry.operands.iter().any(|spec| !spec.meanings.is_empty());
             let hidden = (open.splits && pattern_folder(word).is_none())
@@ -116,10 +119,18 @@ impl CommandExaminer<'_> {
     }
 }
 
+/// Whether an option says nothing about what is done.
+fn is_plain_flag(given: &GivenOption) -> bool {
+    given.spec.arity == ValueArity::None && given.spec.meanings.is_empty() && given.spec.sets == 0
+}
+
 /// Whether an argument that is known only when it runs may be an option then, or bring one along. What is quoted after
 /// an option is its value, as in `git commit -m "$x"`; a pattern is judged apart.
 fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     let Word::Dynamic(open) = &arguments[at] else { return false };
+    if is_pipe(&arguments[at]) {
+        return false;
+    }
     let expands = open.shape.contains(marks::EXPANSION);
     let listed = open.shape.contains(marks::BRACE) && open.shape.starts_with('{');
     // The name of the option is known, and what is expanded is its value.
