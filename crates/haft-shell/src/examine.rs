@@ -65,8 +65,8 @@ pub(crate) enum Finding {
     },
     ChangeDirectory(Option<Word>),
     LosesDirectory,
-    /// Works on the repository of the folder that it runs in.
-    OfRepository,
+    /// Looks at the repository around a folder.
+    LooksAt(Word),
     /// Prints names of files that a pattern of this shape fits.
     PrintsPaths(Word),
     /// Prints nothing but numbers.
@@ -322,7 +322,8 @@ impl CommandExaminer<'_> {
             if let Finding::Read { word, .. }
             | Finding::Write { word, .. }
             | Finding::Delete { word, .. }
-            | Finding::Repository { folder: word, .. } = finding
+            | Finding::Repository { folder: word, .. }
+            | Finding::LooksAt(word) = finding
             {
                 *word = below(base, word);
             }

@@ -127,6 +127,9 @@ pub struct SubCommand {
     pub effects: Option<Effects>,
     /// How much of which repository it has to write.
     pub repository: RepositoryUse,
+    /// The folders whose repositories it only looks at, as far as its words say. Their configuration may still have git
+    /// run something.
+    pub looks_at: Vec<PathBuf>,
 }
 
 /// One layer of a command: what a wrapper was given to start, or the command itself.
@@ -393,6 +396,7 @@ impl Default for SubCommand {
             critical: None,
             effects: None,
             repository: RepositoryUse::default(),
+            looks_at: Vec::new(),
         }
     }
 }

@@ -128,6 +128,22 @@ impl CommandPlace<'_> {
         CommandEffects { effects, exact_only }
     }
 
+    /// The folders whose repositories are looked at; nothing if one of them isn't known.
+    pub(crate) fn looks_at(&self, findings: &[Finding]) -> Option<Vec<PathBuf>> {
+        let folders = findings.iter().filter_map(|finding| match finding {
+            Finding::LooksAt(folder) => Some(self.paths(folder)),
+            _ => None,
+        });
+        let paths: Vec<Vec<PathBuf>> = folders.map(|found| Some(found?.0)).collect::<Option<_>>()?;
+        Some(
+            paths
+                .into_iter()
+                .flatten()
+                .map(|path| self.place.cwd.join(path).components().collect())
+                .collect(),
+        )
+    }
+
     /// What findings say about repositories.
     pub(crate) fn repository_use(&self, parts: [&[Finding]; 2]) -> RepositoryUse {
         let absolute = |path: PathBuf| self.place.cwd.join(path).components().collect();

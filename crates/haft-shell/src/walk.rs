@@ -420,11 +420,10 @@ impl Walker<'_> {
         let UnwrappedCommand { mut findings, outer, mut exact_only, starter, contained } = unwrapped;
         let argv = &layers[layers.len() - 1].argv;
         let program = argv[0].literal().unwrap_or_default();
-        if at.moved() && findings.contains(&Finding::OfRepository) {
-            findings.extend([
-                Finding::Open,
-                Finding::Changes("works on the repository of another folder".to_owned()),
-            ]);
+        let looks_at = CommandPlace { here: &at, place: self.place }.looks_at(&findings);
+        if looks_at.is_none() {
+            let changes = "works on the repository of a folder that isn't known";
+            findings.extend([Finding::Open, Finding::Changes(changes.to_owned())]);
         }
         self.doubts_of(&findings, argv, Some(&text));
         let heaviest = heaviest.max(self.variables(&findings));
@@ -473,6 +472,7 @@ impl Walker<'_> {
             critical,
             effects,
             repository,
+            looks_at: looks_at.unwrap_or_default(),
         });
         let doubts = self.found.doubts.len();
         let after = self.walk_held(held, number, &at).unwrap_or(after);

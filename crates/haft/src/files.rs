@@ -13,6 +13,7 @@
 //! root, and everything after that happens on the descriptor. Comparing component by component only chooses
 //! *which* root to open through.
 
+pub mod checkpoint_plan;
 pub mod dir;
 pub mod error;
 pub mod held;
@@ -34,6 +35,7 @@ use std::time::SystemTime;
 use crate::future::BoxFuture;
 
 pub use bytes::Bytes;
+pub use checkpoint_plan::CheckpointPlan;
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
 pub use held::Held;

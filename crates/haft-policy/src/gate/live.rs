@@ -36,6 +36,11 @@ impl Sets {
             _ => &self.rules,
         }
     }
+
+    /// The rules, if the mode leaves out some that allow any program.
+    pub(super) fn suspended_in(&self, mode: PermissionMode) -> Option<&RuleSet> {
+        self.narrow.as_ref().filter(|_| mode == PermissionMode::Auto).map(|_| &self.rules)
+    }
 }
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.

@@ -18,14 +18,16 @@ impl CommandExaminer<'_> {
         let name = entry.all_names().next().unwrap_or_default();
         // A sub-command says itself what it covers; options in front of it make it another.
         if !std::ptr::eq(entry, below) {
-            if !reading.unknown.is_empty() || !reading.options.iter().all(is_plain_flag) {
+            let folders = reading.options.iter().filter(|given| names_folder(given)).count();
+            let plain = |given: &GivenOption| is_plain_flag(given) || names_folder(given);
+            if !reading.unknown.is_empty() || !reading.options.iter().all(plain) || folders > 1 {
                 self.push(Finding::Open);
                 self.push(Finding::Changes(format!("`{name}` with an option before its sub-command")));
             }
             return;
         }
         if entry.traits.has(ProgramTraits::OF_REPOSITORY) {
-            self.push(Finding::OfRepository);
+            self.push(Finding::LooksAt(literal(".")));
         }
         match entry.coverage {
             Coverage::Partial => {
@@ -122,6 +124,11 @@ impl CommandExaminer<'_> {
 /// Whether an option says nothing about what is done.
 fn is_plain_flag(given: &GivenOption) -> bool {
     given.spec.arity == ValueArity::None && given.spec.meanings.is_empty() && given.spec.sets == 0
+}
+
+/// Whether an option only says where the command works.
+fn names_folder(given: &GivenOption) -> bool {
+    matches!(given.spec.meanings, [meaning] if matches!(meaning.kind, MeaningKind::Folder))
 }
 
 /// Whether an argument that is known only when it runs may be an option then, or bring one along. What is quoted after
