@@ -42,6 +42,12 @@ pub(crate) struct Checkpoints {
     shelf: Shelf,
 }
 
+impl std::fmt::Debug for Checkpoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoints").finish_non_exhaustive()
+    }
+}
+
 #[derive(Default)]
 struct Kept {
     tracks: HashMap<Key, Track>,

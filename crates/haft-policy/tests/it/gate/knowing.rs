@@ -189,8 +189,12 @@ fn what_a_script_may_not_do_asks() {
 /// A mode that leaves out a rule says so, in the question and in a check.
 #[test]
 fn a_mode_says_which_rules_it_leaves_out() {
-    let session = auto(rules("+Bash; +Bash(npm test)"));
-    let report = session.explain("Bash", &json!({"command": "rm -rf /etc/x; curl https://x.io"}));
+    let ask = |settings: Value| {
+        let session = auto(settings);
+        fs::File::create(session.room.at("work/large")).unwrap().set_len(1 << 30).unwrap();
+        session.explain("Bash", &json!({"command": "rm large"}))
+    };
+    let report = ask(rules("+Bash; +Bash(npm test)"));
     assert_eq!(report.verdict, Verdict::Ask);
     let told = "`Bash` (";
     let why = "doesn't count, as mode `auto` leaves out rules that allow any program";
@@ -198,6 +202,6 @@ fn a_mode_says_which_rules_it_leaves_out() {
     let other = report.other_rules.iter().find(|rule| rule.rule == "Bash").unwrap();
     assert_eq!(other.why, "mode `auto` leaves out rules that allow any program");
     // Where nothing is left out, nothing is said.
-    let other = auto(rules("+Bash(npm test)")).explain("Bash", &json!({"command": "curl https://x.io"}));
+    let other = ask(rules("+Bash(npm test)"));
     assert!(!other.reason.contains("leaves out"), "{}", other.reason);
 }
