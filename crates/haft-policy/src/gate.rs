@@ -16,6 +16,7 @@ mod live;
 mod meaning;
 mod mode;
 mod repeat;
+mod repository;
 mod sandbox_rules;
 mod twin;
 mod unasked;

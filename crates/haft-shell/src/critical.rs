@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::walk::WorkingFolders;
+use super::folders::WorkingFolders;
 use super::{Place, Word, marks, normal};
 
 /// Whether a removal of what a word names, with everything below it or not, is critical.

@@ -9,7 +9,7 @@ mod meanings;
 mod starts;
 mod texts;
 
-use files::{below, below_base, is_stream};
+use files::{below, below_base, is_pipe, is_stream};
 pub(crate) use files::{is_place, names_below, pattern_folder};
 pub(crate) use meanings::fits_any;
 
@@ -65,10 +65,12 @@ pub(crate) enum Finding {
     },
     ChangeDirectory(Option<Word>),
     LosesDirectory,
-    /// Works on the repository of the folder that it runs in.
-    OfRepository,
+    /// Looks at the repository around a folder.
+    LooksAt(Word),
     /// Prints names of files that a pattern of this shape fits.
     PrintsPaths(Word),
+    /// Prints nothing but numbers.
+    PrintsNumbers,
     /// Why it may change something.
     Changes(String),
     Exclusive,
@@ -320,7 +322,8 @@ impl CommandExaminer<'_> {
             if let Finding::Read { word, .. }
             | Finding::Write { word, .. }
             | Finding::Delete { word, .. }
-            | Finding::Repository { folder: word, .. } = finding
+            | Finding::Repository { folder: word, .. }
+            | Finding::LooksAt(word) = finding
             {
                 *word = below(base, word);
             }

@@ -24,9 +24,12 @@
 
 mod address;
 mod analyzer;
+mod bindings;
 mod critical;
 mod environment;
+mod evaluation;
 mod examine;
+mod folders;
 mod languages;
 mod model;
 mod parse;
@@ -103,7 +106,7 @@ pub struct Analysis {
     pub doubts: Vec<Doubt>,
 }
 
-/// One command that could be started.
+/// One command that could be started; by default one of which nothing is known.
 #[derive(Debug, Clone)]
 pub struct SubCommand {
     /// The words as written, without redirections, one blank between them.
@@ -124,6 +127,9 @@ pub struct SubCommand {
     pub effects: Option<Effects>,
     /// How much of which repository it has to write.
     pub repository: RepositoryUse,
+    /// The folders whose repositories it only looks at, as far as its words say. Their configuration may still have git
+    /// run something.
+    pub looks_at: Vec<PathBuf>,
 }
 
 /// One layer of a command: what a wrapper was given to start, or the command itself.
@@ -285,6 +291,46 @@ pub fn runs_script(name: &str) -> bool {
     programs::has_trait(name, model::ProgramTraits::RUNS_SCRIPT)
 }
 
+/// Names of programs that run whatever they are given, so that a rule with a wildcard behind one allows everything.
+pub fn open_ended_programs() -> impl Iterator<Item = &'static str> {
+    programs::open_ended().flat_map(|entry| entry.all_names())
+}
+
+/// What a program may do with an argument of it that is known only when it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ArgumentUses {
+    /// It may read the file.
+    pub reads: bool,
+    /// It may change or remove the file.
+    pub changes: bool,
+    /// It may reach the host.
+    pub reaches: bool,
+}
+
+impl ArgumentUses {
+    /// Whatever a program may do.
+    pub const ANYTHING: ArgumentUses = ArgumentUses { reads: true, changes: true, reaches: true };
+}
+
+/// What a program, by its name without a folder, may do with an argument that is known only when it runs.
+///
+/// ```
+/// use haft_shell::{ArgumentUses, argument_uses};
+///
+/// let reads = ArgumentUses { reads: true, ..ArgumentUses::default() };
+/// assert_eq!(argument_uses("cat"), reads);
+/// assert_eq!(argument_uses("rm"), ArgumentUses { changes: true, ..ArgumentUses::default() });
+/// assert_eq!(argument_uses("make"), ArgumentUses::ANYTHING);
+/// ```
+pub fn argument_uses(name: &str) -> ArgumentUses {
+    programs::argument_uses(name)
+}
+
+/// Whether a file is a script by its name.
+pub fn is_script_name(name: &str) -> bool {
+    programs::is_script_name(name)
+}
+
 /// Finds what a command would do.
 pub fn analyse(command: &str, place: &Place) -> Analysis {
     walk::analyse(command, place)
@@ -335,6 +381,23 @@ impl Redirect {
         let text = self.target.literal()?;
         let rest = text.strip_prefix("/dev/tcp/").or(text.strip_prefix("/dev/udp/"))?;
         rest.split('/').next().filter(|host| !host.is_empty())
+    }
+}
+
+impl Default for SubCommand {
+    fn default() -> SubCommand {
+        SubCommand {
+            text: String::new(),
+            assignments: Vec::new(),
+            layers: Vec::new(),
+            within: None,
+            read_only: Err("what it does isn't known".to_owned()),
+            exact_only: None,
+            critical: None,
+            effects: None,
+            repository: RepositoryUse::default(),
+            looks_at: Vec::new(),
+        }
     }
 }
 
@@ -412,6 +475,19 @@ impl SubCommand {
     /// ```
     pub fn reaches_unknown(&self) -> Option<String> {
         questions::unknown_host(self.argv())
+    }
+
+    /// What an exit code of 1 answers, for a program with which that is no failure.
+    ///
+    /// ```
+    /// use haft_shell::{Place, analyse};
+    ///
+    /// let answer = |line| analyse(line, &Place::new("/repo")).commands[0].exit_one();
+    /// assert_eq!(answer("git -C x diff --quiet"), Some("they differ"));
+    /// assert_eq!((answer("grep x f"), answer("make")), (Some("nothing matches"), None));
+    /// ```
+    pub fn exit_one(&self) -> Option<&'static str> {
+        programs::exit_one(self.argv())
     }
 
     /// Whether some argument is known only when it runs.

@@ -101,6 +101,8 @@ pub(crate) enum MeaningKind {
     Repository(RepositoryLevel),
     /// Prints names of files below what it reads.
     PrintsPaths,
+    /// Prints nothing but numbers.
+    PrintsNumbers,
     /// Changes the directory of the shell: to this word, or home.
     ChangeDirectory,
     /// To one that isn't known.
@@ -351,17 +353,22 @@ impl ValueMeaning {
 
     /// Whether this, or what follows from it, is of a kind.
     pub(crate) fn has(&self, wanted: fn(&MeaningKind) -> bool) -> bool {
-        let any = |meanings: &[ValueMeaning]| meanings.iter().any(|meaning| meaning.has(wanted));
-        let below = match self.kind {
+        let mut found = false;
+        self.each(&mut |kind| found |= wanted(kind));
+        found
+    }
+
+    /// This kind, or those of what follows from it.
+    pub(crate) fn each(&self, look: &mut dyn FnMut(&MeaningKind)) {
+        match self.kind {
             MeaningKind::If(_, then, otherwise) | MeaningKind::Prefixed(_, then, otherwise) => {
-                any(then) || any(otherwise)
+                then.iter().chain(otherwise).for_each(|meaning| meaning.each(look));
             }
             MeaningKind::At(_, meanings)
             | MeaningKind::Part(_, meanings)
-            | MeaningKind::NoValue(meanings) => any(meanings),
-            _ => false,
-        };
-        below || wanted(&self.kind)
+            | MeaningKind::NoValue(meanings) => meanings.iter().for_each(|meaning| meaning.each(look)),
+            kind => look(&kind),
+        }
     }
 
     /// Whether it counts where these modes are set.
@@ -402,6 +409,7 @@ pub(crate) const UNDETERMINED: ValueMeaning = meaning(MeaningKind::Undetermined)
 pub(crate) const EXACT_ONLY: ValueMeaning = meaning(MeaningKind::ExactOnly);
 pub(crate) const CHANGES: ValueMeaning = meaning(MeaningKind::Changes);
 pub(crate) const CHANGES_LISTED: ValueMeaning = meaning(MeaningKind::ChangesListed);
+pub(crate) const NUMBERS: ValueMeaning = meaning(MeaningKind::PrintsNumbers);
 pub(crate) const EXCLUSIVE: ValueMeaning = meaning(MeaningKind::Exclusive);
 pub(crate) const REPOSITORY_DATA: ValueMeaning = meaning(MeaningKind::Repository(RepositoryLevel::Data));
 pub(crate) const CONFIGURATION: ValueMeaning =

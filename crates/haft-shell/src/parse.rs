@@ -24,6 +24,16 @@ pub(super) struct Notes {
     pub(super) hides: bool,
     /// Variables that `${name:=value}` sets.
     pub(super) sets: Vec<String>,
+    /// The texts that are evaluated.
+    pub(super) expressions: Vec<String>,
+}
+
+impl Notes {
+    /// Some text is evaluated as an expression.
+    pub(super) fn evaluate(&mut self, text: &str) {
+        self.evaluates = true;
+        self.expressions.push(text.to_owned());
+    }
 }
 
 /// A parsed command.
@@ -356,7 +366,7 @@ impl Parser<'_> {
                 }
                 let command = self.command()?;
                 let step = Step { join: Join::First, commands: vec![command], negated: false };
-                let body = Script { items: vec![Item { steps: vec![step], background: false }] };
+                let body = Script::from_step(step);
                 self.compound(Kind::Subshell, Vec::new(), vec![body])
             }
             "then" | "else" | "elif" | "fi" | "do" | "done" | "esac" | "in" | "}" | "]]"
@@ -521,7 +531,7 @@ impl Parser<'_> {
             Command::Simple(_) => false,
         };
         let step = Step { join: Join::First, commands: vec![body], negated: false };
-        let bodies = vec![Script { items: vec![Item { steps: vec![step], background: false }] }];
+        let bodies = vec![Script::from_step(step)];
         let kind = Kind::Function(name);
         Ok(Command::Compound(Compound { kind, words: Vec::new(), bodies, redirects: Vec::new(), moves }))
     }
@@ -556,16 +566,27 @@ impl Parser<'_> {
                 Some(b';') => return Err(self.syntax("`]]`")),
                 Some(_) if self.reserved() == "]]" && open == 0 => {
                     self.pos += 2;
+                    self.evaluate_operands(&mut words);
                     return Ok(words);
                 }
                 Some(_) => {
                     let after_regex = words.last().is_some_and(|word| word.raw == "=~");
                     let word = if after_regex { self.regex()? } else { self.word()? };
-                    // These evaluate their operands as expressions.
-                    self.notes.evaluates |=
-                        matches!(&*word.raw, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "-v" | "-R");
                     words.push(word);
                 }
+            }
+        }
+    }
+
+    /// Notes the operands of a test that are evaluated as expressions.
+    fn evaluate_operands(&mut self, words: &mut [Word]) {
+        let evaluates =
+            |word: &Word| matches!(&*word.raw, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "-v" | "-R");
+        let operators: Vec<usize> = (0..words.len()).filter(|at| evaluates(&words[*at])).collect();
+        for at in operators.iter().flat_map(|at| [at.wrapping_sub(1), at + 1]) {
+            if let Some(word) = words.get_mut(at) {
+                word.evaluate_from(0);
+                self.notes.evaluate(&word.raw);
             }
         }
     }
@@ -667,8 +688,10 @@ impl Parser<'_> {
                     }
                     Some(b'[') => {
                         // `[subscript]=value` evaluates the subscript.
-                        self.notes.evaluates = true;
-                        others.push(self.word()?);
+                        let mut word = self.word()?;
+                        word.evaluate_from(0);
+                        self.notes.evaluate(&word.raw);
+                        others.push(word);
                     }
                     Some(_) => others.push(self.word()?),
                 }

@@ -7,8 +7,8 @@ use haft::effects::{Command, PathSet, Reach};
 use haft_git::RepositoryUse;
 
 use super::examine::{CommandInput, Finding, examine, is_place, pattern_folder};
+use super::folders::WorkingFolders;
 use super::model::PathExtent;
-use super::walk::WorkingFolders;
 use super::{Analysis, FileAccess, Place, Word, critical, marks, streams};
 
 const WRITES_HIDDEN: &str = "writes a file that is known only when it runs";
@@ -126,6 +126,22 @@ impl CommandPlace<'_> {
             && !findings().any(|finding| matches!(finding, Finding::UnknownHost(_) | Finding::Read { .. }));
         let effects = (!(nothing && effects.unknown)).then_some(effects);
         CommandEffects { effects, exact_only }
+    }
+
+    /// The folders whose repositories are looked at; nothing if one of them isn't known.
+    pub(crate) fn looks_at(&self, findings: &[Finding]) -> Option<Vec<PathBuf>> {
+        let folders = findings.iter().filter_map(|finding| match finding {
+            Finding::LooksAt(folder) => Some(self.paths(folder)),
+            _ => None,
+        });
+        let paths: Vec<Vec<PathBuf>> = folders.map(|found| Some(found?.0)).collect::<Option<_>>()?;
+        Some(
+            paths
+                .into_iter()
+                .flatten()
+                .map(|path| self.place.cwd.join(path).components().collect())
+                .collect(),
+        )
     }
 
     /// What findings say about repositories.

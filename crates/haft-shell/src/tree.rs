@@ -4,12 +4,14 @@
 //! condition and a choice differ only in how often their bodies run. Substitutions hang at the word in which they
 //! stand, so whoever walks the words finds them all.
 
-use super::programs;
+use super::{Open, marks, programs};
 
 /// Commands one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) items: Vec<Item>,
+    /// What it prints becomes a part of an expression.
+    pub(super) evaluated: bool,
 }
 
 /// Pipelines joined by `&&` and `||`, up to `;`, `&` or the end of the line.
@@ -154,6 +156,33 @@ impl Word {
         Some(text)
     }
 
+    /// The word as a program gets it.
+    pub(super) fn to_argument(&self) -> super::Word {
+        if let Some(text) = self.literal() {
+            return super::Word::Literal(text);
+        }
+        let mut shape = String::new();
+        // Lists stay lists in quotes; an address with `@` is none.
+        let mut splits =
+            ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| self.raw.contains(list));
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => {
+                    shape.extend(text.chars().map(|c| if c <= marks::GLOB { '?' } else { c }))
+                }
+                Piece::Glob(_) => shape.push(marks::GLOB),
+                Piece::Brace => shape.push(marks::BRACE),
+                Piece::Tilde(name) => {
+                    shape.push(marks::HOME);
+                    shape.push_str(name);
+                }
+                Piece::Expansion { .. } => shape.push(marks::EXPANSION),
+            }
+            splits |= matches!(piece, Piece::Glob(_) | Piece::Brace | Piece::Expansion { quoted: false });
+        }
+        super::Word::Dynamic(Open { written: self.raw.clone(), shape, splits })
+    }
+
     /// The literal text before the first expansion.
     pub(super) fn prefix(&self) -> String {
         let mut text = String::new();
@@ -166,6 +195,11 @@ impl Word {
         text
     }
 
+    /// What its substitutions print, from the given one on, is evaluated.
+    pub(super) fn evaluate_from(&mut self, first: usize) {
+        self.scripts.iter_mut().skip(first).for_each(|script| script.evaluated = true);
+    }
+
     pub(super) fn push_text(&mut self, part: &str) {
         if let Some(Piece::Text(text)) = self.pieces.last_mut() {
             text.push_str(part);
@@ -176,6 +210,10 @@ impl Word {
 }
 
 impl Script {
+    pub(super) fn from_step(step: Step) -> Script {
+        Script { items: vec![Item { steps: vec![step], background: false }], evaluated: false }
+    }
+
     /// Whether something in it changes the directory of the shell that runs it, or may.
     pub(super) fn moves(&self) -> bool {
         self.items.iter().flat_map(|item| &item.steps).flat_map(|step| &step.commands).any(|command| {

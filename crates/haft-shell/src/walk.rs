@@ -4,86 +4,24 @@
 //! would be in. A `cd` may fail, so after it there are two folders, unless `&&` says that it didn't; where a loop, a
 //! function or something unknown moves, the folder is unknown and so is every relative path.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use haft_git::RepositoryUse;
-
+use super::bindings::VariableBindings;
 use super::environment::{self, Weight};
+use super::evaluation::{self, ExpressionCheck};
 use super::examine::{
     CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine, names_below,
     pattern_folder,
 };
+use super::folders::WorkingFolders;
 use super::model::RunLocation;
 use super::parse::{self, Tree};
 use super::questions::{self, CommandPlace};
 use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir, Script, Simple, Step};
 use super::{
-    Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FOLDERS_MAX, FileAccess, Layer, Open, Place,
-    Redirect, Started, SubCommand, Word, marks, normal, programs, streams, tree,
+    Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FileAccess, Layer, Place, Redirect, Started,
+    SubCommand, Word, normal, programs, streams, tree,
 };
-
-/// The folders that a relative path may count from; relative to where the command begins. Nothing: unknown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct WorkingFolders(Option<Vec<PathBuf>>);
-
-impl WorkingFolders {
-    fn start() -> WorkingFolders {
-        WorkingFolders(Some(vec![PathBuf::new()]))
-    }
-
-    fn unknown() -> WorkingFolders {
-        WorkingFolders(None)
-    }
-
-    fn or(mut self, other: &WorkingFolders) -> WorkingFolders {
-        match (&mut self.0, &other.0) {
-            (Some(mine), Some(theirs)) => {
-                for path in theirs {
-                    if !mine.contains(path) {
-                        mine.push(path.clone());
-                    }
-                }
-                if mine.len() > FOLDERS_MAX {
-                    self.0 = None;
-                }
-            }
-            _ => self.0 = None,
-        }
-        self
-    }
-
-    pub(super) fn moved(&self) -> bool {
-        *self != WorkingFolders::start()
-    }
-
-    /// The folders, if they are known.
-    pub(super) fn folders(&self) -> Option<&[PathBuf]> {
-        self.0.as_deref()
-    }
-
-    /// Where a path may be.
-    pub(super) fn join(&self, path: &Path) -> Option<Vec<PathBuf>> {
-        if path.is_absolute() {
-            return Some(vec![path.to_owned()]);
-        }
-        self.0.as_ref().map(|folders| folders.iter().map(|folder| folder.join(path)).collect())
-    }
-
-    /// After `cd path`. Going up from a folder that may be a link is left unknown.
-    fn enter(&self, path: &Path) -> WorkingFolders {
-        let Some(paths) = self.join(path) else { return WorkingFolders::unknown() };
-        let plain = |path: &PathBuf| {
-            let mut named = false;
-            path.components().all(|part| {
-                let up = part == Component::ParentDir;
-                let fine = !(named && up);
-                named |= !up;
-                fine
-            })
-        };
-        if paths.iter().all(plain) { WorkingFolders(Some(paths)) } else { WorkingFolders::unknown() }
-    }
-}
 
 pub(super) fn analyse(command: &str, place: &Place) -> Analysis {
     let walker = Walker::new(place, true).walk(command);
@@ -103,10 +41,16 @@ struct Walker<'p> {
     notes: (bool, bool),
     /// Variables of loops, with a word that all of their values fit.
     bound: Vec<(String, Word)>,
+    variables: VariableBindings,
+    /// A simple command certainly runs, in this shell.
+    is_certain: bool,
     binds: bool,
     rebinds: bool,
     /// The names of files that the last command prints.
     prints: Option<Word>,
+    /// Whether the last command prints nothing but numbers.
+    prints_numbers: bool,
+    expressions: ExpressionCheck,
     /// Assignments that no program sees unless a later one is started.
     unseen: Vec<usize>,
 }
@@ -121,9 +65,13 @@ impl<'p> Walker<'p> {
             lost: false,
             notes: (false, false),
             bound: Vec::new(),
+            variables: VariableBindings::default(),
+            is_certain: false,
             binds,
             rebinds: false,
             prints: None,
+            prints_numbers: false,
+            expressions: ExpressionCheck::default(),
             unseen: Vec::new(),
         }
     }
@@ -141,7 +89,25 @@ impl<'p> Walker<'p> {
                 (command.read_only, command.effects) = (Ok(()), Some(haft::Effects::none()));
             }
         }
+        if self.expressions.evaluates_data() {
+            self.distrust(command);
+        }
         self
+    }
+
+    /// An expression may hold a substitution that comes from elsewhere, and run it.
+    fn distrust(&mut self, command: &str) {
+        const WHY: &str = "evaluates text that is known only when it runs";
+        if self.found.commands.is_empty() {
+            let expression = SubCommand { text: command.trim().to_owned(), ..SubCommand::default() };
+            self.found.commands.push(expression);
+        }
+        for command in &mut self.found.commands {
+            command.exact_only = command.exact_only.or(Some(WHY));
+            if command.read_only.is_ok() {
+                command.read_only = Err(WHY.to_owned());
+            }
+        }
     }
 }
 
@@ -163,6 +129,14 @@ impl Walker<'_> {
                 self.notes.1 |= tree.notes.hides;
                 for name in &tree.notes.sets {
                     self.set(name, None);
+                    self.expressions.assign(name, "", true);
+                }
+                for text in &tree.notes.expressions {
+                    self.expressions.evaluate(text);
+                    // An expression may assign.
+                    for name in evaluation::names_in(text) {
+                        self.rebinds |= self.variables.assign(&name);
+                    }
                 }
                 self.script(&tree.script, &tree, here)
             }
@@ -175,6 +149,7 @@ impl Walker<'_> {
 
     fn set(&mut self, name: &str, value: Option<&str>) -> Weight {
         self.rebinds |= self.bound.iter().any(|(bound, _)| bound == name);
+        self.rebinds |= self.variables.assign(name);
         let weight = environment::weight(name, value);
         if weight == Weight::Dangerous {
             self.doubt(Doubt::Environment(name.to_owned()));
@@ -198,19 +173,27 @@ impl Walker<'_> {
     fn item(&mut self, item: &Item, tree: &Tree, here: WorkingFolders) -> WorkingFolders {
         let before = here.clone();
         let (mut well, mut badly) = (here.clone(), here);
+        let mut lasting = self.variables.len();
         for step in &item.steps {
+            self.is_certain =
+                self.depth == 1 && step.join != Join::Or && !item.background && step.commands.len() == 1;
             match step.join {
-                Join::First => (well, badly) = self.step(step, tree, &well),
+                Join::First => {
+                    (well, badly) = self.step(step, tree, &well);
+                    lasting = self.variables.len();
+                }
                 Join::And => {
                     let (after, failed) = self.step(step, tree, &well);
                     (well, badly) = (after, badly.or(&failed));
                 }
                 Join::Or => {
+                    self.variables.truncate(lasting);
                     let (after, failed) = self.step(step, tree, &badly);
                     (well, badly) = (well.or(&after), failed);
                 }
             }
         }
+        self.variables.truncate(lasting);
         let after = if item.background { before } else { well.or(&badly) };
         if self.lost { WorkingFolders::unknown() } else { after }
     }
@@ -221,11 +204,12 @@ impl Walker<'_> {
         let alone = step.commands.len() == 1;
         let mut names = None;
         for command in &step.commands {
-            self.prints = None;
+            (self.prints, self.prints_numbers) = (None, false);
             let ends = match command {
                 Command::Simple(simple) => self.simple(simple, tree, &here, names.take()),
                 Command::Compound(compound) => {
                     let end = self.compound(compound, tree, &here);
+                    self.prints_numbers = false;
                     (end.clone(), end)
                 }
             };
@@ -238,8 +222,9 @@ impl Walker<'_> {
     }
 
     fn compound(&mut self, compound: &Compound, tree: &Tree, here: &WorkingFolders) -> WorkingFolders {
+        let mut data = compound.words.is_empty();
         for word in &compound.words {
-            self.inside(word, tree, here);
+            data |= self.inside(word, tree, here);
         }
         for redirect in &compound.redirects {
             self.redirect(redirect, tree, here);
@@ -267,6 +252,8 @@ impl Walker<'_> {
                 let bound = self.bound.len();
                 if let Some(name) = variable {
                     self.set(name, None);
+                    self.expressions.assign(name, "", data);
+                    compound.words.iter().for_each(|word| self.expressions.assign(name, &word.raw, false));
                     let values = self.values_of(&compound.words).filter(|_| self.binds);
                     self.bound.extend(values.map(|values| (name.clone(), values)));
                 }
@@ -295,11 +282,20 @@ impl Walker<'_> {
         at
     }
 
-    /// Walks the substitutions of a word, each in a shell of its own.
-    fn inside(&mut self, word: &tree::Word, tree: &Tree, here: &WorkingFolders) {
+    /// Walks the substitutions of a word, each in a shell of its own. Whether the word may become any text by them, or by
+    /// names of files.
+    fn inside(&mut self, word: &tree::Word, tree: &Tree, here: &WorkingFolders) -> bool {
+        let mut data = word.pieces.iter().any(|piece| matches!(piece, Piece::Glob(_)));
         for script in &word.scripts {
             self.script(script, tree, here.clone());
+            let alone = matches!(&script.items[..], [item] if item.steps.len() == 1);
+            let numbers = alone && self.prints_numbers;
+            data |= !numbers;
+            if script.evaluated && !numbers {
+                self.expressions.evaluate_output();
+            }
         }
+        data
     }
 
     fn redirect(&mut self, redirect: &Redir, tree: &Tree, here: &WorkingFolders) {
@@ -333,9 +329,11 @@ impl Walker<'_> {
     fn simple(&mut self, simple: &Simple, tree: &Tree, here: &WorkingFolders, names: Option<Word>) -> After {
         let stay = (here.clone(), here.clone());
         for assignment in &simple.assignments {
+            let mut data = false;
             for word in assignment.value.iter().chain(&assignment.others) {
-                self.inside(word, tree, here);
+                data |= self.inside(word, tree, here);
             }
+            self.expressions.assign(&assignment.name, &assignment.raw, data);
         }
         for word in &simple.words {
             self.inside(word, tree, here);
@@ -343,7 +341,9 @@ impl Walker<'_> {
         for redirect in &simple.redirects {
             self.redirect(redirect, tree, here);
         }
-        let (assignments, heaviest) = self.assignments(&simple.assignments);
+        let is_certain = self.is_certain && self.depth == 1 && self.binds;
+        let alone = is_certain && simple.words.is_empty() && simple.redirects.is_empty();
+        let (assignments, heaviest) = self.assignments(&simple.assignments, alone);
         if simple.words.is_empty() {
             if !assignments.is_empty() {
                 let text =
@@ -351,16 +351,14 @@ impl Walker<'_> {
                 let read_only =
                     if heaviest <= Weight::Ordinary { Ok(()) } else { Err(unclear(&assignments)) };
                 let effects = read_only.is_ok().then(haft::Effects::none);
+                let within = self.within;
                 let number = self.push(SubCommand {
                     text,
                     assignments,
-                    layers: Vec::new(),
-                    within: self.within,
+                    within,
                     read_only,
-                    exact_only: None,
-                    critical: None,
                     effects,
-                    repository: RepositoryUse::default(),
+                    ..SubCommand::default()
                 });
                 if heaviest == Weight::Unclear {
                     self.unseen.push(number);
@@ -375,10 +373,13 @@ impl Walker<'_> {
         let text = input.flatten();
         let incoming = CommandInput { text: text.as_deref(), names: names.as_ref() };
         let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
-        self.command(started, here)
+        let after = self.command(started, here);
+        // What goes wrong may be any text.
+        self.prints_numbers &= simple.redirects.iter().all(|redirect| redirect.op != Op::DupOut);
+        after
     }
 
-    fn assignments(&mut self, assigns: &[Assign]) -> (Vec<Assignment>, Weight) {
+    fn assignments(&mut self, assigns: &[Assign], binds: bool) -> (Vec<Assignment>, Weight) {
         let mut heaviest = Weight::Harmless;
         let mut assignments = Vec::new();
         for assign in assigns {
@@ -386,7 +387,11 @@ impl Walker<'_> {
                 Some(value) => value.literal(),
                 None => Some(String::new()),
             };
+            let is_first = !self.variables.is_assigned(&assign.name);
             let weight = self.set(&assign.name, value.as_deref());
+            if binds && assign.others.is_empty() && assign.raw[assign.name.len()..].starts_with('=') {
+                self.variables.bind(&assign.name, value.as_deref().unwrap_or_default(), is_first);
+            }
             heaviest = heaviest.max(weight);
             let harmless = weight == Weight::Harmless && value.is_some();
             assignments.push(Assignment { name: assign.name.clone(), text: assign.raw.clone(), harmless });
@@ -415,11 +420,10 @@ impl Walker<'_> {
         let UnwrappedCommand { mut findings, outer, mut exact_only, starter, contained } = unwrapped;
         let argv = &layers[layers.len() - 1].argv;
         let program = argv[0].literal().unwrap_or_default();
-        if at.moved() && findings.contains(&Finding::OfRepository) {
-            findings.extend([
-                Finding::Open,
-                Finding::Changes("works on the repository of another folder".to_owned()),
-            ]);
+        let looks_at = CommandPlace { here: &at, place: self.place }.looks_at(&findings);
+        if looks_at.is_none() {
+            let changes = "works on the repository of a folder that isn't known";
+            findings.extend([Finding::Open, Finding::Changes(changes.to_owned())]);
         }
         self.doubts_of(&findings, argv, Some(&text));
         let heaviest = heaviest.max(self.variables(&findings));
@@ -456,6 +460,7 @@ impl Walker<'_> {
             Finding::PrintsPaths(word) if read_only.is_ok() => Some(word.clone()),
             _ => None,
         });
+        let numbers = layers.len() == 1 && findings.contains(&Finding::PrintsNumbers);
         let looks = read_only.is_ok();
         let number = self.push(SubCommand {
             text,
@@ -467,6 +472,7 @@ impl Walker<'_> {
             critical,
             effects,
             repository,
+            looks_at: looks_at.unwrap_or_default(),
         });
         let doubts = self.found.doubts.len();
         let after = self.walk_held(held, number, &at).unwrap_or(after);
@@ -476,6 +482,7 @@ impl Walker<'_> {
             outer.read_only = Err("what it starts may change something".to_owned());
         }
         self.prints = prints;
+        self.prints_numbers = numbers;
         after
     }
 
@@ -547,7 +554,7 @@ impl Walker<'_> {
             match finding {
                 Finding::Undetermined => self.doubt(Doubt::Starts(shown(argv))),
                 Finding::ShellState => {
-                    self.rebinds |= !self.bound.is_empty();
+                    self.rebinds |= !self.bound.is_empty() || self.variables.len() > 0;
                     self.doubt(Doubt::Elsewhere(shown(argv)));
                 }
                 Finding::CommandsIn(_) => {
@@ -565,6 +572,7 @@ impl Walker<'_> {
         for finding in findings {
             if let Finding::Variable { name, value } = finding {
                 heaviest = heaviest.max(self.set(name, value.as_deref()));
+                self.expressions.assign(name, value.as_deref().unwrap_or_default(), value.is_none());
             }
             if *finding == Finding::ShellState {
                 heaviest = Weight::Dangerous;
@@ -583,6 +591,7 @@ impl Walker<'_> {
     ) -> After {
         let stay = here.clone();
         if findings.contains(&Finding::LosesDirectory) {
+            self.variables.close();
             self.lost |=
                 findings.iter().any(|found| matches!(found, Finding::ShellState | Finding::Undetermined));
             return (WorkingFolders::unknown(), stay);
@@ -625,7 +634,11 @@ impl Walker<'_> {
                     if shell == HeldShell::Later {
                         self.lost |= parse::parse(&text, self.depth).is_ok_and(|tree| tree.script.moves());
                     }
+                    // Another shell knows no variables of this one.
+                    let another = shell == HeldShell::Another;
+                    let variables = another.then(|| std::mem::take(&mut self.variables));
                     let end = self.text(&text, start);
+                    self.variables = variables.unwrap_or_else(|| std::mem::take(&mut self.variables));
                     if shell == HeldShell::This {
                         let end = end.or(at);
                         after = Some((end.clone(), end));
@@ -673,9 +686,12 @@ impl Walker<'_> {
         let bound = |(name, _): &&(String, Word)| {
             from.raw == format!("\"${name}\"") || from.raw == format!("\"${{{name}}}\"")
         };
-        match (self.bound.iter().rev().find(bound), convert_word(from)) {
+        if let Some(text) = self.variables.expand(&from.raw) {
+            return Word::Literal(text);
+        }
+        match (self.bound.iter().rev().find(bound), from.to_argument()) {
             (Some((_, Word::Dynamic(values))), Word::Dynamic(open)) => {
-                Word::Dynamic(Open { shape: values.shape.clone(), splits: false, ..open })
+                Word::Dynamic(super::Open { shape: values.shape.clone(), splits: false, ..open })
             }
             (_, word) => word,
         }
@@ -771,28 +787,4 @@ fn given_text(redirect: &Redir, tree: &Tree) -> Option<Option<String>> {
 fn is_descriptor(text: &str) -> bool {
     let digits = text.strip_suffix('-').unwrap_or(text);
     text == "-" || (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
-}
-
-fn convert_word(from: &tree::Word) -> Word {
-    if let Some(text) = from.literal() {
-        return Word::Literal(text);
-    }
-    let mut shape = String::new();
-    // Lists stay lists in quotes; an address with `@` is none.
-    let mut splits =
-        ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| from.raw.contains(list));
-    for piece in &from.pieces {
-        match piece {
-            Piece::Text(text) => shape.extend(text.chars().map(|c| if c <= marks::GLOB { '?' } else { c })),
-            Piece::Glob(_) => shape.push(marks::GLOB),
-            Piece::Brace => shape.push(marks::BRACE),
-            Piece::Tilde(name) => {
-                shape.push(marks::HOME);
-                shape.push_str(name);
-            }
-            Piece::Expansion { .. } => shape.push(marks::EXPANSION),
-        }
-        splits |= matches!(piece, Piece::Glob(_) | Piece::Brace | Piece::Expansion { quoted: false });
-    }
-    Word::Dynamic(Open { written: from.raw.clone(), shape, splits })
 }

@@ -295,11 +295,8 @@ impl Parser<'_> {
         if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|' | b'(')) {
             return Err(self.syntax("a parameter, not a command, in `${…}`"));
         }
-        if self.peek() == Some(b'!') {
-            // Indirection evaluates the text of a variable as a name, with its subscript.
-            self.pos += 1;
-            self.notes.evaluates = true;
-        }
+        let indirect = self.peek() == Some(b'!');
+        self.pos += usize::from(indirect);
         if self.peek() == Some(b'#') && !self.at("#}") {
             self.pos += 1;
         }
@@ -318,6 +315,10 @@ impl Parser<'_> {
             }
         }
         let name = name.to_owned();
+        if indirect {
+            // The text of the variable is evaluated as a name, with its subscript.
+            self.notes.evaluate(&format!("${name}"));
+        }
         self.pos += end;
         if named && self.peek() == Some(b'[') {
             self.pos += 1;
@@ -346,11 +347,14 @@ impl Parser<'_> {
                 if !matches!(self.src.as_bytes().get(self.pos + 1), Some(b'-' | b'=' | b'?' | b'+')) =>
             {
                 // A substring: offset and length are expressions.
-                self.notes.evaluates |= {
-                    let rest = &self.src[self.pos + 1..];
-                    let end = rest.find('}').unwrap_or(rest.len());
-                    rest[..end].contains(|c: char| c.is_ascii_alphabetic() || c == '$' || c == '`')
-                };
+                let (start, first) = (self.pos + 1, word.scripts.len());
+                self.operand(word, quoted)?;
+                word.evaluate_from(first);
+                let text = &self.src[start..self.pos - 1];
+                if text.contains(|c: char| c.is_ascii_alphabetic() || c == '$' || c == '`') {
+                    self.notes.evaluate(text);
+                }
+                return Ok(());
             }
             Some(b':' | b'=') => {
                 let sets = self.at(":=") || self.at("=");
@@ -415,24 +419,19 @@ impl Parser<'_> {
 
     /// What stands in `[…]` after a name, up to and with the bracket. Bash evaluates it.
     pub(super) fn subscript(&mut self) -> Res<Word> {
-        let mut word = Word::default();
+        let (mut word, start) = (Word::default(), self.pos);
         loop {
             let Some(b) = self.peek() else { return Err(self.syntax("`]`")) };
             match b {
                 b']' => break,
-                b'$' => {
-                    self.notes.evaluates = true;
-                    self.dollar(&mut word, true)?;
-                }
+                b'$' => self.dollar(&mut word, true)?,
                 b'`' => self.backtick(&mut word, true)?,
-                b'0'..=b'9' | b'+' | b'-' | b'*' | b' ' | b'/' | b'%' => self.pos += 1,
-                b if b.is_ascii_alphabetic() || b == b'_' || b == b'.' => {
-                    self.notes.evaluates = true;
-                    self.pos += 1;
-                }
+                b'0'..=b'9' | b'+' | b'-' | b'*' | b' ' | b'/' | b'%' | b'_' | b'.' => self.pos += 1,
+                b if b.is_ascii_alphabetic() => self.pos += 1,
                 _ => return Err(self.syntax("a plain subscript")),
             }
         }
+        self.note_expression(&mut word, 0, start);
         self.pos += 1;
         Ok(word)
     }
@@ -440,7 +439,7 @@ impl Parser<'_> {
     /// An expression up to `))`, after the opening.
     pub(super) fn arithmetic(&mut self, word: &mut Word) -> Res<()> {
         self.enter()?;
-        let mut open = 0_usize;
+        let (mut open, start, first) = (0_usize, self.pos, word.scripts.len());
         loop {
             let Some(b) = self.peek() else { return Err(self.syntax("`))`")) };
             match b {
@@ -458,21 +457,25 @@ impl Parser<'_> {
                     open += 1;
                     self.pos += 1;
                 }
-                b'$' => {
-                    self.notes.evaluates = true;
-                    self.dollar(word, true)?;
-                }
+                b'$' => self.dollar(word, true)?,
                 b'`' => self.backtick(word, true)?,
                 b'"' | b'\'' | b'\\' | b'{' | b'}' => return Err(self.syntax("a plain expression")),
-                b if b.is_ascii() => {
-                    self.notes.evaluates |= b.is_ascii_alphabetic() || b == b'_';
-                    self.pos += 1;
-                }
+                b if b.is_ascii() => self.pos += 1,
                 _ => return Err(self.syntax("a plain expression")),
             }
         }
+        self.note_expression(word, first, start);
         self.depth -= 1;
         Ok(())
+    }
+
+    /// The text since a place, and what substitutions of the word print, is an expression.
+    fn note_expression(&mut self, word: &mut Word, first: usize, start: usize) {
+        let text = &self.src[start..self.pos];
+        word.evaluate_from(first);
+        if text.contains(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.' | '$' | '`')) {
+            self.notes.evaluate(text);
+        }
     }
 
     /// `$'…'`, after the opening quote.

@@ -89,7 +89,10 @@ impl WordReader<'_> {
         if let Some(rest) = text.strip_prefix('+') {
             match syntax.plus {
                 PlusWords::Operand => {}
-                PlusWords::Options if !rest.is_empty() => return self.letters(at, rest, 1, false),
+                PlusWords::Options if !rest.is_empty() => {
+                    self.reading.modes |= PLUS_OPTION;
+                    return self.letters(at, rest, 1, false);
+                }
                 PlusWords::Options => {}
                 PlusWords::Value(_) => return self.given(&PLUS, vec![without(word, 1)], at, true),
             }

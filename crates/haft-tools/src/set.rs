@@ -121,7 +121,11 @@ impl BuiltIns {
     }
 
     /// The tools, by name. Those of one list share what they know of a session: `Edit` knows what `Read` has read.
-    pub fn tools(self) -> Vec<AnyTool> {
+    #[cfg_attr(
+        not(all(feature = "files", feature = "shell")),
+        allow(unused_mut, reason = "only both share anything")
+    )]
+    pub fn tools(mut self) -> Vec<AnyTool> {
         #[allow(unused_mut, reason = "a build may have no tools")]
         let mut tools: Vec<AnyTool> = Vec::new();
         #[cfg(feature = "agents")]
@@ -133,6 +137,10 @@ impl BuiltIns {
         #[cfg(feature = "files")]
         {
             let seen = self.seen.kept_in(&self.shelf, self.continues.as_deref());
+            #[cfg(feature = "shell")]
+            {
+                self.bash = self.bash.checkpoints(&seen);
+            }
             tools.extend(files(&seen.reads_first(self.reads_first)));
         }
         #[cfg(feature = "planning")]

@@ -14,6 +14,7 @@
 //! *which* root to open through.
 
 mod attributes;
+pub mod checkpoint_plan;
 pub mod dir;
 pub mod error;
 pub mod held;
@@ -35,6 +36,7 @@ use std::time::SystemTime;
 use crate::future::BoxFuture;
 
 pub use bytes::Bytes;
+pub use checkpoint_plan::CheckpointPlan;
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
 pub use held::Held;

@@ -17,6 +17,7 @@ use haft::ports::Request;
 use serde_json::Value;
 
 use super::Setup;
+use super::repository::RepositoryCheck;
 use crate::conventions::{self, Address};
 use crate::rule::{Anchors, BLANKS, Command, Effect, Place, Rule, Subject, Touch, Touches};
 use crate::settings::lexical;
@@ -28,6 +29,7 @@ pub(super) struct Surroundings {
     shell: ShellAnalyzer,
     no_sandbox: bool,
     confined: bool,
+    repositories: RepositoryCheck,
 }
 
 impl Surroundings {
@@ -56,7 +58,8 @@ impl Surroundings {
         anchors.added = added.collect();
         let shell =
             setup.analyzer.clone().unwrap_or_else(|| super::analyzer(workspace, places.home.as_deref()));
-        Surroundings { anchors, shell, no_sandbox: *no_sandbox, confined: *confined }
+        let repositories = RepositoryCheck::new(places.home.clone());
+        Surroundings { anchors, shell, no_sandbox: *no_sandbox, confined: *confined, repositories }
     }
 
     /// The anchors with where the paths of these rules lead. The disk is looked at once, when rules are compiled: a link
@@ -84,7 +87,7 @@ impl Surroundings {
             Ok((path.clone(), path))
         };
         let cwd = &self.shell.place().cwd;
-        let mut reader = Reader { shell: &self.shell, cwd, resolve: &at, failed: None };
+        let mut reader = Reader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed: None };
         if let Some(line) = shell_line(tool, input) {
             reader.shell(line, &mut subject);
         } else if let Some(effects) = conventions::effects(tool, input) {
@@ -170,6 +173,7 @@ impl<'a> Case<'a> {
             shell: &surroundings.shell,
             cwd: workspace.cwd(),
             resolve: &look,
+            repositories: Some(&surroundings.repositories),
             failed: request.effects.failed.clone(),
         };
         let (mut commands, mut doubts, mut targets) = (Vec::new(), Vec::new(), Vec::new());
@@ -413,6 +417,8 @@ struct Reader<'r> {
     cwd: &'r Path,
     /// Both forms of a path, for its entry where that is removed.
     resolve: &'r Resolve<'r>,
+    /// Nothing where the disk isn't looked at.
+    repositories: Option<&'r RepositoryCheck>,
     failed: Option<(PathBuf, String)>,
 }
 
@@ -424,6 +430,11 @@ impl Reader<'_> {
             _ => Analysis::clone(&self.shell.analyse_in(line, self.cwd)),
         };
         for command in &mut analysis.commands {
+            let runs = command.looks_at.iter().filter(|_| command.read_only.is_ok());
+            let runs = runs.filter_map(|folder| self.repositories?.runs_code(folder)).next();
+            if let Some(why) = runs {
+                command.read_only = Err(why);
+            }
             let programs = command.layers.iter().filter_map(|layer| layer.argv.first()?.literal());
             let climbs = programs.into_iter().any(goes_up_again);
             command.exact_only =
@@ -534,16 +545,7 @@ fn foreign(line: &str) -> Analysis {
         text: text.clone(),
         started: Started::Directly,
     };
-    let command = SubCommand {
-        text,
-        assignments: Vec::new(),
-        layers: vec![layer],
-        within: None,
-        read_only: Err("what this program does isn't known".to_owned()),
-        exact_only: None,
-        critical: None,
-        effects: None,
-        repository: haft_git::RepositoryUse::default(),
-    };
+    let read_only = Err("what this program does isn't known".to_owned());
+    let command = SubCommand { text, layers: vec![layer], read_only, ..SubCommand::default() };
     Analysis { commands: vec![command], redirects: Vec::new(), doubts }
 }

@@ -340,6 +340,10 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
         };
         others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
     }
+    if let Some(rule) = verdict::suspended(&sets, mode, &case) {
+        let why = verdict::why_suspended(mode);
+        others.insert(0, OtherRule { why, ..other(rule, &case, Why::SaysTheSame) });
+    }
     let to_deny = (verdict != Verdict::Deny).then(|| Change {
         list: Verdict::Deny,
         rules: vec![rules.propose_deny(&case.subject)],

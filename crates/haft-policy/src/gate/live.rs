@@ -36,25 +36,12 @@ impl Sets {
             _ => &self.rules,
         }
     }
+
+    /// The rules, if the mode leaves out some that allow any program.
+    pub(super) fn suspended_in(&self, mode: PermissionMode) -> Option<&RuleSet> {
+        self.narrow.as_ref().filter(|_| mode == PermissionMode::Auto).map(|_| &self.rules)
+    }
 }
-
-/// Programs that run whatever they are given, so that a wildcard behind one allows everything. A version behind the name
-/// makes no difference.
-#[rustfmt::skip]
-const INTERPRETERS: &[&str] = &[
-    "ash", "awk", "bash", "bun", "bunx", "busybox", "chroot", "cmd", "csh", "dash", "deno", "doas", "docker", "elixir",
-    "env", "erl", "eval", "exec", "fish", "gawk", "groovy", "iex", "ipython", "irb", "jshell", "julia", "ksh", "lua",
-    "luajit", "mawk", "mksh", "node", "nodejs", "npx", "nsenter", "nu", "osascript", "perl", "php", "pnpx", "podman",
-    "powershell", "pwsh", "pypy", "python", "rscript", "ruby", "runuser", "sh", "ssh", "su", "sudo", "tclsh", "tcsh",
-    "ts-node", "tsx", "unshare", "uvx", "xargs", "zsh",
-];
-
-/// Programs that start the one that comes after their own options.
-#[rustfmt::skip]
-const WRAPPERS: &[&str] = &[
-    "builtin", "chrt", "command", "flock", "ionice", "nice", "noglob", "nohup", "setsid", "stdbuf", "time", "timeout",
-    "watch",
-];
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
 fn is_broad(rule: &Rule) -> bool {
@@ -75,7 +62,7 @@ fn is_broad(rule: &Rule) -> bool {
     while let Some(word) = words.peek() {
         let number = word.starts_with(|c: char| c.is_ascii_digit());
         let skipped = if wrapped { word.starts_with('-') || number } else { false };
-        let wraps = WRAPPERS.contains(&&*name(word));
+        let wraps = haft_shell::precedes_command(&name(word)) && !is_open_ended(|known| known == name(word));
         if !(skipped || wraps || word.contains('=')) {
             break;
         }
@@ -88,9 +75,14 @@ fn is_broad(rule: &Rule) -> bool {
     let whole =
         words.next().is_some() || before.ends_with(char::is_whitespace) || inner[..star].ends_with(':');
     let unversioned = program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
-    INTERPRETERS
-        .iter()
-        .any(|known| *known == program || *known == unversioned || (!whole && known.starts_with(&*program)))
+    is_open_ended(|known| {
+        known == program || known == unversioned || (!whole && known.starts_with(&*program))
+    })
+}
+
+/// Whether some program that runs whatever it is given has such a name, in small letters.
+fn is_open_ended(is_it: impl Fn(&str) -> bool) -> bool {
+    haft_shell::open_ended_programs().any(|known| is_it(&known.to_lowercase()))
 }
 
 pub(super) struct Live {

@@ -26,6 +26,7 @@ use crate::conventions;
 use crate::rule::{Effect, Place, RuleMatches, Touch};
 use crate::settings::{PermissionSettings, Protection, repository_write};
 use crate::source::Source;
+use haft_shell::SubCommand;
 
 /// Blocks of the working directories, which nothing lifts.
 pub(super) struct Blocks {
@@ -237,8 +238,13 @@ fn runs(mode: PermissionMode, case: &Case<'_>, at: usize) -> Option<String> {
     match (alone, case.held) {
         (true, true) => None,
         (true, false) if command.read_only => Some(", which only looks, but nothing confines it".to_owned()),
-        _ => Some(String::new()),
+        _ => Some(found.and_then(told_by_repository).map_or(String::new(), |why| format!(", which {why}"))),
     }
+}
+
+/// Why a command that would only look runs something, if the configuration of a repository says so.
+fn told_by_repository(found: &SubCommand) -> Option<&str> {
+    found.read_only.as_ref().err().filter(|_| !found.looks_at.is_empty()).map(String::as_str)
 }
 
 /// Whether a command is one of those that count as edits, and all that it touches is known. In `auto` the sandbox decides

@@ -1,11 +1,14 @@
 //! Commands that run unasked because the sandbox holds them to the session's profile.
 //!
-//! Only with all of the sandbox: a part of it protects no names. And only for what the profile can make good: what is
-//! known to be removed, written over, or to lie or lead outside asks as before, and so does what isn't understood.
+//! Only with all of the sandbox: a part of it protects no names. Knowing more of a command never asks more: what a script
+//! of which nothing is known could do in the same sandbox runs, also where the text of the command isn't understood. What
+//! asks is a place or host that the sandbox doesn't open, and overwriting or removing what can't be kept before; the rest
+//! of what is known to change is kept, and `Rewind` brings it back.
 
 use std::sync::Arc;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::files::CheckpointPlan;
 use haft::ports::PermissionMode;
 
 use super::case::Case;
@@ -21,6 +24,17 @@ pub(super) struct Unasked {
     /// Where settings say so for every mode.
     by_settings: Option<Source>,
     is_full: Option<IsFull>,
+}
+
+/// Whether everything that is known to be overwritten or removed can be kept before.
+fn is_kept(case: &Case<'_>, matches: &RuleMatches) -> bool {
+    let changes =
+        matches.uncovered.iter().filter(|effect| matches!(effect.touch, Touch::Writes | Touch::Deletes));
+    let places = changes.filter_map(|effect| case.place(*effect)).filter(|place| {
+        // What is no file of the workspace is the session's own, as its `/tmp`.
+        case.workspace.contains_both(&place.given, &place.real)
+    });
+    CheckpointPlan::new(places.map(|place| (&*place.real, place.extent))).is_some()
 }
 
 impl Unasked {
@@ -43,17 +57,15 @@ impl Unasked {
             (_, None) => return None,
         };
         let is_command = case.caged && !case.commands.is_empty() && !case.subject.open;
-        let understood = case.doubts().is_empty();
         let stays = |touch: Touch| match touch {
-            Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes => true,
-            Touch::Deletes | Touch::Reaches | Touch::Anything => false,
+            Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes | Touch::Deletes => true,
+            Touch::Reaches | Touch::Anything => false,
         };
-        let held = matches.uncovered.iter().all(|effect| {
-            let overwrites = effect.touch == Touch::Writes
-                && case.place(*effect).is_none_or(|place| place.real.symlink_metadata().is_ok());
-            stays(effect.touch) && !overwrites && mode::outside(case, *effect).is_none()
-        });
-        (is_command && understood && held && is_full())
+        let held = matches
+            .uncovered
+            .iter()
+            .all(|effect| stays(effect.touch) && mode::outside(case, *effect).is_none());
+        (is_command && held && is_kept(case, matches) && is_full())
             .then(|| DecisionReason::new(DecisionSource::Sandbox, Verdict::Allow, by))
     }
 }

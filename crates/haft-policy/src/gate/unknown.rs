@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 
 use haft::effects::template::Kind;
-use haft_shell::{FileAccess, SubCommand};
+use haft_shell::{ArgumentUses, FileAccess, SubCommand};
 
 use super::Inner;
 use super::case::Case;
@@ -41,18 +41,6 @@ fn is_kept(touch: Touch, confined: bool) -> bool {
         Touch::Call | Touch::Anything | Touch::Runs => false,
     }
 }
-
-/// Programs that do nothing but read what their arguments name, whatever their options.
-#[rustfmt::skip]
-const READERS: &[&str] = &[
-    "cat", "cksum", "cmp", "comm", "cut", "du", "egrep", "expand", "fgrep", "fmt", "fold", "grep", "head", "join", "jq",
-    "ls", "md5sum", "nl", "od", "paste", "readlink", "realpath", "rev", "sha1sum", "sha256sum", "sha512sum", "stat",
-    "strings", "tac", "tail", "unexpand", "wc",
-];
-/// Programs that do nothing but change what their arguments name, and reach nobody.
-const CHANGERS: &[&str] = &["mkdir", "rm", "rmdir", "tee", "touch"];
-/// Programs that read and change what their arguments name, and reach nobody.
-const COPIERS: &[&str] = &["cp", "ln", "mv", "sed"];
 
 /// The first thing that isn't known of a call and that a rule or a block could speak of. With `misses` the sandbox keeps
 /// children not from all that rules deny; then a program that nobody describes asks too, unless a rule names it or
@@ -195,7 +183,7 @@ impl Search<'_, '_> {
             if named.is_some() {
                 return named;
             }
-            for touch in kinds(command).iter().copied().filter(|_| open && !known) {
+            for touch in kinds(command).filter(|_| open && !known) {
                 let verb = match touch {
                     Touch::Reads => "reads",
                     Touch::Reaches => "reaches",
@@ -324,23 +312,25 @@ fn inner_names(word: &str) -> impl Iterator<Item = &str> {
     all.into_iter().flatten().filter(|name| !name.is_empty())
 }
 
-/// What a command may do with words that aren't known, of a program that does what its words say.
-fn kinds(command: &SubCommand) -> &'static [Touch] {
+/// What a command may do with words that aren't known.
+fn kinds(command: &SubCommand) -> impl Iterator<Item = Touch> {
     // What stands before a program may do something of its own.
     let alone = command.layers.len() == 1;
-    match command.program().filter(|_| alone) {
-        _ if command.read_only.is_ok() => &[Touch::Reads],
-        Some(name) if READERS.contains(&name) => &[Touch::Reads],
-        Some(name) if CHANGERS.contains(&name) => &[Touch::Writes],
-        Some(name) if COPIERS.contains(&name) => &[Touch::Reads, Touch::Writes],
-        _ => &[Touch::Reads, Touch::Writes, Touch::Reaches],
+    let mut uses =
+        command.program().filter(|_| alone).map_or(ArgumentUses::ANYTHING, haft_shell::argument_uses);
+    if command.read_only.is_ok() {
+        uses = ArgumentUses { reads: true, ..ArgumentUses::default() };
     }
+    let ArgumentUses { reads, changes, reaches } = uses;
+    let kinds = [(Touch::Reads, reads), (Touch::Writes, changes), (Touch::Reaches, reaches)];
+    kinds.into_iter().filter_map(|(touch, counts)| counts.then_some(touch))
 }
 
 /// Whether nothing but what is read isn't known.
 pub(super) fn only_reads(case: &Case<'_>) -> bool {
     let reads = |command: &SubCommand| {
-        command.read_only.is_ok() || (command.effects.is_some() && kinds(command) == [Touch::Reads])
+        command.read_only.is_ok()
+            || (command.effects.is_some() && kinds(command).all(|touch| touch == Touch::Reads))
     };
     case.doubts().is_empty() && !case.commands.is_empty() && case.commands.iter().all(reads)
 }

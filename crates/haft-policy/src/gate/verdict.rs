@@ -9,7 +9,7 @@ use super::case::Case;
 use super::live::Sets;
 use super::unknown::{self, Unknown};
 use super::{Inner, mode};
-use crate::rule::{RuleId, RuleMatches, RuleSet, Touch, Why};
+use crate::rule::{Rule, RuleId, RuleMatches, RuleSet, Touch, Why};
 use crate::source::List;
 
 /// What a sandbox may leave open to commands of that which rules stop.
@@ -48,8 +48,38 @@ pub(super) struct PolicyReason {
     pub(super) unknown: Option<Option<RuleId>>,
 }
 
-/// What rules and mode say. With `explain` the matches hold every rule that had something to say; the reason is the same.
+/// The rule that would let a call through if the mode didn't leave it out.
+pub(super) fn suspended<'s>(sets: &'s Sets, mode: PermissionMode, case: &Case<'_>) -> Option<&'s Rule> {
+    let rules = sets.suspended_in(mode)?;
+    let matches = rules.decide(&case.subject);
+    matches.by.filter(|_| matches.verdict == Some(Verdict::Allow)).map(|id| rules.rule(id))
+}
+
+/// Why a rule doesn't count in a mode.
+pub(super) fn why_suspended(mode: PermissionMode) -> String {
+    format!("mode `{mode}` leaves out rules that allow any program")
+}
+
+/// What rules and mode say. Where a rule would let the call through that the mode leaves out, the reason says so.
 pub(super) fn judge(
+    inner: &Inner,
+    sets: &Sets,
+    mode: PermissionMode,
+    case: &Case<'_>,
+    explain: bool,
+) -> PolicyReason {
+    let mut judged = judge_by_rules(inner, sets, mode, case, explain);
+    let asks = judged.reason.verdict == Verdict::Ask;
+    if let Some(rule) = asks.then(|| suspended(sets, mode, case)).flatten() {
+        let (text, source) = (&judged.reason.text, rule.source());
+        judged.reason.text =
+            format!("{text}; `{rule}` ({source}) doesn't count, as {}", why_suspended(mode)).into();
+    }
+    judged
+}
+
+/// With `explain` the matches hold every rule that had something to say; the reason is the same.
+fn judge_by_rules(
     inner: &Inner,
     sets: &Sets,
     mode: PermissionMode,

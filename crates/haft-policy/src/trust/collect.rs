@@ -95,10 +95,8 @@ pub(crate) fn of_user(layers: &Layers, dirs: &[PathBuf]) -> Vec<UsersScript> {
 /// Whether a file that is there is run, and not only read: it may be, or looks like it.
 fn is_script(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    const ENDS: [&str; 13] =
-        ["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
     let Ok(found) = path.metadata() else { return false };
-    let ends = path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDS.contains(&end));
+    let ends = path.to_str().is_some_and(haft_shell::is_script_name);
     found.is_file() && (ends || found.permissions().mode() & 0o111 != 0)
 }
 

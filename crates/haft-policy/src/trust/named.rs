@@ -224,10 +224,8 @@ fn is_file(path: &Path, places: &Places) -> bool {
 fn looks_like_a_script(word: &str) -> bool {
     let plain =
         !word.starts_with('-') && !word.contains("://") && !word.contains(['$', '*', '?', '[', '~', '=']);
-    let ends = ["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
     let plain = plain && !word.contains(char::is_whitespace);
-    let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
-    plain && (word.contains('/') || extension.is_some_and(|extension| ends.contains(&extension)))
+    plain && (word.contains('/') || haft_shell::is_script_name(word))
 }
 
 #[cfg(test)]

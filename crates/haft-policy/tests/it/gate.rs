@@ -8,9 +8,11 @@ mod classifier;
 mod declared;
 mod everyday;
 mod fetches;
+mod knowing;
 mod meaning;
 mod modes;
 mod proposed;
+mod repositories;
 mod shells;
 mod unknown;
 

@@ -18,14 +18,16 @@ impl CommandExaminer<'_> {
         let name = entry.all_names().next().unwrap_or_default();
         // A sub-command says itself what it covers; options in front of it make it another.
         if !std::ptr::eq(entry, below) {
-            if reading.modes & ANY_OPTION != 0 {
+            let folders = reading.options.iter().filter(|given| names_folder(given)).count();
+            let plain = |given: &GivenOption| is_plain_flag(given) || names_folder(given);
+            if !reading.unknown.is_empty() || !reading.options.iter().all(plain) || folders > 1 {
                 self.push(Finding::Open);
                 self.push(Finding::Changes(format!("`{name}` with an option before its sub-command")));
             }
             return;
         }
         if entry.traits.has(ProgramTraits::OF_REPOSITORY) {
-            self.push(Finding::OfRepository);
+            self.push(Finding::LooksAt(literal(".")));
         }
         match entry.coverage {
             Coverage::Partial => {
@@ -63,6 +65,9 @@ impl CommandExaminer<'_> {
         let name = entry.all_names().next().unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             let Word::Dynamic(open) = word else { continue };
+            if is_pipe(word) {
+                continue;
+            }
             let number = reading.operands.iter().position(|operand| *operand == at);
             let names_file = entry.operands.iter().any(|spec| !spec.meanings.is_empty());
             let hidden = (open.splits && pattern_folder(word).is_none())
@@ -116,10 +121,23 @@ impl CommandExaminer<'_> {
     }
 }
 
+/// Whether an option says nothing about what is done.
+fn is_plain_flag(given: &GivenOption) -> bool {
+    given.spec.arity == ValueArity::None && given.spec.meanings.is_empty() && given.spec.sets == 0
+}
+
+/// Whether an option only says where the command works.
+fn names_folder(given: &GivenOption) -> bool {
+    matches!(given.spec.meanings, [meaning] if matches!(meaning.kind, MeaningKind::Folder))
+}
+
 /// Whether an argument that is known only when it runs may be an option then, or bring one along. What is quoted after
 /// an option is its value, as in `git commit -m "$x"`; a pattern is judged apart.
 fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     let Word::Dynamic(open) = &arguments[at] else { return false };
+    if is_pipe(&arguments[at]) {
+        return false;
+    }
     let expands = open.shape.contains(marks::EXPANSION);
     let listed = open.shape.contains(marks::BRACE) && open.shape.starts_with('{');
     // The name of the option is known, and what is expanded is its value.

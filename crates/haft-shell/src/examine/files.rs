@@ -79,12 +79,21 @@ impl CommandExaminer<'_> {
         Some(names_below(if let [only] = roots[..] { only } else { "." }))
     }
 
-    pub(super) fn prints_paths(&mut self, place: &ValuePlace<'_>) {
-        if place.reading.unknown.is_empty()
-            && !place.reading.loose
-            && let Some(word) = self.found_names(place)
-        {
+    /// `from_here`: as they are named from this folder, whatever the operands are.
+    pub(super) fn prints_paths(&mut self, place: &ValuePlace<'_>, from_here: bool) {
+        if !place.reading.unknown.is_empty() || place.reading.loose {
+            return;
+        }
+        let word = if from_here { Some(bare_names()) } else { self.found_names(place) };
+        if let Some(word) = word {
             self.push(Finding::PrintsPaths(word));
+        }
+    }
+
+    /// What isn't known may be an option that prints something else.
+    pub(super) fn prints_numbers(&mut self) {
+        if self.argv.iter().all(|word| word.literal().is_some()) {
+            self.push(Finding::PrintsNumbers);
         }
     }
 
@@ -135,7 +144,14 @@ fn last_part(path: &str) -> &str {
 
 /// Standard input and output, and what isn't a file.
 pub(super) fn is_stream(word: &Word) -> bool {
-    word.literal().is_some_and(|text| matches!(text, "-" | "") || streams::is_stream(text))
+    is_pipe(word) || word.literal().is_some_and(|text| matches!(text, "-" | "") || streams::is_stream(text))
+}
+
+/// What another command prints: `<(…)`.
+pub(super) fn is_pipe(word: &Word) -> bool {
+    let Word::Dynamic(open) = word else { return false };
+    let whole = open.written.starts_with("<(") && open.written.ends_with(')');
+    whole && open.shape.chars().eq([marks::EXPANSION])
 }
 
 /// Whether a word says where it leads.
@@ -180,6 +196,11 @@ pub(crate) fn pattern_folder(word: &Word) -> Option<std::path::PathBuf> {
     }
     let folder: std::path::PathBuf = shape.split('/').take_while(|part| !is_pattern(part)).collect();
     Some(if folder.as_os_str().is_empty() { ".".into() } else { folder })
+}
+
+/// A word that stands for names of this folder, which may begin in any way.
+fn bare_names() -> Word {
+    Word::Dynamic(Open { written: "…".to_owned(), shape: format!("{}_", marks::GLOB), splits: true })
 }
 
 /// A word that stands for names below a folder.

@@ -27,7 +27,8 @@ impl CommandExaminer<'_> {
             (MeaningKind::Opens, _) => self.push(Finding::Open),
             (MeaningKind::WritesAnywhere, _) => self.write(Word::anything(), PathExtent::Tree, false),
             (MeaningKind::Exclusive, _) => self.push(Finding::Exclusive),
-            (MeaningKind::PrintsPaths, _) => self.prints_paths(place),
+            (MeaningKind::PrintsPaths, values) => self.prints_paths(place, !values.is_empty()),
+            (MeaningKind::PrintsNumbers, _) => self.prints_numbers(),
             (MeaningKind::NoValue(meanings), []) => self.all(meanings, &[], place),
             (MeaningKind::Command(form), []) if place.head.is_some() => self.command(form, &[], place),
             (_, []) => {}

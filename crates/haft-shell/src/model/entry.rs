@@ -16,6 +16,8 @@ pub(crate) const TWO_OPERANDS: Modes = 1 << 29;
 pub(crate) const OPEN_ENDED: Modes = 1 << 28;
 /// `--` was given.
 pub(crate) const DASHES: Modes = 1 << 27;
+/// An option was given that begins with `+`.
+pub(crate) const PLUS_OPTION: Modes = 1 << 25;
 /// There is no operand.
 pub(crate) const NO_OPERAND: Modes = 1 << 26;
 
@@ -35,6 +37,8 @@ pub(crate) struct ProgramEntry {
     pub(crate) input: &'static [ValueMeaning],
     /// Arguments that only print the version, if one of them is the only argument.
     pub(crate) version: &'static str,
+    /// What an exit code of 1 answers, if it is no failure.
+    pub(crate) exit_one: Option<&'static str>,
     pub(crate) traits: ProgramTraits,
     /// How much of the repository it works on it may write.
     pub(crate) level: RepositoryLevel,
@@ -265,6 +269,7 @@ pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramE
         subcommands: &[],
         input: &[],
         version: "",
+        exit_one: None,
         traits: ProgramTraits::NONE,
         level: RepositoryLevel::None,
     }
@@ -318,6 +323,11 @@ impl ProgramEntry {
 
     pub(crate) const fn version(mut self, version: &'static str) -> Self {
         self.version = version;
+        self
+    }
+
+    pub(crate) const fn exit_one(mut self, answer: &'static str) -> Self {
+        self.exit_one = Some(answer);
         self
     }
 

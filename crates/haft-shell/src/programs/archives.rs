@@ -38,15 +38,16 @@ const TAR_FILES: &[OperandSpec] = &[
     at(From(0), &[READ_TREE.when(CREATES), DELETE_TREE.when(CREATES | REMOVES)]),
     at(Always, &[ANYWHERE.when(EXTRACTS | ABSOLUTE).unless(TO_OUTPUT), CHANGES.unless(LISTS), CHANGES.when(CREATES), CHANGES.when(EXTRACTS)]),
 ];
+const FILES: &[OperandSpec] = &[at(From(0), &[READ])];
 const TAR_SYNTAX: WordSyntax = WordSyntax { first_word_letters: true, ..GNU };
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("tar", TAR_SYNTAX).family(NameFamily::Gnu).listed().guarded().version("--version").options(&[TAR]).operands(TAR_FILES),
     program("bsdtar", TAR_SYNTAX).guarded().options(&[TAR]).operands(TAR_FILES),
     // They replace their operands, or print.
-    program("gzip gunzip bzip2 xz", GNU).guards_patterns()
-        .options(&[&[flags("-123456789dfhknNqrvV"), mode("-ctl stdout test list", TO_OUTPUT), values("-STM")]])
-        .operands(&[at(From(0), &[WRITE_LOOSE.unless(TO_OUTPUT), READ.when(TO_OUTPUT)])]),
+    program("gzip gunzip bzip2 bunzip2 xz unxz", GNU).listed().guards_patterns()
+        .options(&[&[flags("-123456789dfhknNqrvV decompress uncompress force keep quiet verbose"), mode("-ctl stdout to-stdout test list", TO_OUTPUT), values("-STM")]])
+        .operands(&[at(From(0), &[WRITE_LOOSE.unless(TO_OUTPUT), CHANGES.unless(TO_OUTPUT), READ_TREE.when(TO_OUTPUT)])]),
     program("zcat bzcat xzcat zstdcat", GNU).total().operands(&[at(From(0), &[READ])]),
     program("zstd", GNU).guards_patterns().options(&[&[value("-o", &[WRITE])]]).operands(&[at(From(0), &[READ])]),
     program("zip", EXACT).guarded().options(&[&[
@@ -54,9 +55,14 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]]).operands(&[at(Nth(0), &[WRITE]), at(From(1), &[READ_TREE])]),
     program("unzip", EXACT).listed().guards_patterns().options(&[&[
         mode("-lvtZz", LISTS), mode("-pc", TO_OUTPUT), act("-nofjaCLqsuUVWX", &[CHANGES]), values("-xP"), value("-d", &[WRITE_INTO]),
-    ]]).operands(&[at(Nth(0), &[READ]), at(Always, &[CHANGES.unless(LISTS)])]),
+    ]]).operands(&[at(Nth(0), &[READ]), at(Always, &[CHANGES.unless(LISTS | TO_OUTPUT)])]),
     program("zipinfo", EXACT).total().operands(&[at(Nth(0), &[READ])]),
-    program("7z 7za 7zz", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[attached("o", &[WRITE_INTO])]]),
+    program("7z 7za 7zz", ONE_DASH).guards_patterns().unknown(UnknownOption::Flag).options(&[&[attached("o", &[WRITE_INTO])]]).subcommands(&[
+        program("l", ONE_DASH).listed().options(&[&[flags("slt ba r")]]).operands(FILES),
+    ]),
+    program("ar", WordSyntax { first_word_letters: true, ..EXACT }).listed().options(&[&[
+        mode("-tp", LISTS), flags("-vOoP"), act("-acDdfilmNqrsSTuUVx", &[CHANGES]), value("plugin", &[UNDETERMINED]), values("target"),
+    ]]).operands(&[at(Nth(0), &[READ, WRITE_LOOSE.unless(LISTS)]), at(Always, &[CHANGES.unless(LISTS)])]),
     program("cpio", GNU).guarded().options(&[&[values("-CDEFHIMORW"), value("rsh-command", &[PROGRAM])]]),
     program("mt", GNU).guards_patterns().options(&[&[values("-f"), value("rsh-command", &[PROGRAM])]]),
 ];

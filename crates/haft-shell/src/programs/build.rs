@@ -138,7 +138,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         program("version", EXACT).options(&[NPM]).level(RepositoryLevel::Data),
         program("install add test run publish", EXACT).options(&[NPM]).operands(&[URLS]),
     ]).version("--version -v"),
-    manager("bun", &[NPM], &[runs("x", &[&[flags("bun silent")]], PACKAGE)]).version("--version -v").options(&[&[
+    manager("bun", &[NPM], &[runs("x", &[&[flags("bun silent")]], PACKAGE)]).traits(ProgramTraits::RUNS_SCRIPT).version("--version -v").options(&[&[
         value("-ep eval print", &[text(TextLanguage::Code(&["child_process", "exec", "spawn", "fork", "eval", "Function(", "binding", "dlopen", "import(", "Worker"]))]), values("-r"),
     ], NPM]).operands(&[URLS, at(Missing(0), &[UNDETERMINED.when(NO_ARGUMENT)])]),
     program("pip pip3", EXACT).guards_patterns().has_subcommands().version("--version -V").options(&[PIP]).operands(&[URLS]).subcommands(&[

@@ -57,7 +57,6 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("man", GNU).guarded().options(&[&[
         flags("-adDfhIiklKtuVwWcZ7"), values("-LMRSersTX"), value("-C config-file", &[READ, UNDETERMINED]), value("-P pager", &[PROGRAM]), attached("-H html", &[PROGRAM, EXACT_ONLY]).sets(FILE_GIVEN),
     ]]).operands(&[at(Always, &[EXACT_ONLY.when(FILE_GIVEN)])]),
-    program("bat", EXACT).guards_patterns().options(&[&[values("-lrHm"), value("pager", &[PROGRAM])]]),
     program("ack ag ugrep ug", EXACT).guards_patterns().options(&[&[values("-ABCfgmxGpW"), value("pager view", &[PROGRAM]), value("filter", &[part(WordPart::After(":"), &[PROGRAM])])]]),
     program("gs", ONE_DASH).unknown(UnknownOption::Flag).options(&[&[value("c", &[UNDETERMINED]), value("s", &[when(WordTest::Holds("%pipe% =|"), &[UNDETERMINED], &[])])]]),
     program("peco feh", EXACT).unknown(UnknownOption::Flag).options(&[&[value("exec action", &[PROGRAM])]]),

@@ -54,16 +54,22 @@ const KNOWN_REMOTES: ValueMeaning = unknown_host("git knows the hosts of its rem
 const TEMPLATE: OptionSpec = value("template", &[one_of("''", &[], &[UNDETERMINED])]);
 
 const LOG: &[OptionSpec] = &[
-    flags("-psuzwbMCDRqitaEF0123456789c oneline stat numstat shortstat name-only name-status patch no-patch graph all decorate no-decorate abbrev-commit \
+    flags("-psuzwbMCDRqitaEF0123456789crv oneline stat numstat shortstat name-status patch no-patch graph all decorate no-decorate abbrev-commit \
            no-abbrev-commit follow merges no-merges first-parent reverse color no-color cached staged word-diff summary raw full-index minimal patience \
            histogram ignore-all-space ignore-space-change ignore-blank-lines branches tags remotes topo-order date-order no-ext-diff no-textconv \
            no-renames find-renames check exit-code quiet text merge-base abbrev pretty dirstat cc left-right cherry-pick boundary \
-           pickaxe-all pickaxe-regex regexp-ignore-case extended-regexp fixed-strings function-context no-prefix unified"),
+           pickaxe-all pickaxe-regex regexp-ignore-case extended-regexp fixed-strings function-context no-prefix unified \
+           count no-walk children parents objects no-commit-id root compact-summary full-history simplify-merges reflog walk-reflogs relative \
+           no-relative color-words color-moved no-color-moved ignore-cr-at-eol ignore-space-at-eol find-copies find-copies-harder \
+           diff-merges no-diff-merges cherry-mark cherry right-only left-only no-expand-tabs no-notes submodule numbered email"),
     values("-nSGLU max-count skip since after until before author committer grep format date diff-filter stat-width diff-algorithm inter-hunk-context"),
     value("output", &[WRITE]),
 ];
 
+const NAME_ONLY: &[OptionSpec] = &[flags("name-only")];
+
 /// What a repository's files and those that are named elsewhere are read for.
+const PATHS_HERE: ValueMeaning = meaning(MeaningKind::At(".", &[meaning(MeaningKind::PrintsPaths)]));
 const IN_REPOSITORY: &[OperandSpec] = &[at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE])];
 
 /// A sub-command that only looks, with these options.
@@ -96,7 +102,8 @@ const ADDS: &[ValueMeaning] = &[CONFIGURATION];
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("git", WordSyntax { clusters: false, ..POSIX }).family(NameFamily::Dashed).guarded().has_subcommands().traits(ProgramTraits::RUNS_ELSEWHERE)
         .version("--version version").options(&[&[
-            flags("-pPhv no-pager paginate bare no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks \
+            act("-p paginate bare", &[CHANGES]),
+            flags("-Phv no-pager no-replace-objects literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks \
                    no-lazy-fetch no-advice html-path version help"),
             value("-C", &[FOLDER]), value("git-dir work-tree", &[READ]), value("-c", SETTING), value("config-env", &[meaning(MeaningKind::HiddenKey(&KEYS)), EXACT_ONLY]),
             attached("exec-path", &[one_of("*", &[UNDETERMINED], &[])]), values("namespace super-prefix attr-source list-cmds"),
@@ -108,8 +115,14 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
 ];
 
 const SUBCOMMANDS: &[ProgramEntry] = &[
-    looks("log diff show whatchanged shortlog diff-tree rev-list", &[LOG]),
-    looks("reflog", &[LOG]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", RECORDS, &[])])]), at(Always, &[HERE_TREE])]),
+    looks("diff", &[&[mode("name-only", LISTING)], LOG]).exit_one("they differ").operands(&[
+        at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE, PATHS_HERE.when(LISTING)]),
+    ]),
+    looks("log show whatchanged shortlog diff-tree diff-index diff-files rev-list range-diff cherry show-branch", &[LOG, NAME_ONLY]),
+    looks("var check-ref-format", &[&[flags("-l branch allow-onelevel normalize")]]),
+    looks("check-attr check-mailmap", &[&[flags("-az all cached stdin")]]),
+    lists("symbolic-ref", &[&[flags("-q short quiet recurse no-recurse"), act("-d delete", RECORDS), value("-m", RECORDS)]], &[at(From(1), RECORDS), at(Always, &[HERE_TREE])]),
+    looks("reflog", &[LOG, NAME_ONLY]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", RECORDS, &[])])]), at(Always, &[HERE_TREE])]),
     looks("status", &[&[flags("-sbvznuo short branch porcelain long verbose untracked-files ignored show-stash ahead-behind no-renames")]]),
     looks("rev-parse", &[&[flags("-q show-toplevel abbrev-ref short verify quiet git-dir is-inside-work-tree show-prefix show-cdup is-bare-repository absolute-git-dir \
                                   git-common-dir symbolic-full-name all branches tags")]]),
@@ -125,12 +138,12 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("ls-files", &[&[flags("-cdmoiskutvz cached deleted modified others ignored stage unmerged exclude-standard full-name error-unmatch eol"), values("-x")]])
         .traits(ProgramTraits::PATTERNS_ARE_FILES).operands(&[
-            at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE]),
+            at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE, PATHS_HERE]),
         ]),
     looks("ls-tree", &[&[flags("-drtlz name-only name-status full-name full-tree long abbrev format")]]),
     looks("show-ref", &[&[flags("-qsd head heads tags verify hash abbrev quiet dereference")]]),
     looks("describe", &[&[flags("all tags always dirty long contains abbrev exact-match first-parent match exclude broken")]]),
-    looks("blame", &[&[flags("-wMCeflnps porcelain line-porcelain show-email show-name show-number date abbrev root"), values("-L")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+    looks("blame annotate", &[&[flags("-wMCeflnps porcelain line-porcelain show-email show-name show-number date abbrev root"), values("-L")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("cat-file", &[&[flags("-tspe")]]),
     looks("merge-base", &[&[flags("-a all octopus is-ancestor independent fork-point")]]),
     looks("name-rev", &[&[flags("tags name-only always no-undefined")]]),
@@ -140,10 +153,10 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     looks("grep", &[&[
         flags("-inlcEFPwvhHLqIoWpaG ignore-case line-number files-with-matches count name-only word-regexp cached untracked show-function column heading break and or not all-match"),
         values("-eABCm max-depth threads"), value("-f", &[READ, CHANGES]), attached("-O open-files-in-pager", &[PROGRAM, meaning(MeaningKind::NoValue(&[UNDETERMINED]))]),
-    ]]).operands(&[at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE])]),
+    ]]).operands(&[at(From(0), &[when(WordTest::Outside, &[READ_TREE], &[])]), at(Always, &[HERE_TREE])]).exit_one("nothing matches"),
     // Sub-commands with options that run other programs.
     changes("rebase", &[&[flags("-iqvfnmkr interactive quiet force-rebase autosquash root keep-base continue abort skip autostash"), values("-sXC strategy strategy-option onto"), value("-x exec", &[SHELL])]]),
-    changes("difftool", &[&[flags("-ygd no-prompt gui dir-diff prompt cached staged"), values("-t tool"), value("-x extcmd", &[PROGRAM])], LOG]),
+    changes("difftool", &[&[flags("-ygd no-prompt gui dir-diff prompt cached staged"), values("-t tool"), value("-x extcmd", &[PROGRAM])], LOG, NAME_ONLY]),
     changes("bisect", &[]).subcommands(&[program("run", POSIX).operands(&[at(From(0), &[held(ArgvFill::Plain, RunLocation::UnknownFolder, false)])])]),
     changes("submodule submodule--helper", &[&[flags("-q quiet")]]).subcommands(&[
         program("foreach", POSIX).options(&[&[flags("-q recursive quiet")]]).operands(&[at(From(0), &[meaning(MeaningKind::Joined(TextLanguage::Shell))])]),
@@ -191,7 +204,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]], &[
         at(From(0), &[meaning(MeaningKind::KeyPair(&KEYS)).unless(LOOKS)]),
         at(Always, &[
-            CONFIGURATION.unless(WIDE | NO_ARGUMENT | LISTING), HERE_TREE, CHANGES.unless(LISTING), CHANGES.when(EDITS),
+            CONFIGURATION.unless(WIDE | NO_ARGUMENT | LISTING), HERE_TREE, CHANGES.when(TWO_OPERANDS).unless(LISTING), CHANGES.when(NO_OPERAND).unless(LISTING), CHANGES.when(EDITS),
             GLOBAL_WRITE.when(WIDE | TWO_OPERANDS).unless(LISTING | ELSEWHERE), GLOBAL_WRITE.when(WIDE | EDITS).unless(ELSEWHERE), GLOBAL_READ.when(WIDE),
             meaning(MeaningKind::At("/etc/gitconfig", &[WRITE])).when(WIDE | ELSEWHERE | TWO_OPERANDS).unless(LISTING),
         ]),

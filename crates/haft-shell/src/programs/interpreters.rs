@@ -64,13 +64,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         // A file that begins or ends with `|` is a command for `<>`.
         at(From(0), &[one_of("|* *|", &[part(WordPart::Spaced('|'), &[SHELL]), UNDETERMINED], &[])]),
     ]),
-    interpreter!("ruby", RUBY, "-e", "-rICEF").version("--version -v"),
+    interpreter!("ruby irb", RUBY, "-e", "-rICEF").version("--version -v"),
     program("node nodejs", WordSyntax { clusters: false, ..POSIX }).version("--version -v").unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT).options(&[&[
         value("-e =pe eval", &[text(Code(NODE))]).sets(GIVEN), with_arity("-p print", ValueArity::Maybe, &[text(Code(NODE))]).sets(GIVEN), value("-C conditions", &[DESCRIPTOR]),
         value("-r require", &[DESCRIPTOR, prefixed("data:", &[UNDETERMINED], &[])]), value("import loader experimental-loader", &[prefixed("data:", &[UNDETERMINED], &[])]),
         flags("-cih check interactive"),
     ]]).operands(script_operands!(NODE)),
-    program("deno", EXACT).version("--version -v -V").traits(ProgramTraits::RUNS_WORKSPACE).subcommands(&[
+    program("deno", EXACT).version("--version -v -V").traits(ProgramTraits::RUNS_WORKSPACE).traits(ProgramTraits::RUNS_SCRIPT).subcommands(&[
         program("eval", EXACT).unknown(UnknownOption::Flag).operands(&[at(From(0), &[text(Code(&["Command", "run(", "child_process", "eval", "Function(", "import(", "dlopen"]))])]),
     ]),
     program("ts-node", EXACT).unknown(UnknownOption::Flag).traits(ProgramTraits::RUNS_SCRIPT),
@@ -89,7 +89,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     interpreter!("tsx coffee gjs qjs babel-node", NODE, "-ec eval", "-r"),
     interpreter!("zx", &["$", "child_process", "exec", "spawn"], "-e eval", "-r"),
     interpreter!("julia", OTHER, "-eE eval print", "-LJptH"),
-    interpreter!("groovy", OTHER, "-e", "-c"),
+    interpreter!("groovy jshell", OTHER, "-e", "-c"),
     interpreter!("elixir", OTHER, "-e eval", "-rS"),
     interpreter!("tclsh", TCL, "-", "-"),
     interpreter!("gnuplot", &["system", "!", "`", "|", "<"], "-e", "-s"),

@@ -31,11 +31,14 @@ mod text;
 mod wrappers;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::OnceLock;
 
-use super::model::{AllowScope, MeaningKind, NameFamily, ProgramEntry, ProgramTraits, TextLanguage};
+use super::model::{
+    AllowScope, Coverage, MeaningKind, NameFamily, ProgramEntry, ProgramTraits, RunLocation, TextLanguage,
+};
 use super::words::read_words;
-use super::{Word, base_name};
+use super::{ArgumentUses, Word, base_name};
 
 /// Every entry.
 pub(crate) const TABLE: &[&[ProgramEntry]] = &[
@@ -59,6 +62,16 @@ pub(crate) const PLAIN_PAGER: &str = "cat";
 
 /// The folders in which a program of a known name is taken for the known one.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/"];
+
+/// How names of scripts end.
+const SCRIPT_ENDS: &[&str] =
+    &["sh", "bash", "py", "js", "mjs", "cjs", "ts", "rb", "pl", "lua", "php", "fish", "zsh"];
+
+/// Whether a file is a script by its name.
+pub(crate) fn is_script_name(name: &str) -> bool {
+    let end = Path::new(name).extension().and_then(|end| end.to_str());
+    end.is_some_and(|end| SCRIPT_ENDS.contains(&end))
+}
 
 /// A program that was found.
 #[derive(Debug, Clone, Copy)]
@@ -126,13 +139,81 @@ pub(crate) fn is_usual(program: &str, name: &str) -> bool {
 
 /// Whether the operands of a program, by its name or path, may be of a kind.
 fn operands_have(program: &str, wanted: fn(&MeaningKind) -> bool) -> bool {
-    let operands = find(base_name(program)).map_or(&[][..], |known| known.entry.operands);
-    operands.iter().flat_map(|spec| spec.meanings).any(|meaning| meaning.has(wanted))
+    find(base_name(program)).is_some_and(|known| has_operand(known.entry, wanted))
+}
+
+fn has_operand(entry: &ProgramEntry, wanted: fn(&MeaningKind) -> bool) -> bool {
+    entry.operands.iter().flat_map(|spec| spec.meanings).any(|meaning| meaning.has(wanted))
 }
 
 /// Whether a program starts a command in its operands.
 pub(crate) fn starts_operands(program: &str) -> bool {
     operands_have(program, |kind| matches!(kind, MeaningKind::Command(_)))
+}
+
+/// Programs that run whatever they are given: shells, interpreters, and what starts its operands in its own way or on
+/// another machine.
+pub(crate) fn open_ended() -> impl Iterator<Item = &'static ProgramEntry> {
+    let runs = |kind: &MeaningKind| match kind {
+        MeaningKind::Command(form) => form.scope != AllowScope::Past,
+        MeaningKind::Joined(_) | MeaningKind::Template | MeaningKind::Prepend(_) => true,
+        MeaningKind::Text(language) => {
+            matches!(language, TextLanguage::Shell | TextLanguage::Awk | TextLanguage::Code(_))
+        }
+        _ => false,
+    };
+    let contains = |kind: &MeaningKind| matches!(kind, MeaningKind::Command(form) if form.location == RunLocation::OtherMachine);
+    all().filter(move |entry| {
+        entry.traits.has(ProgramTraits::RUNS_SCRIPT)
+            || has_operand(entry, runs)
+            || entry.subcommands.iter().any(|below| has_operand(below, contains))
+    })
+}
+
+/// What a program may do with an argument that is known only when it runs; anything if its entry doesn't say.
+pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
+    let mut uses = ArgumentUses::default();
+    let mut look = |kind: &MeaningKind| match kind {
+        MeaningKind::Read(_) | MeaningKind::Folder | MeaningKind::OperandFolder => uses.reads = true,
+        MeaningKind::Write(_)
+        | MeaningKind::WriteLoose(_)
+        | MeaningKind::WriteInto
+        | MeaningKind::Derived(_)
+        | MeaningKind::Delete(_)
+        | MeaningKind::DeleteMatches
+        | MeaningKind::Changes => uses.changes = true,
+        MeaningKind::Text(TextLanguage::Sed)
+        | MeaningKind::PrintsPaths
+        | MeaningKind::PrintsNumbers
+        | MeaningKind::Opens
+        | MeaningKind::ChangesListed
+        | MeaningKind::Head
+        | MeaningKind::Exclusive => {}
+        _ => uses = ArgumentUses::ANYTHING,
+    };
+    let Some(entry) = find(name).filter(|known| !known.renamed).map(|known| known.entry) else {
+        return ArgumentUses::ANYTHING;
+    };
+    let values = entry.all_options().flat_map(|spec| spec.meanings);
+    let operands = entry.operands.iter().flat_map(|spec| spec.meanings);
+    values.chain(operands).for_each(|meaning| meaning.each(&mut look));
+    let described = match entry.coverage {
+        Coverage::Total => true,
+        Coverage::Listed => {
+            [ProgramTraits::CHANGES_FILES, ProgramTraits::COMPLETE].iter().any(|one| entry.traits.has(*one))
+        }
+        Coverage::Partial => false,
+    };
+    uses.reads |= entry.coverage == Coverage::Total;
+    if described { uses } else { ArgumentUses::ANYTHING }
+}
+
+/// What an exit code of 1 of a command answers, if it is no failure.
+pub(crate) fn exit_one(argv: &[Word]) -> Option<&'static str> {
+    let entry = find(base_name(argv.first()?.literal()?))?.entry;
+    let reading = read_words(entry, &argv[1..]).swap_remove(0);
+    let name = reading.operands.first().and_then(|at| argv[at + 1].literal());
+    name.and_then(|name| entry.subcommand(name)).unwrap_or(entry).exit_one
 }
 
 /// Whether a command may change the directory of the shell.

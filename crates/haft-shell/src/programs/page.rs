@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{TABLE, all};
-use crate::model::{Coverage, MeaningKind, ProgramEntry, RepositoryLevel, ValueMeaning};
+use crate::model::{Coverage, MeaningKind, ProgramEntry, RepositoryLevel, TextLanguage, ValueMeaning};
 
 const HEADER: &str = "# Programs\n\nWhat `haft` knows of each program, made from `crates/haft-shell/src/programs`. *Complete*: the listed \
 options do nothing that isn't listed; *reads only*: no option changes anything; *partly*: the program may do more than its words say.\n\n\
@@ -82,6 +82,49 @@ fn the_page_is_current() {
         std::fs::read_to_string(path).unwrap() == page(),
         "docs/programs.md is out of date; HAFT_WRITE_PAGES=1 writes it"
     );
+}
+
+/// The evaluator of a language, by its own name.
+fn evaluator(language: TextLanguage) -> &'static str {
+    match language {
+        TextLanguage::Shell | TextLanguage::ThisShell | TextLanguage::Deferred => "shell",
+        TextLanguage::ShellWords => "words that a shell expands",
+        TextLanguage::Sed => "scripts of an editor",
+        TextLanguage::Awk => "patterns with actions",
+        TextLanguage::Code(_) => "code",
+        TextLanguage::Commands(_) => "lines of commands",
+        TextLanguage::Makefile => "rules of a build",
+        TextLanguage::Macros => "macros",
+    }
+}
+
+/// Ten evaluators turn text into findings: those of languages, that of `key=value` and that of addresses.
+#[test]
+fn there_are_at_most_ten_evaluators() {
+    let escapes = &crate::model::CommandEscapes {
+        shell: &[],
+        anywhere: None,
+        unread: &[],
+        signs: &[],
+        plain: "",
+        exact: false,
+        abbreviated: false,
+        pipes: None,
+    };
+    let languages = [
+        TextLanguage::Shell,
+        TextLanguage::ThisShell,
+        TextLanguage::Deferred,
+        TextLanguage::ShellWords,
+        TextLanguage::Sed,
+        TextLanguage::Awk,
+        TextLanguage::Code(&[]),
+        TextLanguage::Commands(escapes),
+        TextLanguage::Makefile,
+        TextLanguage::Macros,
+    ];
+    let names: BTreeSet<&str> = languages.into_iter().map(evaluator).collect();
+    assert!(names.len() + 2 <= 10, "{names:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::model::*;
 const LOOKUP: Modes = mode_bit(0);
 const TEXT_GIVEN: Modes = mode_bit(1);
 const READS_INPUT: Modes = mode_bit(2);
+const CHECKS: Modes = mode_bit(3);
 
 const LOSES_DIRECTORY: ValueMeaning = meaning(MeaningKind::LosesDirectory);
 const CHANGE_DIRECTORY: ValueMeaning = meaning(MeaningKind::ChangeDirectory);
@@ -23,7 +24,8 @@ const fn setter(names: &'static str, syntax: WordSyntax) -> ProgramEntry {
 
 const SHELL_OPTIONS: &[OptionSpec] = &[
     act("-il login", &[CHANGES]),
-    flags("-abefhkmnprtuvxBCDEHPT norc noprofile posix restricted verbose debugger dump-strings"),
+    mode("-n", CHECKS),
+    flags("-abefhkmprtuvxBCDEHPT norc noprofile posix restricted verbose debugger dump-strings"),
     mode("-c", TEXT_GIVEN),
     mode("-s", READS_INPUT),
     with_arity("-oO", ValueArity::Next, &[]),
@@ -41,7 +43,7 @@ const fn foreign_shell(names: &'static str) -> ProgramEntry {
 const FOREIGN: &[OperandSpec] = &[at(Argument, &[UNDETERMINED.reason("starts another command")]), at(Missing(0), &[COMMANDS_IN.when(NO_ARGUMENT)])];
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    builtin(": break continue dirs echo exit false pwd return shift true type"),
+    builtin(": break continue dirs echo exit false pwd return shift times true type ulimit umask"),
     program("cd", POSIX).total().unknown(UnknownOption::Flag).traits(ProgramTraits::SPECIAL).options(&[&[act("-LPe@", &[LOSES_DIRECTORY])]]).operands(&[
         at(Nth(0), &[when(WordTest::Hidden, &[CHANGE_DIRECTORY], &[one_of("-", &[LOSES_DIRECTORY], &[CHANGE_DIRECTORY])])]),
         at(Always, &[LOSES_DIRECTORY.when(ANY_OPTION), LOSES_DIRECTORY.when(DASHES)]),
@@ -60,7 +62,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     builtin("printf").unknown(UnknownOption::ShellState).traits(ProgramTraits::STRICT_WORDS).options(&[&[value("-v", &[VARIABLE]), flags("-%")]]),
     builtin("wait").unknown(UnknownOption::ShellState).traits(ProgramTraits::STRICT_WORDS).options(&[&[value("-p", &[VARIABLE]), flags("-nf")]]),
     // `-v` evaluates a subscript.
-    program("test [", ONE_DASH).total().unknown(UnknownOption::Flag).options(&[&[value("v", &[VARIABLE_NAME])]]),
+    program("test [", ONE_DASH).total().exit_one("it is not so").unknown(UnknownOption::Flag).options(&[&[value("v", &[VARIABLE_NAME])]]),
     program("set", WordSyntax { plus: PlusWords::Options, ..POSIX }).total().unknown(UnknownOption::ShellState).options(&[&[
         flags("-euxfnvCm"),
         with_arity("-o", ValueArity::Next, &[one_of("pipefail errexit nounset xtrace noglob noclobber errtrace functrace", &[], &[SHELL_STATE])]),
@@ -98,11 +100,11 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
             at(Nth(0), &[
                 COMMANDS.when(TEXT_GIVEN),
                 script(TextLanguage::Shell).reason(RUNS_GIVEN).unless(TEXT_GIVEN).unless(READS_INPUT),
-                when(WordTest::Hidden, &[UNDETERMINED.reason("starts another command")], &[CHANGES]).unless(TEXT_GIVEN),
+                when(WordTest::Hidden, &[UNDETERMINED.reason("starts another command")], &[CHANGES.unless(CHECKS), CHANGES.when(PLUS_OPTION)]).unless(TEXT_GIVEN),
                 SHELL_INPUT.when(READS_INPUT),
             ]),
             at(Missing(0), &[SHELL_INPUT, UNDETERMINED.reason("starts another command").when(TEXT_GIVEN)]),
         ]),
-    foreign_shell("zsh fish csh tcsh pwsh nu xonsh elvish yash osh ysh rc es"),
+    foreign_shell("zsh fish csh tcsh pwsh powershell cmd nu xonsh elvish yash osh ysh rc es"),
     program("expect run-parts", WRAPPER).operands(&[at(Argument, &[UNDETERMINED.reason("starts another command")])]),
 ];

@@ -100,15 +100,38 @@ const FIND: &[OptionSpec] = &[
 const DELETES: Modes = mode_bit(5);
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
-    prints("arch basename df dirname expr factor free getconf groups id locale nproc pidof printenv seq sleep tr tty uname uptime whereis \
+    prints("arch basename c++filt cal df dircolors dirname expr factor findmnt free getconf groups hostid id ipcs iostat locale logname lsblk lslocks \
+            lsmem lsmod lsns lspci lsusb mountpoint mpstat pathchk pidof pmap printenv pstree pwdx sleep tput tr tty uname uptime users uuidgen vmstat w whereis \
             which whoami yes"),
+    prints("nproc").operands(&[at(Always, &[NUMBERS])]),
+    prints("seq").operands(&[at(Always, &[NUMBERS.unless(ANY_OPTION)])]),
     prints("numfmt").options(&[&[values("-d field format from to padding round suffix")]]),
     prints("lscpu").options(&[&[value("-s sysroot", &[READ_TREE])]]),
     prints("pgrep").options(&[&[values("-GOPUdgrstu"), value("-F pidfile", &[READ])]]),
     // The single operand is a file with login records; `who am i` has two operands.
     prints("who").operands(&[at(Nth(0), &[READ.unless(TWO_OPERANDS)])]),
-    reads("b2sum cksum cmp comm expand fmt md5sum nl readlink realpath rev sha1sum sha224sum sha256sum sha384sum sha512sum stat tac unexpand \
-           join cat", &[]),
+    reads("b2sum cksum cmp col comm diffstat expand fmt md5sum nl pr readlink realpath rev sha1sum sha224sum sha256sum sha384sum sha512sum \
+           shasum stat sum tac tsort unexpand join cat", &[]),
+    program("bc", GNU).listed().options(&[&[flags("-hlqsw mathlib quiet standard warn")]]).operands(FILES),
+    program("addr2line", GNU).listed().options(&[&[flags("-aCfips addresses demangle functions pretty-print"), value("-e exe", &[READ]), values("-j section")]]),
+    program("tokei", GNU).listed().options(&[&[flags("-fCV files compact hidden no-ignore"), values("-esto exclude sort types output")]]).operands(TREES),
+    program("eza exa", EXACT).listed().options(&[&[
+        flags("-1GlRTxFaAdrDfbBghHimnuUSZ long grid all tree recurse oneline header git icons group-directories-first reverse only-dirs no-user no-time"),
+        values("-LsIt level sort ignore-glob time color time-style"),
+    ]]).operands(TREES),
+    program("bat batcat", EXACT).listed().guards_patterns().options(&[&[
+        flags("-pnAPuLS plain number show-all list-languages list-themes"), values("-lrH language line-range highlight-line style theme color decorations wrap tabs terminal-width"),
+        value("pager", &[PROGRAM]), value("paging", &[one_of("never auto", &[], &[CHANGES])]), act("diff lessopen", &[CHANGES]),
+    ]]).operands(FILES),
+    program("yq", EXACT).listed().guarded().options(&[&[
+        flags("-rPeCMNjnvV unwrapScalar prettyPrint exit-status colors no-colors no-doc null-input"), values("-opI output-format input-format indent"),
+        act("-i inplace", &[CHANGES]), value("-s split-exp", &[CHANGES]), value("from-file", &[READ]),
+    ]]).operands(&[at(From(0), &[when(WordTest::Holds("load import include system"), &[OPENS, CHANGES], &[READ])])]),
+    program("top", EXACT).listed().options(&[&[flags("-bcHiSs1"), values("-dnopuUwE")]]).operands(&[at(From(0), &[CHANGES])]),
+    program("mount", EXACT).listed().options(&[&[flags("-lv verbose show-labels"), values("-t")]]).operands(&[at(From(0), &[CHANGES])]),
+    program("sysctl", EXACT).listed().options(&[&[flags("-aAenNb all names values")]]).operands(&[at(From(0), &[one_of("*=*", &[CHANGES], &[])])]),
+    program("getent", EXACT).listed().operands(&[at(Nth(0), &[one_of("passwd group services protocols", &[], &[CHANGES])])]),
+    program("gofmt", ONE_DASH).listed().options(&[&[flags("d l e s"), values("r"), act("w", &[CHANGES]), value("cpuprofile", &[WRITE])]]).operands(TREES),
     reads("base32 base64", &[&[values("-w wrap")]]),
     reads("column", &[&[values("-sotNRHEWcT")]]),
     reads("cut", &[&[values("-dfbc fields delimiter characters bytes output-delimiter")]]),
@@ -117,7 +140,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     reads("head tail", &[&[values("-nc lines bytes pid"), flags("-fFqvrz")]]),
     reads("od", &[&[values("-AjNtw")]]),
     reads("hexdump hd", &[&[values("-ens"), value("-f format-file", &[READ]), flags("-bcCdovx")]]),
-    reads("wc", &[&[flags("-clmwL lines words chars bytes"), value("files0-from", &[READ])]]),
+    reads("wc", &[&[flags("-clmwL lines words chars bytes"), value("files0-from", &[READ]).sets(GIVEN)]])
+        .operands(&[at(From(0), &[READ]), at(Missing(0), &[NUMBERS.unless(GIVEN)])]),
     reads("strings", &[&[values("-net min-len radix encoding")]]).operands(&[at(From(0), &[prefixed("@", &[READ], &[READ])])]),
     program("jq", GNU).total().options(&[&[
         flags("-necrRsSCMaj compact-output raw-output slurp null-input raw-input sort-keys exit-status args jsonargs tab"),
@@ -131,13 +155,13 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("du", GNU).total().options(&[&[
         flags("-abcDhHklLmPsSx0 human-readable summarize all"), values("-Bdt max-depth exclude block-size threshold time-style"), value("-X exclude-from files0-from", &[READ]),
     ]]).operands(TREES),
-    program("ls", GNU).total().options(&[&[
+    program("ls dir vdir", GNU).total().options(&[&[
         flags("-aAbBcCdDfFgGhHiklLmnNopqQrsStuUvxXZ1 all almost-all human-readable"), mode("-R recursive", RECURSIVE), values("-ITw ignore tabsize width time-style sort time format color"),
     ]]).operands(&[
         at(From(0), &[READ.unless(RECURSIVE), READ_TREE.when(RECURSIVE)]),
         at(Missing(0), &[HERE.unless(RECURSIVE), HERE_TREE.when(RECURSIVE)]),
     ]),
-    program("grep egrep fgrep", GNU).total().options(&[GREP]).operands(GREP_FILES),
+    program("grep egrep fgrep", GNU).total().exit_one("nothing matches").options(&[GREP]).operands(GREP_FILES),
     // Without what loads a plug-in, or debug information from elsewhere.
     program("nm size", GNU).listed().options(&[&[
         flags("-aAbBCdDefghnoprsStTuvVx demangle dynamic defined-only undefined-only extern-only numeric-sort size-sort reverse-sort print-size"),
@@ -150,8 +174,10 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("date", GNU).listed().options(&[&[
         flags("-uRI utc universal iso-8601 rfc-email"), values("-d date rfc-3339"), value("-r reference", &[READ]), value("-f file", &[READ, CHANGES]),
         value("-s set", &[CHANGES]),
-    ]]).operands(&[at(Nth(0), &[prefixed("+", &[], &[CHANGES])]), at(From(1), &[CHANGES])]),
-    program("diff", GNU).listed().options(&[&[
+    ]]).operands(&[
+        at(Nth(0), &[prefixed("+", &[one_of("%s %Y %m %d %H %M %S %j %u", &[NUMBERS], &[])], &[CHANGES])]), at(From(1), &[CHANGES]),
+    ]),
+    program("diff", GNU).listed().exit_one("they differ").options(&[&[
         flags("-abBcdeEinNpqrstTuwyZ brief recursive unified context side-by-side ignore-case ignore-all-space ignore-space-change \
                ignore-blank-lines new-file text minimal color suppress-common-lines report-identical-files no-dereference strip-trailing-cr \
                normal show-c-function"),
@@ -167,7 +193,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     program("lsof", EXACT).listed().options(&[&[flags("-abhlnNPRtTUvVwX"), values("-pucdg"), with_arity("-i", ValueArity::Maybe, &[])]]).operands(FILES),
     // Without what follows `source` to other files.
     program("shellcheck", GNU).listed().guards_patterns().options(&[&[flags("-aV check-sourced version norc"), values("-CefisSWo color exclude format include shell severity enable")]]).operands(FILES),
-    program("rg", GNU).listed().guarded().options(&[RG]).operands(RG_FILES),
+    program("rg", GNU).listed().exit_one("nothing matches").guarded().options(&[RG]).operands(RG_FILES),
     program("fd fdfind", GNU).listed().guarded().options(&[FD]).operands(&[at(From(1), &[READ_TREE]), at(Missing(0), &[HERE_TREE]), at(Missing(1), &[HERE_TREE])]),
     program("sort", GNU).family(NameFamily::Gnu).listed().guarded().options(&[&[
         flags("-bdfgiMhnRrVcCmsuz reverse numeric-sort human-numeric-sort version-sort unique ignore-case ignore-leading-blanks stable check merge \
@@ -197,7 +223,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         at(From(0), &[one_of("*=*", &[], &[READ]).when(GIVEN)]),
         at(From(1), &[one_of("*=*", &[], &[READ]).unless(GIVEN)]),
     ]),
-    program("find", EXPRESSION).family(NameFamily::Gnu).listed().guarded().traits(ProgramTraits::SPECIAL).traits(ProgramTraits::STRICT_WORDS).options(&[FIND]).operands(&[
+    program("find", EXPRESSION).family(NameFamily::Gnu).listed().exit_one("not everything could be looked at").guarded().traits(ProgramTraits::SPECIAL).traits(ProgramTraits::STRICT_WORDS).options(&[FIND]).operands(&[
         at(From(0), &[READ_TREE, DELETE_MATCHES.when(DELETES)]),
         at(Missing(0), &[HERE_TREE, meaning(MeaningKind::At(".", &[DELETE_MATCHES])).when(DELETES)]),
         at(Always, &[meaning(MeaningKind::PrintsPaths).unless(FORMATS), EXACT_ONLY.reason("removes what it finds").when(DELETES)]),

@@ -34,6 +34,7 @@ const fn any_long(names: &'static str, options: &'static [&'static [OptionSpec]]
 }
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
+    program("kill", WordSyntax { digits: true, ..POSIX }).listed().options(&[&[mode("-0lL", LISTS)]]).operands(&[at(Always, &[CHANGES.unless(LISTS)])]),
     // Only these are looked past by rules that allow.
     program("timeout", WRAPPER).family(NameFamily::Gnu).unknown(UnknownOption::Doubt)
         .options(&[&[flags("-vfp foreground preserve-status verbose"), values("-ks kill-after signal")]]).operands(&[at(From(1), &[COMMAND_PAST])]),

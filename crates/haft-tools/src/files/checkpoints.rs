@@ -6,8 +6,8 @@
 //! meanwhile doesn't matter, and is kept as a version of its own.
 //!
 //! It lasts as long as the session: where that has a folder, what is recorded is written down there too ([`log`]), and is
-//! there again when the session is continued. What outlives a session is the business of version control. Changes that
-//! commands make are not here, because nobody tells of them. It has a bound; the oldest changes are forgotten first.
+//! there again when the session is continued. What outlives a session is the business of version control. Of what commands
+//! change, only that is here which their text names. It has a bound; the oldest changes are forgotten first.
 //!
 //! Numbers of changes are given once for all sessions: a number alone says which session it belongs to, so that effects
 //! can be derived from a call that only names a number.
@@ -40,6 +40,12 @@ pub(crate) type Text = Option<Bytes>;
 pub(crate) struct Checkpoints {
     kept: Arc<Mutex<Kept>>,
     shelf: Shelf,
+}
+
+impl std::fmt::Debug for Checkpoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoints").finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]

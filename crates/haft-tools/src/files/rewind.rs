@@ -2,7 +2,7 @@
 //!
 //! What was there before each change is kept by `checkpoints`; this tool lists, compares and restores. Going back
 //! is a change like any other, so it can be undone too. It covers what the file tools did, also those of sub-agents, and
-//! nothing that a command did.
+//! what a command was known to do.
 //!
 //! What a call will write follows from the number that it names. Should another call change one more file before this one
 //! runs, that file was not declared, and the call is refused rather than done by half.
@@ -28,12 +28,12 @@ const RESULT_CHARS: usize = 30_000;
 /// Changes that a list shows, the newest.
 const LISTED_MAX: usize = 200;
 
-/// Undoes changes of files that were made in this session by Write, Edit, MultiEdit, NotebookEdit, ApplyPatch and Rewind.
+/// Undoes changes of files that were made in this session by Write, Edit, MultiEdit, NotebookEdit, ApplyPatch, Rewind and Bash.
 ///
 /// `list` shows the changes, each with a number. `preview` shows what going back would change, and `restore` goes back: every
 /// file that changed becomes what it was before the change with the number `to`. So `to` 1 more than the last change that
 /// shall stay undoes everything after it, also over several calls. A restore is a change too, and can be undone.
-/// Changes that commands made are not known here; use git for those.
+/// Of what commands changed, only files are known here that Bash could tell from the text of a command; use git for the rest.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct RewindInput {
     /// What to do.

@@ -15,6 +15,8 @@
 //! - `subfolder` refuses what git would stop doing halfway.
 
 mod again;
+#[cfg(feature = "files")]
+mod backup;
 mod clean;
 pub(crate) mod log;
 pub(crate) mod run;
@@ -38,7 +40,11 @@ use serde::Deserialize;
 pub use log::{BACKGROUND_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, TAIL_BYTES_MAX};
 pub use said::FAILURE_CHARS_MAX;
 
+#[cfg(feature = "files")]
+use crate::checkpoints::Checkpoints;
 use again::{Answer, More};
+#[cfg(feature = "files")]
+use backup::CommandBackup;
 use run::{Ended, Launch, Running};
 use said::Facts;
 
@@ -99,6 +105,8 @@ struct Options {
     timeout: Duration,
     timeout_max: Duration,
     moves: bool,
+    #[cfg(feature = "files")]
+    checkpoints: Option<Checkpoints>,
 }
 
 impl Default for Options {
@@ -111,6 +119,8 @@ impl Default for Options {
             timeout: TIMEOUT,
             timeout_max: TIMEOUT_MAX,
             moves: true,
+            #[cfg(feature = "files")]
+            checkpoints: None,
         }
     }
 }
@@ -148,6 +158,13 @@ impl Bash {
     #[must_use]
     pub fn allow_unsandboxed(self, allow: bool) -> Bash {
         self.set(|options| options.allow_unsandboxed = allow)
+    }
+
+    /// Keeps what files were before commands that are known to change or remove them, where the other tools keep it.
+    #[cfg(feature = "files")]
+    #[must_use]
+    pub(crate) fn checkpoints(self, seen: &crate::Seen) -> Bash {
+        self.set(|options| options.checkpoints = Some(seen.checkpoints().clone()))
     }
 
     /// Commands that run without the sandbox: a program, or its first words (`docker`, `git push`). One line of which only
@@ -374,13 +391,20 @@ impl Tool for Bash {
             repository: self.repository_use(&analysis),
             timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
         };
+        #[cfg(feature = "files")]
+        let backup = CommandBackup::take(self.options.checkpoints.as_ref(), &analysis, cx).await;
         if background {
+            #[cfg(feature = "files")]
+            backup.record_start(cx);
             let running = run::start(launch, cx);
             cx.background().set_log(running.log.clone());
             return to_background(&input, running, limit, cx);
         }
         let moves_after = moves.then_some(limit);
-        let ended = match to_its_end(&input, launch.clone(), moves_after, cx).await {
+        let ended = to_its_end(&input, launch.clone(), moves_after, cx).await;
+        #[cfg(feature = "files")]
+        backup.record(cx).await;
+        let ended = match ended {
             Ok(ended) => ended,
             Err(answer) => return *answer,
         };

@@ -3,6 +3,7 @@
 mod background;
 mod judged;
 mod output;
+mod rewound;
 mod waits;
 
 use std::fs;

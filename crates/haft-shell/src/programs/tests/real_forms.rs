@@ -9,7 +9,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use super::find;
 use crate::model::{MeaningKind, OptionSpec, ProgramEntry};
@@ -61,6 +60,9 @@ const ONCE_OVERLOOKED: &[&str] = &[
     "BASH_CMDS=([ls]=\"$PWD/../bin/zap\"); ls", "env 'BASH_FUNC_ls%%=() { zap; }' bash -c ls", "perl '-MPOSIX;system(\"zap\")' -e 1",
     "python3 -m timeit -n1 -r1 'import os;os.system(\"zap\")'", "scp -D zap a 127.0.0.1:b", "curl -sK f",
 ];
+
+/// How many forms are run in every run of the tests.
+const SAMPLE: usize = 60;
 
 /// A folder with a planted program and something to work on.
 struct TestFolder {
@@ -187,23 +189,11 @@ fn blind_forms() -> Vec<String> {
     forms
 }
 
-/// Runs forms until the time is over; returns how many ran, how many started the program, and which weren't noticed.
-fn run_forms(forms: &[String], time: Duration) -> (usize, usize, Vec<String>) {
-    let (folder, start) = (TestFolder::new(), Instant::now());
-    let (mut ran, mut started, mut overlooked) = (0, 0, Vec::new());
-    for form in forms {
-        if start.elapsed() > time {
-            break;
-        }
-        ran += 1;
-        if folder.starts(form) {
-            started += 1;
-            if !is_noticed(form) {
-                overlooked.push(form.clone());
-            }
-        }
-    }
-    (ran, started, overlooked)
+/// Runs forms; returns how many started the program, and which of these weren't noticed.
+fn run_forms(forms: &[String]) -> (usize, Vec<String>) {
+    let folder = TestFolder::new();
+    let started: Vec<&String> = forms.iter().filter(|form| folder.starts(form)).collect();
+    (started.len(), started.into_iter().filter(|form| !is_noticed(form)).cloned().collect())
 }
 
 /// The forms in an order that is the same each time, and mixes all programs.
@@ -225,25 +215,25 @@ fn forms_once_overlooked_are_noticed() {
 fn what_starts_a_program_is_noticed() {
     let folder = TestFolder::new();
     assert!(folder.starts("zap") && !folder.starts("true"), "the planted program can't be started");
-    for (forms, seconds) in [(generated_forms(), 12), (blind_forms(), 4)] {
-        let (ran, started, overlooked) = run_forms(&shuffled(forms), Duration::from_secs(seconds));
-        assert_eq!(overlooked, Vec::<String>::new(), "{ran} forms, {started} started the program");
-        assert!(started > 0 || seconds < 10 || !is_installed("git"), "none of {ran} forms started anything");
-    }
+    // All of them are run by the proof below.
+    let forms: Vec<String> = shuffled(generated_forms()).into_iter().take(SAMPLE).collect();
+    let (started, overlooked) = run_forms(&forms);
+    assert_eq!(overlooked, Vec::<String>::new(), "{started} started the program");
+    assert!(started > 0 || !is_installed("git"), "none of {} forms started anything", forms.len());
 }
 
 #[test]
 #[ignore = "prove"]
 fn prove_that_no_option_of_a_program_starts_another_unnoticed() {
-    let forever = Duration::from_secs(3_600);
     for (what, forms) in [("made from the entries", generated_forms()), ("tried blindly", blind_forms())] {
         let (mut ran, mut started, mut overlooked) = (0, 0, Vec::new());
         for forms in shuffled(forms).chunks(1_000) {
-            let part = run_forms(forms, forever);
-            (ran, started) = (ran + part.0, started + part.1);
-            overlooked.extend(part.2);
-            println!("proof: {ran} forms {what}, {started} started the planted program, neither denied nor asked: {overlooked:?}");
+            let part = run_forms(forms);
+            (ran, started) = (ran + forms.len(), started + part.0);
+            overlooked.extend(part.1);
+            println!("{ran} forms {what}, {started} started the planted program, neither denied nor asked: {overlooked:?}");
         }
+        println!("proof: {ran} forms {what}: {started} started the planted program, {} of these neither denied nor asked", overlooked.len());
         assert_eq!(overlooked, Vec::<String>::new());
     }
 }

@@ -12,7 +12,7 @@ use haft::results::OffloadStore;
 use haft::text::truncate_chars;
 use haft::view::{Part, visible_line};
 use haft::{Cause, Content, Context, ErrorKind, Output, ToolError, View};
-use haft_shell::{Analysis, SubCommand};
+use haft_shell::Analysis;
 use serde_json::{Value, json};
 
 use super::log::Printed;
@@ -180,30 +180,7 @@ fn meaning(exit: &Exit, analysis: &Analysis) -> Option<&'static str> {
         return None;
     }
     let last = analysis.commands.iter().rev().find(|command| command.within.is_none())?;
-    match last.program()? {
-        "grep" | "rg" | "egrep" | "fgrep" => Some("nothing matches"),
-        "diff" => Some("they differ"),
-        "test" | "[" => Some("it is not so"),
-        "find" => Some("not everything could be looked at"),
-        "git" => match git_command(last)? {
-            "diff" => Some("they differ"),
-            "grep" => Some("nothing matches"),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn git_command(command: &SubCommand) -> Option<&str> {
-    let mut words = command.argv().iter().skip(1);
-    while let Some(word) = words.next() {
-        match word.literal()? {
-            "-C" | "-c" => drop(words.next()),
-            option if option.starts_with('-') => {}
-            name => return Some(name),
-        }
-    }
-    None
+    last.exit_one()
 }
 
 /// What could not be ended, where there is something.

@@ -1,0 +1,208 @@
+//! What git runs in a repository that a command only looks at.
+//!
+//! `git status` runs what the configuration of the repository names (`core.fsmonitor`, filters, drivers of `diff`), a hook,
+//! and the same of each submodule. Who unpacks a repository from elsewhere gets that configuration with it, so such a
+//! command doesn't run unasked. The user's own configuration isn't looked at: it is the user's. What can't be read counts
+//! as dangerous.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use haft_git::keys::{KeyEffect, effect, is_of_lfs};
+use haft_git::layout::{gitdir_in, is_repository, path_in};
+use haft_git::{ConfigEntry, include, index};
+
+/// The longest configuration that is read, in bytes.
+const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// The longest index that is read, in bytes.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// How many repositories are looked at for one command, submodules in submodules among them.
+const REPOSITORIES_MAX: usize = 200;
+/// How many indexes are remembered.
+const INDEXES_MAX: usize = 16;
+/// The hook that runs when git has written its index, which `git status` does by itself.
+const HOOK: &str = "post-index-change";
+
+/// Looks at repositories, and remembers what large files said.
+pub(super) struct RepositoryCheck {
+    home: Option<PathBuf>,
+    indexes: Mutex<HashMap<PathBuf, KnownIndex>>,
+}
+
+/// What an index said.
+struct KnownIndex {
+    stamp: IndexStamp,
+    submodules: Option<Vec<PathBuf>>,
+}
+
+/// By what a file is known to be the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct IndexStamp {
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+/// The folders of a repository.
+struct GitFolders {
+    own: PathBuf,
+    /// The same, but for a worktree of another one.
+    common: PathBuf,
+    work: Option<PathBuf>,
+}
+
+impl RepositoryCheck {
+    pub(super) fn new(home: Option<PathBuf>) -> RepositoryCheck {
+        RepositoryCheck { home, indexes: Mutex::default() }
+    }
+
+    /// Why git may run code of the repository around a folder, if it may.
+    pub(super) fn runs_code(&self, folder: &Path) -> Option<String> {
+        let (mut open, mut looked_at) = (vec![folder.ancestors().find_map(GitFolders::at)?], 0);
+        while let Some(folders) = open.pop() {
+            looked_at += 1;
+            if looked_at > REPOSITORIES_MAX {
+                return Some("looks at too many submodules".to_owned());
+            }
+            let work = match self.look_at(&folders) {
+                Ok(work) => work,
+                Err(why) => return Some(why),
+            };
+            let Some(work) = work else { continue };
+            match self.submodules(&folders.own) {
+                Some(paths) => {
+                    open.extend(paths.iter().filter_map(|path| GitFolders::in_work(&work.join(path))));
+                }
+                None => return Some("works on a repository with an index that can't be read".to_owned()),
+            }
+        }
+        None
+    }
+
+    /// The working tree of one repository, unless git may run something by its configuration or its hooks.
+    fn look_at(&self, folders: &GitFolders) -> Result<Option<PathBuf>, String> {
+        let (mut work, mut hooks) = (folders.work.clone(), vec![folders.common.join("hooks")]);
+        for config in [folders.common.join("config"), folders.own.join("config.worktree")] {
+            let mut unread = false;
+            let mut read = |path: &Path| {
+                let bytes = read_limited(path, CONFIG_BYTES_MAX);
+                unread |= bytes.is_err();
+                bytes.ok().flatten()
+            };
+            let loaded = include::load(&config, self.home.as_deref(), &mut read);
+            if let Some(entry) = loaded.entries().find(|entry| starts_program(entry)) {
+                return Err(format!("may run what `{}` in `{}` says", entry.name(), config.display()));
+            }
+            if loaded.incomplete || unread {
+                return Err(format!("may run anything, as `{}` can't be read", config.display()));
+            }
+            let core = loaded.entries().filter(|entry| entry.section == "core" && entry.sub.is_none());
+            for entry in core {
+                let base = work.as_deref().unwrap_or(&folders.own);
+                match (entry.key.as_str(), entry.value.as_deref()) {
+                    ("hookspath", Some(value)) => {
+                        hooks.push(include::named_path(base, value, self.home.as_deref()));
+                    }
+                    ("worktree", Some(value)) => work = Some(folders.own.join(value)),
+                    _ => {}
+                }
+            }
+        }
+        let hook = hooks.iter().map(|folder| folder.join(HOOK)).find(|hook| hook.symlink_metadata().is_ok());
+        hook.map_or(Ok(work), |hook| Err(format!("may run `{}`", hook.display())))
+    }
+
+    /// The folders of submodules by the index; nothing if it can't be read.
+    fn submodules(&self, own: &Path) -> Option<Vec<PathBuf>> {
+        let path = own.join("index");
+        let Ok(found) = path.metadata() else { return Some(Vec::new()) };
+        let stamp = IndexStamp { length: found.len(), modified: found.modified().ok() };
+        let lock = || self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&path).filter(|known| known.stamp == stamp) {
+            return known.submodules.clone();
+        }
+        let parse = |path: &Path| index::parse_submodules(&read_limited(path, INDEX_BYTES_MAX).ok()??);
+        let submodules = parse(&path).and_then(|found| {
+            let shared = found.shared.map_or(Some(Vec::new()), |name| {
+                Some(parse(&own.join(format!("sharedindex.{name}")))?.folders)
+            })?;
+            Some([found.folders, shared].concat())
+        });
+        let mut indexes = lock();
+        if indexes.len() >= INDEXES_MAX {
+            indexes.clear();
+        }
+        indexes.insert(path, KnownIndex { stamp, submodules: submodules.clone() });
+        submodules
+    }
+}
+
+impl GitFolders {
+    /// The repository of a folder or one that the folder is, as git finds it.
+    fn at(folder: &Path) -> Option<GitFolders> {
+        GitFolders::in_work(folder).or_else(|| {
+            let is_bare = is_repository(|name| folder.join(name).symlink_metadata().is_ok());
+            is_bare.then(|| GitFolders::new(folder.to_owned(), None))
+        })
+    }
+
+    /// The repository whose working tree begins at a folder.
+    fn in_work(work: &Path) -> Option<GitFolders> {
+        let git = work.join(".git");
+        let found = git.metadata().ok()?;
+        let own = match found.is_dir() {
+            true => git,
+            false => {
+                let text = read_limited(&git, CONFIG_BYTES_MAX).ok().flatten()?;
+                work.join(gitdir_in(&text)?)
+            }
+        };
+        Some(GitFolders::new(own, Some(work.to_owned())))
+    }
+
+    fn new(own: PathBuf, work: Option<PathBuf>) -> GitFolders {
+        let text = read_limited(&own.join("commondir"), CONFIG_BYTES_MAX).ok().flatten();
+        let common = text.as_deref().and_then(path_in).map_or_else(|| own.clone(), |path| own.join(path));
+        GitFolders { own, common, work }
+    }
+}
+
+/// Whether git runs the value of an entry. What git has built in, and what `git lfs install` writes, is harmless.
+fn starts_program(entry: &ConfigEntry) -> bool {
+    let value = entry.value.as_deref().unwrap_or("true").trim();
+    let is = |values: &[&str]| values.iter().any(|known| known.eq_ignore_ascii_case(value));
+    if is_of_lfs(entry) {
+        return false;
+    }
+    value.starts_with('!')
+        || match effect(&entry.name()) {
+            KeyEffect::Program => !is(&["", "true", "false", "cat"]),
+            KeyEffect::Monitor => !is(&["", "true", "false", "yes", "no", "on", "off", "1", "0"]),
+            KeyEffect::Helper => value.contains(['/', ' ']),
+            KeyEffect::Address => value.contains("::"),
+            KeyEffect::LikelyProgram => true,
+            KeyEffect::Nothing | KeyEffect::Alias | KeyEffect::Unknown => false,
+        }
+}
+
+/// The bytes of a file; nothing if there is none.
+fn read_limited(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, ()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(_) => return Err(()),
+    };
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    let mut bytes = Vec::new();
+    let read = file.take(bytes_max + 1).read_to_end(&mut bytes);
+    if !is_file || read.is_err() || bytes.len() as u64 > bytes_max { Err(()) } else { Ok(Some(bytes)) }
+}

@@ -1,0 +1,207 @@
+//! Knowing more never asks more: where a script of which nothing is known runs unasked, so does every command whose effects
+//! lie within what the script could do behind the same walls.
+
+use std::fs;
+use std::sync::Arc;
+
+use haft::decision::Verdict;
+use haft_policy::gate::Setup;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Session, rules, with};
+use crate::room::Room;
+
+/// A session in `auto` with all of the sandbox.
+fn auto(settings: Value) -> Session {
+    let room = Room::new();
+    for name in [
+        "work/a.txt",
+        "work/b.txt",
+        "work/src/c.rs",
+        "work/src/d.pyc",
+        "work/t.sh",
+        "work/.venv/bin/activate",
+    ] {
+        room.write(name, "x\n");
+    }
+    with(settings).mode("auto").open_in(room, |setup| Setup {
+        confined: true,
+        full_sandbox: Some(Arc::new(|| true)),
+        no_sandbox: false,
+        ..setup
+    })
+}
+
+fn verdict(session: &Session, command: &str) -> (Verdict, String) {
+    let report = session.explain("Bash", &json!({"command": command}));
+    (report.verdict, report.reason)
+}
+
+/// Places in the workspace, known and unknown ones.
+const PLACES: &[&str] = &[
+    "a.txt",
+    "src/c.rs",
+    "new",
+    "src/new",
+    "./b.txt",
+    "src",
+    "$f",
+    "\"$f\"",
+    "*.txt",
+    "src/*",
+    "{a,b}.txt",
+    "$(cat t)",
+];
+/// Commands in which `@` is a place.
+const FORMS: &[&str] = &[
+    "cat @",
+    "touch @",
+    "sed -i s/a/b/ @",
+    "rm @",
+    "rm -f @",
+    "cp @ copy",
+    "mv @ moved",
+    "cp a.txt @",
+    "mv b.txt @",
+    "echo x > @",
+    "echo x >> @",
+    "tee @ < a.txt",
+    "mkdir -p @",
+    "chmod +x @",
+    "ln -s @ link",
+    "truncate -s 0 @",
+    "sort -o @ a.txt",
+    "find @ -name '*.pyc' -delete",
+    "find @ -exec rm {} \\;",
+    "xargs rm < @",
+    "perl -pi -e s/a/b/ @",
+    "dd of=@",
+    "bash @",
+    "python3 @",
+    "sh -c 'rm @'",
+    "f=a.txt; rm @",
+    "for f in @; do wc -l \"$f\"; done",
+    "if true; then rm @; fi",
+    "(cd src && touch @)",
+    "make @",
+    "source .venv/bin/activate && pytest @",
+    "python3 -c 'import sqlite3, pty' @",
+    "timeout 5 rm @",
+    "env X=1 touch @",
+    "git add @",
+    "tar xf @",
+    "unzip @",
+    "patch -p1 < @",
+    "$tool @",
+    "eval \"rm @\"",
+    "f=$(mktemp) && echo 1 > $f",
+    "PATH=. @",
+    "while read -r f; do rm \"$f\"; done < @",
+    "{ echo a; echo b; } > @",
+    "cat @ | tee b.txt",
+    "./t.sh @ && rm a.txt",
+];
+
+/// Commands of one to three parts.
+fn commands() -> impl Strategy<Value = String> {
+    let place = || prop::sample::select(PLACES);
+    let part = (prop::sample::select(FORMS), place()).prop_map(|(form, place)| form.replace('@', place));
+    let joined = (prop::collection::vec(part, 1..4), prop::sample::select(&[" && ", "; ", " || ", "\n"][..]));
+    joined.prop_map(|(parts, join)| parts.join(join))
+}
+
+/// What may ask all the same.
+fn may_ask(reason: &str) -> bool {
+    // A removal of what nobody may remove unasked, and text that isn't a command at all.
+    reason.contains("it removes `") || reason.contains("can't be parsed") || reason.contains("more than")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_known_command_runs_where_an_unknown_script_does(commands in prop::collection::vec(commands(), 8)) {
+        let session = auto(json!({}));
+        prop_assert_eq!(verdict(&session, "sh t.sh").0, Verdict::Allow);
+        for command in commands {
+            let (verdict, reason) = verdict(&session, &command);
+            prop_assert!(verdict == Verdict::Allow || may_ask(&reason), "{}: {}", command, reason);
+        }
+    }
+}
+
+/// The pieces of everyday work that asked although a script with the same text ran.
+#[test]
+fn everyday_work_runs_in_auto() {
+    let session = auto(json!({}));
+    for command in [
+        "make",
+        "sh t.sh",
+        "touch f",
+        "touch a.txt",
+        "sed -i s/a/b/ a.txt",
+        "rm a.txt",
+        "rm -rf src",
+        "find . -name '*.pyc' -delete",
+        "f=$(mktemp) && echo 1 > $f",
+        ". .venv/bin/activate && pytest",
+        "python3 -c 'import sqlite3; print(sqlite3.connect(\"a.db\").execute(\"select 1\").fetchall())'",
+        "python3 -c 'import pty; pty.spawn(\"ls\")'",
+    ] {
+        assert_eq!(
+            verdict(&session, command).0,
+            Verdict::Allow,
+            "{command}: {}",
+            verdict(&session, command).1
+        );
+    }
+}
+
+/// What a rule stops, what is critical, what lies elsewhere, and what can't be kept goes on asking.
+#[test]
+fn what_a_script_may_not_do_asks() {
+    let check = |settings: Value, command: &str, expected: Verdict| {
+        let session = auto(settings);
+        let large = fs::File::create(session.room.at("work/large")).unwrap();
+        large.set_len(1 << 30).unwrap();
+        let (verdict, reason) = verdict(&session, command);
+        assert_eq!(verdict, expected, "{command}: {reason}");
+    };
+    for command in [
+        "rm -rf .",
+        "rm -rf \"$x\"/*",
+        "rm large",
+        "mv large b.txt",
+        "echo x > large",
+        "rm -rf ~",
+        "cp a.txt /etc/x",
+    ] {
+        check(json!({}), command, Verdict::Ask);
+    }
+    check(json!({}), "curl https://x.io", Verdict::Ask);
+    check(rules("-Bash(rm *)"), "rm a.txt", Verdict::Deny);
+    check(rules("-Bash(rm *)"), "$x a.txt", Verdict::Ask);
+    check(rules("?Bash(rm *)"), "rm a.txt", Verdict::Ask);
+    check(rules("?Edit(a.txt)"), "rm a.txt", Verdict::Ask);
+}
+
+/// A mode that leaves out a rule says so, in the question and in a check.
+#[test]
+fn a_mode_says_which_rules_it_leaves_out() {
+    let ask = |settings: Value| {
+        let session = auto(settings);
+        fs::File::create(session.room.at("work/large")).unwrap().set_len(1 << 30).unwrap();
+        session.explain("Bash", &json!({"command": "rm large"}))
+    };
+    let report = ask(rules("+Bash; +Bash(npm test)"));
+    assert_eq!(report.verdict, Verdict::Ask);
+    let told = "`Bash` (";
+    let why = "doesn't count, as mode `auto` leaves out rules that allow any program";
+    assert!(report.reason.contains(told) && report.reason.contains(why), "{}", report.reason);
+    let other = report.other_rules.iter().find(|rule| rule.rule == "Bash").unwrap();
+    assert_eq!(other.why, "mode `auto` leaves out rules that allow any program");
+    // Where nothing is left out, nothing is said.
+    let other = ask(rules("+Bash(npm test)"));
+    assert!(!other.reason.contains("leaves out"), "{}", other.reason);
+}

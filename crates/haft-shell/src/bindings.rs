@@ -1,0 +1,74 @@
+//! Variables whose value is known where they are used: `f=src/main.rs; sed -n 1p $f`.
+//!
+//! Only a variable that is set once, to plain text, by a command that certainly runs in this shell, and that nothing
+//! else in the command may change. Everything that sets variables reports here; what is set twice isn't bound.
+
+use std::collections::BTreeSet;
+
+use super::examine::fits_any;
+
+/// Variables that the shell sets itself, or that can't be set.
+const SPECIAL: &str = "BASH* COMP* DIRSTACK EPOCH* EUID FUNCNAME GROUPS HIST* HOSTTYPE IFS LINENO MACHTYPE MAPFILE OLDPWD OPT* OSTYPE \
+    PIPESTATUS POSIXLY_CORRECT PPID PWD RANDOM REPLY SECONDS SHELLOPTS SHLVL SRANDOM UID _";
+
+/// Variables with one known value.
+#[derive(Debug, Default)]
+pub(super) struct VariableBindings {
+    bound: Vec<(String, String)>,
+    assigned: BTreeSet<String>,
+    /// Something may set any variable.
+    closed: bool,
+}
+
+impl VariableBindings {
+    /// A variable is set in some way. Whether that contradicts what is bound.
+    pub(super) fn assign(&mut self, name: &str) -> bool {
+        self.assigned.insert(name.to_owned());
+        self.bound.iter().any(|(bound, _)| bound == name) || (name == "IFS" && !self.bound.is_empty())
+    }
+
+    /// A variable was set to this text. It is bound if nothing else sets it.
+    pub(super) fn bind(&mut self, name: &str, value: &str, is_first: bool) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_./+,:@%-".contains(c);
+        let known = !value.is_empty() && value.chars().all(plain) && !fits_any(SPECIAL, name);
+        if known && is_first && !self.closed && !self.assigned.contains("IFS") {
+            self.bound.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    /// Whether a variable was set before.
+    pub(super) fn is_assigned(&self, name: &str) -> bool {
+        self.assigned.contains(name)
+    }
+
+    /// Any variable may be set from here on.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.bound.clear();
+    }
+
+    /// How many variables are bound.
+    pub(super) fn len(&self) -> usize {
+        self.bound.len()
+    }
+
+    /// Forgets all but the first of them.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.bound.truncate(length);
+    }
+
+    /// What a word becomes that begins with a bound variable and holds nothing else to expand.
+    pub(super) fn expand(&self, written: &str) -> Option<String> {
+        let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(written);
+        let rest = inner.strip_prefix('$')?;
+        let (name, rest) = match rest.strip_prefix('{') {
+            Some(braced) => braced.split_once('}')?,
+            None => rest.split_at(
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len()),
+            ),
+        };
+        let plain = rest.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
+        let (_, value) = self.bound.iter().find(|(bound, _)| bound == name).filter(|_| plain)?;
+        Some(format!("{value}{rest}"))
+    }
+}

@@ -1,0 +1,86 @@
+//! What files were before a command that is known to change or remove them, so that `Rewind` can bring them back.
+//!
+//! Only what the text of a command says is known, and only as much as one call may keep. A command that goes on in the
+//! background is recorded as it starts: what it has changed since, `Rewind` restores by `force`.
+
+use std::path::PathBuf;
+
+use haft::effects::{Extent, PathSet};
+use haft::files::{Bytes, CheckpointPlan};
+use haft::{Context, Effects};
+use haft_shell::Analysis;
+
+use crate::checkpoints::Checkpoints;
+
+/// Files as they were.
+pub(super) struct CommandBackup {
+    checkpoints: Option<Checkpoints>,
+    files: Vec<(PathBuf, Option<Bytes>)>,
+}
+
+impl CommandBackup {
+    /// Reads what a command is known to change or remove.
+    pub(super) async fn take(
+        checkpoints: Option<&Checkpoints>,
+        analysis: &Analysis,
+        cx: &Context,
+    ) -> CommandBackup {
+        let mut backup = CommandBackup { checkpoints: checkpoints.cloned(), files: Vec::new() };
+        if backup.checkpoints.is_none() {
+            return backup;
+        }
+        let places: Vec<(PathBuf, Extent)> = changed(&analysis.effects())
+            .into_iter()
+            .map(|set| (cx.cwd().join(&set.path).components().collect(), set.extent))
+            .collect();
+        let planned = places.clone();
+        let plan = crate::blocking::off_thread(usize::MAX, move || {
+            CheckpointPlan::new(planned.iter().map(|(path, extent)| (&**path, *extent)))
+        });
+        let Ok(Some(plan)) = plan.await else { return backup };
+        for path in plan.files {
+            if let Ok(bytes) = cx.files().read(&path).await {
+                backup.files.push((path, Some(bytes.into())));
+            }
+        }
+        for (path, _) in places {
+            if path.symlink_metadata().is_err() && !backup.files.iter().any(|(known, _)| *known == path) {
+                backup.files.push((path, None));
+            }
+        }
+        backup
+    }
+
+    /// Records what the command has changed.
+    pub(super) async fn record(self, cx: &Context) {
+        let Some(checkpoints) = self.checkpoints else { return };
+        for (path, was) in self.files {
+            let is: Option<Bytes> = match path.symlink_metadata() {
+                Ok(found) if found.is_file() => match cx.files().read(&path).await {
+                    Ok(bytes) => Some(bytes.into()),
+                    Err(_) => continue,
+                },
+                Ok(_) => continue,
+                Err(_) => None,
+            };
+            if was != is {
+                checkpoints.record(cx, "Bash", &path, was, is);
+            }
+        }
+    }
+
+    /// Records files that a command which goes on may still change.
+    pub(super) fn record_start(self, cx: &Context) {
+        let Some(checkpoints) = self.checkpoints else { return };
+        for (path, was) in self.files.into_iter().filter(|(_, was)| was.is_some()) {
+            checkpoints.record(cx, "Bash", &path, was.clone(), was);
+        }
+    }
+}
+
+/// Everything that a command is known to write or remove.
+fn changed(effects: &Effects) -> Vec<PathSet> {
+    let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
+    let all = std::iter::once(effects).chain(inner);
+    all.flat_map(|effects| effects.writes.iter().chain(&effects.deletes)).cloned().collect()
+}

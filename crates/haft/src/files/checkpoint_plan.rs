@@ -1,0 +1,102 @@
+//! Which files have to be kept before something that is known to overwrite or remove them.
+//!
+//! Who decides whether a call may do so unasked, and who keeps the files, make the same plan.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use super::Extent;
+
+/// How many files are kept for one call.
+pub const CHECKPOINT_FILES_MAX: usize = 500;
+/// How many bytes are kept for one call.
+pub const CHECKPOINT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How many names are looked at in folders.
+const ENTRIES_MAX: usize = 5_000;
+
+/// The files that have to be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckpointPlan {
+    /// Regular files that are there.
+    pub files: Vec<PathBuf>,
+    bytes: u64,
+    entries: usize,
+}
+
+impl CheckpointPlan {
+    /// What has to be kept of these places: a file, or everything in a folder. Nothing if some of it can't be: a symlink or
+    /// a device, a file that can't be read, or too much.
+    pub fn new<'p>(places: impl IntoIterator<Item = (&'p Path, Extent)>) -> Option<CheckpointPlan> {
+        let mut plan = CheckpointPlan::default();
+        for (path, extent) in places {
+            plan.add(path, extent)?;
+        }
+        plan.files.sort();
+        plan.files.dedup();
+        Some(plan)
+    }
+
+    fn add(&mut self, path: &Path, extent: Extent) -> Option<()> {
+        let found = match path.symlink_metadata() {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(()),
+            Err(_) => return None,
+        };
+        if found.is_file() {
+            self.bytes = self.bytes.saturating_add(found.len());
+            let fits = self.bytes <= CHECKPOINT_BYTES_MAX && self.files.len() < CHECKPOINT_FILES_MAX;
+            let readable = access(path, Access::READ_OK).is_ok();
+            self.files.push(path.to_owned());
+            return (fits && readable).then_some(());
+        }
+        if !found.is_dir() {
+            return None;
+        }
+        // What is in a folder stays if only the folder is named.
+        let inside = (extent == Extent::Subtree).then(|| fs::read_dir(path));
+        for entry in inside.transpose().ok()?.into_iter().flatten() {
+            self.entries += 1;
+            if self.entries > ENTRIES_MAX {
+                return None;
+            }
+            self.add(&entry.ok()?.path(), extent)?;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_are_kept_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("d/e")).unwrap();
+        for name in ["a", "d/b", "d/e/c"] {
+            fs::write(at(name), "x").unwrap();
+        }
+        let check = |names: &[(&str, Extent)], expected: Option<&[&str]>| {
+            let places: Vec<(PathBuf, Extent)> =
+                names.iter().map(|(name, extent)| (at(name), *extent)).collect();
+            let plan = CheckpointPlan::new(places.iter().map(|(path, extent)| (&**path, *extent)));
+            let expected = expected.map(|names| names.iter().map(|name| at(name)).collect::<Vec<_>>());
+            assert_eq!(plan.map(|plan| plan.files), expected, "{names:?}");
+        };
+        check(&[("a", Extent::File), ("gone", Extent::Subtree)], Some(&["a"]));
+        check(
+            &[("d", Extent::Subtree), ("a", Extent::File), ("d/b", Extent::File)],
+            Some(&["a", "d/b", "d/e/c"]),
+        );
+        check(&[("d", Extent::File)], Some(&[]));
+        std::os::unix::fs::symlink("a", at("d/link")).unwrap();
+        check(&[("d", Extent::Subtree)], None);
+        check(&[("d/link", Extent::File)], None);
+        let large = fs::File::create(at("large")).unwrap();
+        large.set_len(CHECKPOINT_BYTES_MAX + 1).unwrap();
+        check(&[("large", Extent::File)], None);
+    }
+}
