@@ -3,6 +3,7 @@
 use std::fs;
 
 use haft::ports::TaskId;
+use haft::ports::Tasks as _;
 use serde_json::json;
 
 use super::Scene;
