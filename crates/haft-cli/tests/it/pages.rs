@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::room::{Room, crate_path};
+use crate::room::{Room, crate_path, without_busy_warnings};
 
 /// Something that a page asks its reader to do.
 #[derive(Debug, PartialEq)]
@@ -83,7 +83,7 @@ fn run(room: &Room, command: &str) -> String {
         .env("LANG", "C.UTF-8")
         .env("PATH", format!("{haft}:{path}"));
     let output = bash.output().unwrap();
-    room.plain(&String::from_utf8(output.stdout).unwrap())
+    room.plain(&without_busy_warnings(&String::from_utf8(output.stdout).unwrap()))
 }
 
 #[test]

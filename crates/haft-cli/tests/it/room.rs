@@ -133,7 +133,7 @@ pub(crate) fn crate_path(path: &str) -> PathBuf {
 }
 
 /// The text without warnings of calls that block a thread: on a busy machine any call may be one.
-fn without_busy_warnings(stderr: &str) -> String {
+pub(crate) fn without_busy_warnings(stderr: &str) -> String {
     let lines = stderr.split_inclusive('\n').filter(|line| !line.contains(": keeps a thread busy since "));
     lines.collect()
 }
