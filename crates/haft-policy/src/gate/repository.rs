@@ -174,10 +174,14 @@ impl GitFolders {
 fn starts_program(entry: &ConfigEntry) -> bool {
     let value = entry.value.as_deref().unwrap_or("true").trim();
     let is = |values: &[&str]| values.iter().any(|known| known.eq_ignore_ascii_case(value));
-    if is_of_lfs(entry) {
+    // What is included is looked at itself.
+    let includes = matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path";
+    if includes || is_of_lfs(entry) {
         return false;
     }
+    let is_address = matches!(entry.key.as_str(), "url" | "pushurl");
     value.starts_with('!')
+        || (is_address && value.contains("::"))
         || match effect(&entry.name()) {
             KeyEffect::Program => !is(&["", "true", "false", "cat"]),
             KeyEffect::Monitor => !is(&["", "true", "false", "yes", "no", "on", "off", "1", "0"]),

@@ -3,6 +3,7 @@
 //! Who decides whether a call may do so unasked, and who keeps the files, make the same plan.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
@@ -41,7 +42,10 @@ impl CheckpointPlan {
     fn add(&mut self, path: &Path, extent: Extent) -> Option<()> {
         let found = match path.symlink_metadata() {
             Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(()),
+            // Behind a file there is nothing.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Some(());
+            }
             Err(_) => return None,
         };
         if found.is_file() {
