@@ -131,6 +131,8 @@ pub(crate) struct Stage {
     /// A folder of the root's own on which `/proc` is mounted, so that nobody gets into it.
     beneath: OwnedFd,
     masks: Option<Masks>,
+    /// Folders of this child's own that can't be changed once this is sealed.
+    excerpts: Vec<OwnedFd>,
 }
 
 /// An empty folder and an empty file without any permission, to which no way leads.
@@ -168,7 +170,8 @@ impl Stage {
         let processes_max = limits::PROCESSES_MAX;
         rustix::fs::mkdirat(&root, "proc", Mode::from_raw_mode(0o755))?;
         let beneath = rustix::fs::openat(&root, "proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Stage { root, own, stand_ins: Vec::new(), descriptors, processes_max, beneath, masks: None })
+        let (stand_ins, excerpts) = (Vec::new(), Vec::new());
+        Ok(Stage { root, own, stand_ins, descriptors, processes_max, beneath, masks: None, excerpts })
     }
 
     fn put(&mut self, part: &Part) -> Result<()> {
@@ -195,7 +198,9 @@ impl Stage {
                 let mount = tmpfs(limits::ROOT_BYTES_MAX, 0o755)?;
                 self.own.push(device(mount.as_fd())?);
                 self.attach(&mount, at, Kind::Folder)?;
-                excerpt::fill(mount.as_fd(), at, entries)
+                excerpt::fill(mount.as_fd(), at, entries)?;
+                self.excerpts.push(mount);
+                Ok(())
             }
             Part::Proc => self.proc(),
             Part::Dev => self.dev(),
@@ -295,7 +300,8 @@ impl Stage {
     /// # Errors
     /// What the kernel refuses. The process is good for nothing then.
     pub(crate) fn seal(self) -> std::result::Result<Sealed, Fault> {
-        let sealed = sys::mount_setattr(self.root.as_fd(), RDONLY, false);
+        let mut ours = [&self.root].into_iter().chain(&self.excerpts);
+        let sealed = ours.try_for_each(|mount| sys::mount_setattr(mount.as_fd(), RDONLY, false));
         sealed.map_err(|errno| Fault { what: "sealing it".into(), errno })?;
         Ok(Sealed { root: self.root, masks: self.masks })
     }

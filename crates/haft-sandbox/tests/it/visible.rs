@@ -309,11 +309,12 @@ async fn an_approval_shows_the_path_that_it_names() {
         assert_eq!(said, "SECRET", "{name}");
     }
     let access = |path: &str| Access { read: vec![Root::subtree(path)], ..Access::default() };
-    let request = session.request("ls /etc/ssl /etc/apt").with_access(access("/etc/apt"), Vec::new());
+    let request = session.request("ls /etc/apt").with_access(access("/etc/apt"), Vec::new());
     let outside = Command::new("ls").arg("/etc/apt").output().unwrap();
     if outside.status.success() {
         let (_, said, _) = session.run(request).await;
-        assert!(said.ends_with(&*String::from_utf8_lossy(&outside.stdout)), "{said}");
+        assert_eq!(said, String::from_utf8_lossy(&outside.stdout));
+        session.bad("ls /etc/apt").await;
     }
     // All of it: but for what is always hidden.
     let request =
@@ -406,6 +407,9 @@ async fn assert_twins(scripts: &[&str], compared_min: usize) {
     for script in scripts {
         let done = Command::new("bash").args(["-c", script]).current_dir(&outside).output().unwrap();
         let Some(code @ (0 | 1)) = done.status.code() else { continue };
+        if String::from_utf8_lossy(&done.stdout).contains("command not found") {
+            continue;
+        }
         compared += 1;
         let request = session.request(&format!("exec 2> /dev/null; {script}"));
         let (exit, said, _) = session.run(request).await;
