@@ -300,9 +300,10 @@ impl Stage {
     /// # Errors
     /// What the kernel refuses. The process is good for nothing then.
     pub(crate) fn seal(self) -> std::result::Result<Sealed, Fault> {
-        let mut ours = [&self.root].into_iter().chain(&self.excerpts);
-        let sealed = ours.try_for_each(|mount| sys::mount_setattr(mount.as_fd(), RDONLY, false));
-        sealed.map_err(|errno| Fault { what: "sealing it".into(), errno })?;
+        for mount in [&self.root].into_iter().chain(&self.excerpts) {
+            let sealed = sys::mount_setattr(mount.as_fd(), RDONLY, false);
+            sealed.map_err(|errno| Fault { what: "sealing it".into(), errno })?;
+        }
         Ok(Sealed { root: self.root, masks: self.masks })
     }
 
