@@ -300,9 +300,9 @@ impl Stage {
     /// # Errors
     /// What the kernel refuses. The process is good for nothing then.
     pub(crate) fn seal(self) -> std::result::Result<Sealed, Fault> {
-        for mount in std::iter::once(&self.root).chain(&self.excerpts) {
-            sys::mount_setattr(mount.as_fd(), RDONLY, false)
-                .map_err(|errno| Fault { what: "sealing it".into(), errno })?;
+        for mount in [&self.root].into_iter().chain(&self.excerpts) {
+            let sealed = sys::mount_setattr(mount.as_fd(), RDONLY, false);
+            sealed.map_err(|errno| Fault { what: "sealing it".into(), errno })?;
         }
         Ok(Sealed { root: self.root, masks: self.masks })
     }

@@ -45,7 +45,8 @@ fn state(user: &User) -> BTreeMap<String, String> {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(user.at("work")).unwrap().display().to_string();
             match path.symlink_metadata().unwrap() {
-                found if found.is_dir() && !path.ends_with(".git") => folders.push(path),
+                // A clone has what the original no longer needs, and that depends on the time.
+                found if found.is_dir() && !name.ends_with(".git") => folders.push(path),
                 found if found.is_file() => {
                     drop(all.insert(name, fs::read_to_string(&path).unwrap_or_default()))
                 }
