@@ -257,7 +257,7 @@ fn what_settings_open_is_shut_for_calls_made_again() {
     std::os::unix::fs::symlink(beside, room.path("work/link")).unwrap();
     let commands = [
         format!("echo x > {beside}/named.txt"),
-        format!("d={beside}; echo x > $d/hidden.txt"),
+        format!("d=$(echo {beside}); echo x > $d/hidden.txt"),
         "cd link && echo x > by-link.txt".to_owned(),
         format!("cp notes.txt {beside}/copied.txt"),
         format!("rm -f {beside}/other.txt"),

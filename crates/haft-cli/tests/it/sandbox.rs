@@ -91,7 +91,7 @@ fn denied_files_outside_are_not_there_either() {
         assert_eq!(hidden.stdout.matches("SECRET").count(), left, "{rules:?}: {hidden:?}");
     }
     let flags = ["--permission-mode", "auto", "--deny", "Read(//etc/passwd)"];
-    let hidden = bash(&room, "X=/etc/passwd; cat $X; true", &flags);
+    let hidden = bash(&room, "X=$(echo /etc/passwd); cat $X; true", &flags);
     assert!(!hidden.stdout.contains("root:"), "{hidden:?}");
     // What every command needs can't be taken away, and that is said.
     for rule in ["Read(//usr/**)", "Read(//bin/bash)", "Read(//**)"] {
@@ -108,8 +108,8 @@ fn protected_names_stay_as_they_are_and_nothing_is_left_of_it() {
     let room = Room::new();
     fs::create_dir_all(room.path("work/.git/hooks")).unwrap();
     let before: Vec<_> = names(&room);
-    let tricky = "X=.git; echo x > $X/hooks/pre-commit; mv .git other; Y=.haft; mkdir -p $Y; echo '{}' > $Y/settings.json; \
-                  Z=.mcp.json; echo '{}' > $Z; ls .git/hooks";
+    let tricky = "X=$(echo .git); echo x > $X/hooks/pre-commit; mv .git other; Y=$(echo .haft); mkdir -p $Y; echo '{}' > $Y/settings.json; \
+                  Z=$(echo .mcp.json); echo '{}' > $Z; ls .git/hooks";
     let tried = bash(&room, tricky, &["--permission-mode", "bypassPermissions"]);
     assert_eq!(tried.code, Some(0), "{tried:?}");
     assert!(tried.stdout.contains("Read-only file system"), "{tried:?}");
@@ -226,16 +226,19 @@ fn what_settings_deny_to_read_is_hidden_as_by_a_rule() {
     assert!(read.stdout.contains("SECRET"), "{read:?}");
 }
 
-/// In `auto`, and where settings say so, what the sandbox holds runs unasked; what removes, writes over or leads out asks.
+/// In `auto`, and where settings say so, what the sandbox holds runs unasked, and what it is known to write over or remove is
+/// kept before; what leads out, and what can't be kept, asks.
 #[test]
 fn held_commands_run_unasked_where_that_is_wanted() {
     let room = Room::new();
     room.write("settings.json", r#"{"sandbox": {"autoAllowBashIfSandboxed": true}}"#);
+    std::os::unix::fs::symlink("made", room.path("work/link")).unwrap();
     let ways: [&[&str]; 2] = [&["--permission-mode", "auto"], &["--settings", "../settings.json"]];
     for way in ways {
         let _ = fs::remove_file(room.path("work/made"));
         assert_eq!(bash(&room, "sh -c 'echo x' > made", way).code, Some(0), "{way:?}");
-        for asks in ["rm made", "echo y > made", "cat /etc/hostname", "curl https://example.com"] {
+        assert_eq!(bash(&room, "echo y > made; rm made", way).code, Some(0), "{way:?}");
+        for asks in ["rm -rf .", "rm link", "cat /etc/hostname", "curl https://example.com"] {
             let asked = bash(&room, asks, way);
             assert!(
                 asked.code == Some(1) && asked.stderr.contains("was denied"),
@@ -746,7 +749,7 @@ fn in_the_fallback_what_could_be_denied_asks() {
     room.write("work/.env", "SECRET");
     room.write("work/s.sh", "cat .en*v\n");
     for command in [
-        "f=.en; cat ${f}v",
+        "f=$(echo .en); cat ${f}v",
         "bash s.sh",
         "for f in .e*; do cat $f; done",
         "python3 -c 'print(open(\".e\"+\"nv\").read())'",

@@ -1,7 +1,7 @@
 //! What files were before a command that is known to change or remove them, so that `Rewind` can bring them back.
 //!
-//! Only what the text of a command says is known, and only as much as one call may keep. A command that goes on in the
-//! background is recorded as it starts: what it has changed since, `Rewind` restores by `force`.
+//! Known is what the text of a command names, and at most what fits the limits of one call is kept. A command in the
+//! background is recorded when it starts; `Rewind` restores by `force` what it has changed since.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ impl CommandBackup {
         }
     }
 
-    /// Records files that a command which goes on may still change.
+    /// Records files that a command in the background may still change.
     pub(super) fn record_start(self, cx: &Context) {
         let Some(checkpoints) = self.checkpoints else { return };
         for (path, was) in self.files.into_iter().filter(|(_, was)| was.is_some()) {
