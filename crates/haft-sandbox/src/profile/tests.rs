@@ -778,7 +778,10 @@ fn the_folders_of_the_session_are_its_own() {
     symlink(machine.at("home"), machine.at("link")).unwrap();
     machine.config.temp = machine.at("link");
     let error = Profile::new(machine.config.clone()).err().unwrap();
-    assert_eq!(machine.short(&error), "the folder `~/link` of this session isn't a folder of this user");
+    assert_eq!(
+        machine.short(&error),
+        "the folder `~/link` of this session can't be made: what is there isn't a folder of this user"
+    );
 }
 
 #[test]

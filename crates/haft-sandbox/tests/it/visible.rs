@@ -318,11 +318,11 @@ async fn an_approval_shows_the_path_that_it_names() {
     }
     // All of it: but for what is always hidden.
     let request =
-        session.request("ls /etc | wc -l; cat /etc/shadow; true").with_access(access("/etc"), Vec::new());
+        session.request("ls -A /etc | wc -l; cat /etc/shadow; true").with_access(access("/etc"), Vec::new());
     let (_, said, _) = session.run(request).await;
     let all = fs::read_dir("/etc").unwrap().count().to_string();
     assert!(said.starts_with(&all) && said.contains("Permission denied"), "{said}");
-    assert!(session.good("ls /etc | wc -l").await.trim() != all);
+    assert!(session.good("ls -A /etc | wc -l").await.trim() != all);
 }
 
 /// Settings may open what is hidden otherwise, in `/etc` too.
