@@ -19,7 +19,7 @@ const FOLDERS_MAX: usize = 8;
 
 /// Files that a line for the shell names.
 pub(crate) fn in_line(line: &str, places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
-    in_words(&words(&substitute(line, places), LineOutputs::Kept), places, bases)
+    in_words(&words(&substitute(line, places), LineOutputs::LeftOut), places, bases)
 }
 
 /// Files that a program and its arguments name.
