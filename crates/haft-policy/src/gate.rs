@@ -11,6 +11,7 @@ mod bound;
 mod case;
 mod effects;
 mod explain;
+mod grants;
 mod hard_links;
 mod live;
 mod meaning;
@@ -27,11 +28,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::decision::{Decision, DecisionReason, DecisionSource, Verdict};
+use haft::decision::{CallGrants, Decision, DecisionReason, DecisionSource, Verdict};
 use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request};
+use haft::ports::{Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request, SandboxView};
 use haft::tool::AnyTool;
 use haft::{Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
@@ -75,6 +76,9 @@ pub struct Setup<'a> {
     pub full_sandbox: Option<IsFull>,
     /// Reports what of the files that rules stop the sandbox may leave open to commands.
     pub coverage: SandboxCoverage,
+    /// What the sandbox leaves open without a grant: without it the working directories alone. Where there is neither this
+    /// nor confinement, nothing is walled off.
+    pub view: Option<Arc<dyn SandboxView>>,
     /// Nobody can be asked.
     pub non_interactive: bool,
     /// The names of the tools that there are, for findings about rules.
@@ -98,6 +102,7 @@ impl<'a> Setup<'a> {
             confined: false,
             full_sandbox: None,
             coverage: SandboxCoverage::unknown(),
+            view: None,
             non_interactive: false,
             tools: Vec::new(),
             analyzer: None,
@@ -362,10 +367,13 @@ impl Inner {
         stricter.map_or(reason, by)
     }
 
-    /// Whether a call that would ask is denied, and why.
-    fn denies_asks(&self) -> Option<String> {
+    /// Whether a call that would ask for a reason of this source is denied, and why.
+    fn denies_asks(&self, source: DecisionSource) -> Option<String> {
         match (&self.deny_instead_of_prompting, self.live.mode()) {
             (_, mode @ PermissionMode::DontAsk) => Some(format!("mode `{mode}` doesn't ask")),
+            (_, mode) if !mode::may_ask(mode, source) => {
+                Some(format!("mode `{mode}` doesn't ask for paths and hosts"))
+            }
             (Some(source), _) => {
                 Some(format!("`denyInsteadOfPrompting` ({source}) turns questions into denials"))
             }
@@ -391,14 +399,23 @@ impl Inner {
         }
         let rules = sets.of(mode);
         let unclear = judged.unknown.is_some() || !case.doubts().is_empty();
-        let proposed = match unclear {
-            true => case.line().and_then(|_| rules.exactly(&case.subject)).into_iter().collect(),
+        let all = rules.explain(&case.subject).uncovered;
+        let ungranted: Vec<_> = all.into_iter().filter(|effect| case.needs_grant(*effect)).collect();
+        let grants = rules.propose_grants(&case.subject, &ungranted);
+        let more = match unclear {
+            true => {
+                let exact = case.line().and_then(|_| rules.exactly(&case.subject));
+                exact.map(|exact| std::iter::once(exact).chain(grants.clone()).collect()).unwrap_or_default()
+            }
             false => rules.propose(&case.subject),
         };
-        // What rules alone would cover may still meet something that isn't known of it.
-        let sets = self.live.with(&proposed, &self.surroundings);
-        let judged = verdict::judge(self, &sets, mode, case, false);
-        if judged.reason.verdict == Verdict::Allow { proposed } else { Vec::new() }
+        // Rules for what isn't granted may be enough; and what rules alone would cover may still meet something that isn't
+        // known of it.
+        let is_enough = |rules: &Vec<String>| {
+            let sets = self.live.with(rules, &self.surroundings);
+            verdict::judge(self, &sets, mode, case, false).reason.verdict == Verdict::Allow
+        };
+        [grants, more].into_iter().find(|rules| !rules.is_empty() && is_enough(rules)).unwrap_or_default()
     }
 }
 
@@ -412,8 +429,12 @@ impl Authorizer for Policy {
         vec![repeated.unwrap_or(reason)]
     }
 
-    fn may_ask(&self) -> bool {
-        self.0.live.mode() != PermissionMode::DontAsk
+    fn may_ask(&self, source: DecisionSource) -> bool {
+        mode::may_ask(self.0.live.mode(), source)
+    }
+
+    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+        grants::grants(&self.0, request, approved)
     }
 
     fn may_prompt(&self) -> bool {

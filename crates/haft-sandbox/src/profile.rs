@@ -59,6 +59,7 @@ mod toolchains;
 mod twins;
 mod undo;
 mod unseen;
+mod view;
 mod walk;
 mod ways;
 mod whereabouts;
@@ -84,6 +85,7 @@ use places::Places;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use toolchains::ToolChains;
+pub use view::ProfileView;
 
 /// What a session's children may see and change.
 ///
@@ -606,7 +608,7 @@ fn beneath(path: &Path, folder: &Path) -> bool {
 pub(crate) fn reaches(request: &ProcessRequest) -> bool {
     match request.confinement {
         Confinement::Declared | Confinement::ReadOnly => {
-            !request.hosts.is_empty() || request.grants.is_some()
+            !request.access.hosts.is_empty() || request.grants.is_some()
         }
         Confinement::Session => true,
         Confinement::Outside => false,

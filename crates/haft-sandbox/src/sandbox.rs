@@ -570,6 +570,7 @@ impl Inner {
             return Ok(None);
         };
         let hosts: Result<Vec<_>, String> = request
+            .access
             .hosts
             .iter()
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))

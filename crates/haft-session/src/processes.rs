@@ -7,14 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use haft::files::Extent;
 use haft::future::BoxFuture;
-use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft::ports::{
+    Confinement, PathUse, ProcessError, ProcessOutcome, ProcessRequest, Processes, SandboxView,
+};
 use haft::sync::lock;
 use haft_policy::gate::{CoverageGap, Policy};
 use haft_policy::settings::{At, Sandbox as Wanted};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
-use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig, Stack, probe, stack_of};
+use haft_sandbox::{
+    LocalProcesses, ProfileConfig, ProfileView, Sandbox, SandboxConfig, Stack, probe, stack_of,
+};
 
 use crate::text::one_line;
 use crate::{Environment, NoticeSink, SessionError};
@@ -25,6 +30,8 @@ pub struct SessionProcesses {
     plan: Option<Mutex<Option<SandboxConfig>>>,
     sandbox: RwLock<Option<Result<Arc<Sandbox>, String>>>,
     local: LocalProcesses,
+    /// What it leaves open without a grant: the policy needs it before the sandbox is made.
+    view: OnceLock<ProfileView>,
     notices: NoticeSink,
     /// Where children put temporary files; removed at the end.
     temp: OnceLock<PathBuf>,
@@ -40,6 +47,7 @@ impl SessionProcesses {
             plan: None,
             sandbox: RwLock::new(None),
             local,
+            view: OnceLock::new(),
             notices,
             temp: OnceLock::new(),
             network: OnceLock::new(),
@@ -56,6 +64,7 @@ impl SessionProcesses {
         match &self.plan {
             Some(plan) => {
                 let _ = self.temp.set(config.profile.temp.clone());
+                let _ = self.view.set(ProfileView::new(&config));
                 *lock(plan) = Some(config);
             }
             None => drop(self.network.set(config.network().clone())),
@@ -167,6 +176,17 @@ impl Processes for SessionProcesses {
                 Err(message) => Err(ProcessError { message }),
             }
         })
+    }
+}
+
+/// Nothing is open before the sandbox is planned, or where there is to be none.
+impl SandboxView for SessionProcesses {
+    fn is_path_open(&self, path: &Path, extent: Extent, path_use: PathUse) -> bool {
+        self.view.get().is_some_and(|view| view.is_path_open(path, extent, path_use))
+    }
+
+    fn is_host_open(&self, host: &str) -> bool {
+        self.view.get().is_some_and(|view| view.is_host_open(host))
     }
 }
 

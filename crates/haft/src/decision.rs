@@ -8,7 +8,10 @@
 //! | the ask comes from | it is lifted by an allow of |
 //! |---|---|
 //! | protected paths, a rule, the tool, a hook | a permission hook, the user |
-//! | mode, sandbox, effects | these, a hook before the call, the classifier; the tool, if the effects are known and inside |
+//! | mode, sandbox, effects, grants | these, a hook before the call, the classifier; the tool, if the effects are known and inside |
+//!
+//! What an allowed call may touch is a second value, [`CallGrants`]: of what the call declares, what the working
+//! directories, rules for paths and hosts, or an approval open. A mode or a rule for a command opens nothing.
 //!
 //! Nothing here looks at the disk, calls foreign code or waits.
 
@@ -19,9 +22,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::effects::resolved::{Resolved, Workspace};
+use crate::effects::resolved::{Resolved, ResolvedPath, Workspace};
 use crate::effects::table::{Asks, EffectClass};
-use crate::files::Hidden;
+use crate::files::{Access, Hidden, Root};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +67,8 @@ pub enum DecisionSource {
     Sandbox,
     /// What the call touches.
     Effects,
+    /// A path or host that the call isn't granted.
+    Grants,
     /// The tool itself.
     Tool,
     /// A hook before the call.
@@ -82,12 +87,13 @@ pub enum DecisionSource {
 
 impl DecisionSource {
     /// All of them.
-    pub const ALL: [DecisionSource; 12] = [
+    pub const ALL: [DecisionSource; 13] = [
         DecisionSource::Protected,
         DecisionSource::Rule,
         DecisionSource::Mode,
         DecisionSource::Sandbox,
         DecisionSource::Effects,
+        DecisionSource::Grants,
         DecisionSource::Tool,
         DecisionSource::Hook,
         DecisionSource::PermissionHook,
@@ -99,7 +105,8 @@ impl DecisionSource {
 
     /// Whether an ask of this source may be answered by the tool, a hook before the call or the classifier.
     fn asks_weakly(self) -> bool {
-        matches!(self, DecisionSource::Mode | DecisionSource::Sandbox | DecisionSource::Effects)
+        use DecisionSource as S;
+        matches!(self, S::Mode | S::Sandbox | S::Effects | S::Grants)
     }
 
     /// Whether an allow of this source lifts an ask of that one. `may_vouch` says whether the tool is believed.
@@ -115,7 +122,7 @@ impl DecisionSource {
     /// Which of several reasons with the same verdict is named: the smallest.
     fn rank(self, verdict: Verdict) -> u8 {
         use DecisionSource as S;
-        let order: [S; 12] = match verdict {
+        let order: [S; 13] = match verdict {
             Verdict::Deny => [
                 S::Protected,
                 S::NoUser,
@@ -124,6 +131,7 @@ impl DecisionSource {
                 S::Mode,
                 S::Sandbox,
                 S::Effects,
+                S::Grants,
                 S::Tool,
                 S::Hook,
                 S::PermissionHook,
@@ -143,6 +151,7 @@ impl DecisionSource {
                 S::Mode,
                 S::Sandbox,
                 S::Effects,
+                S::Grants,
                 S::Classifier,
             ],
             Verdict::Allow => [
@@ -153,6 +162,7 @@ impl DecisionSource {
                 S::Mode,
                 S::Sandbox,
                 S::Effects,
+                S::Grants,
                 S::Hook,
                 S::Tool,
                 S::Classifier,
@@ -285,15 +295,60 @@ pub struct DecisionContext<'a> {
     pub runs_in_child: bool,
     /// A user can be asked in this session.
     pub has_user: bool,
-    /// The mode allows asking.
-    pub may_ask: bool,
+    /// Whether the mode allows asking for a reason of this source.
+    pub may_ask: &'a dyn Fn(DecisionSource) -> bool,
 }
 
-/// What an allowed call gets beside what it declared.
+/// What an allowed call may touch, of what it declared.
 #[derive(Debug, Clone, Default)]
 pub struct CallGrants {
+    /// What it may read.
+    pub reads: Vec<ResolvedPath>,
+    /// What it may create or change.
+    pub writes: Vec<ResolvedPath>,
+    /// What it may remove.
+    pub deletes: Vec<ResolvedPath>,
+    /// The hosts that a child process of it may reach.
+    pub hosts: Vec<String>,
     /// What it isn't shown of the folders that it walks.
     pub hidden: Option<Hidden>,
+}
+
+impl CallGrants {
+    /// Everything that a call declared. Of the hosts that its commands name the names alone: an address, or the user's
+    /// own machine, is opened by a rule for it.
+    pub fn everything(effects: &Resolved) -> CallGrants {
+        let hosts = effects.hosts().filter(|(host, by_command)| !by_command || is_name(host));
+        let mut hosts: Vec<String> = hosts.map(|(host, _)| host.to_owned()).collect();
+        hosts.sort();
+        hosts.dedup();
+        let Resolved { reads, writes, deletes, .. } = effects.clone();
+        CallGrants { reads, writes, deletes, hosts, hidden: None }
+    }
+
+    /// What a call with these grants may touch in a workspace. A call of which nothing is `known` may change everything
+    /// that the session may.
+    pub(crate) fn access(&self, workspace: &Workspace, known: bool) -> Access {
+        let mut access = workspace.access();
+        access.never_written = workspace.protected().to_vec();
+        if !known {
+            access.write.extend(workspace.dirs().map(Root::subtree));
+        }
+        let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
+        access.read.extend(self.reads.iter().map(root));
+        access.write.extend(self.writes.iter().chain(&self.deletes).map(root));
+        access.hosts.clone_from(&self.hosts);
+        access.hidden.clone_from(&self.hidden);
+        access
+    }
+}
+
+/// Whether a host is a name, and not an address or this machine.
+pub fn is_name(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase();
+    let local = name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.");
+    !local && bare.parse::<std::net::IpAddr>().is_err()
 }
 
 /// The decision on a call.
@@ -309,7 +364,7 @@ pub struct Decision {
     /// What the call touches.
     pub effects: CallEffects,
     /// What it is granted when it runs.
-    pub grants: CallGrants,
+    pub grants: Box<CallGrants>,
     /// The reason that decided; none if the effects alone allow the call.
     deciding: Option<usize>,
     /// The ask without an answer, where that denies the call.
@@ -339,7 +394,7 @@ pub fn decide(
         source: DecisionSource::Effects,
         reasons,
         effects,
-        grants: CallGrants::default(),
+        grants: Box::default(),
         deciding: None,
         unanswered: None,
     };
@@ -350,7 +405,7 @@ pub fn decide(
             let why = why.clone();
             return decision.deny_unanswered(DecisionSource::Failure, why);
         }
-        if !context.may_ask {
+        if !(context.may_ask)(decision.source) {
             return decision.deny_unanswered(DecisionSource::Mode, "this mode doesn't ask");
         }
     }
@@ -395,6 +450,18 @@ impl Decision {
             (_, Some(reason)) => reason.to_string(),
             (_, None) => BY_EFFECTS.to_owned(),
         }
+    }
+
+    /// Whether the user, a hook or the classifier saw what the call touches and lifted an ask.
+    pub fn is_approved(&self) -> bool {
+        use DecisionSource as S;
+        let approves = |source| matches!(source, S::User | S::PermissionHook | S::Hook | S::Classifier);
+        self.verdict == Verdict::Allow
+            && approves(self.source)
+            && self
+                .reasons
+                .iter()
+                .any(|reason| reason.verdict == Verdict::Ask && self.source.lifts(reason.source, false))
     }
 
     /// Adds a reason that was given after the call asked.
@@ -485,7 +552,8 @@ impl CallEffects {
         match (self.class.asks, outside()) {
             (Asks::Always, _) => ask("nothing is known of what it touches".into()),
             (_, Some(path)) => {
-                ask(format!("it touches `{}`, outside of the working directories", path.display()).into())
+                let text = format!("it touches `{}`, outside of the working directories", path.display());
+                Some(DecisionReason::new(DecisionSource::Grants, Verdict::Ask, text))
             }
             (Asks::ByTool | Asks::Yes, None) => ask(format!("it {}", self.resolved.declared).into()),
             (Asks::No, None) if self.unconfined_child => ask(NOT_CONFINED.into()),

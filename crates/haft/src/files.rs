@@ -57,6 +57,8 @@ pub struct Access {
     pub never_written: Vec<PathBuf>,
     /// What may not be read although it lies in what may.
     pub hidden: Option<Hidden>,
+    /// Hosts that a child process of the call may reach beside those that the session opens.
+    pub hosts: Vec<String>,
     /// Of what was granted outside of the workspace, what it was when that was decided: for who shows it to a child.
     pub held: Held,
 }

@@ -187,7 +187,7 @@ impl Authorizer for Permissions {
         self.reason(request).into_iter().collect()
     }
 
-    fn may_ask(&self) -> bool {
+    fn may_ask(&self, _: DecisionSource) -> bool {
         self.live.mode() != PermissionMode::DontAsk
     }
 

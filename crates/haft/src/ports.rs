@@ -15,6 +15,7 @@ mod processes;
 mod recorder;
 mod resources;
 mod sandbox_rules;
+mod sandbox_view;
 mod settings;
 mod sub_agents;
 mod tasks;
@@ -36,6 +37,7 @@ pub use processes::{
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};
 pub use sandbox_rules::{DeniedRead, HostPattern, ProcessRestrictions, RestrictProcesses, SandboxRules};
+pub use sandbox_view::{PathUse, SandboxView};
 pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};

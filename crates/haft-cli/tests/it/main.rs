@@ -18,6 +18,7 @@ mod edits;
 mod examples;
 mod exhaustion;
 mod flood;
+mod grants;
 mod hooks;
 mod interrupt;
 mod json;

@@ -238,7 +238,8 @@ fn held_commands_run_unasked_where_that_is_wanted() {
         let _ = fs::remove_file(room.path("work/made"));
         assert_eq!(bash(&room, "sh -c 'echo x' > made", way).code, Some(0), "{way:?}");
         assert_eq!(bash(&room, "echo y > made; rm made", way).code, Some(0), "{way:?}");
-        for asks in ["rm -rf .", "rm link", "cat /etc/hostname", "curl https://example.com"] {
+        assert_eq!(bash(&room, "cat /etc/passwd", way).code, Some(0), "{way:?}: every command sees that");
+        for asks in ["rm -rf .", "rm link", "cat ../outside", "curl https://example.com"] {
             let asked = bash(&room, asks, way);
             assert!(
                 asked.code == Some(1) && asked.stderr.contains("was denied"),
@@ -311,9 +312,12 @@ fn a_refusal_is_explained() {
     assert_eq!((named.code, named.stdout.as_str()), (Some(0), "A B\n"), "{named:?}");
     let evil = bash(&room, "git config core.fsmonitor evil", allow);
     assert!(evil.stdout.contains("`core.fsmonitor` was changed, and that was undone"), "{evil:?}");
-    let private = bash(&room, "curl -sS -m 5 http://10.0.0.1/ -f", allow);
+    // What a script does isn't known before it runs.
+    room.write("work/get.sh", "curl -sS -m 5 http://10.0.0.1/ -f\n");
+    let private = bash(&room, "sh get.sh", allow);
     assert!(private.stderr.contains("`WebFetch(domain:10.0.0.1)` would"), "{private:?}");
-    let unknown = bash(&room, "curl -sS -m 20 https://no-such-name.invalid/", allow);
+    let open = ["--allow", "Bash", "--allow", "WebFetch(domain:no-such-name.invalid)"];
+    let unknown = bash(&room, "curl -sS -m 20 https://no-such-name.invalid/", &open);
     assert!(unknown.stderr.contains("the name `no-such-name.invalid` can't be resolved"), "{unknown:?}");
     let input = json!({"command": "ls"}).to_string();
     let kernel = room.say(&["call", "Bash", &input, "--cwd", "/proc", "--allow", "Bash"]);
@@ -383,7 +387,11 @@ fn git_sets_up_remotes_and_what_branches_follow() {
         let kept = allowed(&format!("git config {key}"));
         assert_eq!(kept.stdout.trim(), value, "{command}: {kept:?}");
     }
-    let tricky = allowed("git remote set-url down ../x && git config core.fsmonitor ./evil");
+    let tricky = bash(
+        &room,
+        "git remote set-url down ../x && git config core.fsmonitor ./evil",
+        &["--allow", "Bash", "--allow", &format!("Read(/{})", room.path("x").display())],
+    );
     assert!(tricky.stdout.contains("`core.fsmonitor` was changed, and that was undone"), "{tricky:?}");
     let kept = allowed("git config remote.down.url; git config core.fsmonitor");
     assert_eq!((kept.stderr.lines().next(), kept.code), (Some("../x"), Some(1)), "{kept:?}");
@@ -466,9 +474,10 @@ fn without_namespaces_there_is_the_fallback() {
     let read = format!("import os; print(open('{}').read())", room.path("secret/key").display());
     room.write("work/read.py", &read);
     room.write("work/look.sh", "cat notes.txt\n");
+    let key = format!("Read(/{})", room.path("secret/key").display());
     let call = |command: &str| {
         let input = json!({"command": command}).to_string();
-        let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions"];
+        let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions", "--allow", &key];
         refusing(Refused::Namespaces, &room, &args)
     };
     let looked = call("sh look.sh; /usr/bin/python3 read.py || true");

@@ -3,11 +3,11 @@
 //! It is held beside the session's policy and never in its place, so the stricter of both counts: a mode that would let more
 //! through than the session's changes nothing. Answers of the user are the session's and count here at once.
 
-use haft::decision::DecisionReason;
+use haft::decision::{CallGrants, DecisionReason, DecisionSource};
 use haft::ports::{Authorizer, PermissionMode, Request};
 use haft::tool::AnyTool;
 
-use super::Policy;
+use super::{Policy, mode};
 
 /// A policy in a mode of its own.
 #[derive(Clone)]
@@ -28,8 +28,12 @@ impl Authorizer for InMode {
         vec![self.policy.0.reason(request, self.mode)]
     }
 
-    fn may_ask(&self) -> bool {
-        self.mode != PermissionMode::DontAsk
+    fn may_ask(&self, source: DecisionSource) -> bool {
+        mode::may_ask(self.mode, source)
+    }
+
+    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+        self.policy.grants(request, approved)
     }
 
     fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use haft::Effects;
 use haft::effects::resolved::{ResolvedPath, Workspace};
@@ -13,11 +14,11 @@ use haft::effects::table::EffectClass;
 use haft::effects::{Extent, PathSet};
 use haft::files::resolve::ResolveErrorKind;
 use haft::files::{resolve, resolve_entry};
-use haft::ports::Request;
+use haft::ports::{Request, SandboxView};
 use serde_json::Value;
 
-use super::Setup;
 use super::repository::RepositoryCheck;
+use super::{Setup, grants};
 use crate::conventions::{self, Address};
 use crate::rule::{Anchors, BLANKS, Command, Effect, Place, Rule, Subject, Touch, Touches};
 use crate::settings::lexical;
@@ -30,6 +31,7 @@ pub(super) struct Surroundings {
     no_sandbox: bool,
     confined: bool,
     repositories: RepositoryCheck,
+    pub(super) view: Option<Arc<dyn SandboxView>>,
 }
 
 impl Surroundings {
@@ -59,7 +61,9 @@ impl Surroundings {
         let shell =
             setup.analyzer.clone().unwrap_or_else(|| super::analyzer(workspace, places.home.as_deref()));
         let repositories = RepositoryCheck::new(places.home.clone());
-        Surroundings { anchors, shell, no_sandbox: *no_sandbox, confined: *confined, repositories }
+        let view = setup.view.clone();
+        let (no_sandbox, confined) = (*no_sandbox, *confined);
+        Surroundings { anchors, shell, no_sandbox, confined, repositories, view }
     }
 
     /// The anchors with where the paths of these rules lead. The disk is looked at once, when rules are compiled: a link
@@ -230,6 +234,7 @@ impl<'a> Case<'a> {
                 given: Cow::Owned(path.clone()),
                 real: Cow::Owned(path.clone()),
                 extent: Extent::Subtree,
+                open: false,
             };
             // Whatever is done with it: what stops either stops the call.
             subject.touches.reads.push(place());
@@ -239,6 +244,12 @@ impl<'a> Case<'a> {
         }
         if !doubts.is_empty() {
             subject.commands.iter_mut().for_each(|command| command.understood = false);
+        }
+        // What a server does is held by nothing of ours.
+        let has_walls = !surroundings.no_sandbox && (surroundings.confined || surroundings.view.is_some());
+        subject.walled = has_walls && (in_child || !request.external) && subject.server.is_none();
+        if subject.walled {
+            grants::mark_open(&mut subject, workspace, surroundings.view.as_deref(), line.is_some(), child);
         }
         let critical = commands.iter().find_map(|command: &SubCommand| command.critical.clone());
         let effect_class = request.effect_class;
@@ -358,7 +369,7 @@ impl<'a> Case<'a> {
 
     /// The place of an effect that has one.
     pub(crate) fn place(&self, effect: Effect) -> Option<&Place<'a>> {
-        place_of(&self.subject, effect)
+        self.subject.place(effect)
     }
 
     /// Whether a place lies in the working directories; for a read also in what may always be read.
@@ -370,26 +381,12 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The place of an effect that has one.
-pub(super) fn place_of<'s, 'a>(subject: &'s Subject<'a>, effect: Effect) -> Option<&'s Place<'a>> {
-    let touches = match effect.command {
-        Some(command) => &subject.commands.get(command)?.touches,
-        None => &subject.touches,
-    };
-    let places = match effect.touch {
-        Touch::Reads => &touches.reads,
-        Touch::Writes => &touches.writes,
-        Touch::Deletes => &touches.deletes,
-        _ => return None,
-    };
-    places.get(effect.index)
-}
-
-fn known(path: &ResolvedPath) -> Place<'_> {
+/// A resolved path as a place.
+pub(super) fn known(path: &ResolvedPath) -> Place<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
     // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
     let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
-    Place { given, real, extent }
+    Place { given, real, extent, open: false }
 }
 
 fn add_new<'a>(
@@ -494,7 +491,9 @@ impl Reader<'_> {
 
     fn at(&mut self, path: &Path, extent: Extent, entry: bool) -> Option<Place<'static>> {
         match (self.resolve)(path, entry) {
-            Ok((given, real)) => Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent }),
+            Ok((given, real)) => {
+                Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent, open: false })
+            }
             Err(why) => {
                 self.failed.get_or_insert_with(|| (self.cwd.join(path), why));
                 None

@@ -375,18 +375,17 @@ fn asking(decision: &Decision) -> Option<&DecisionReason> {
 impl Inner {
     /// Why a call is decided on so, as a text for people.
     pub(super) fn explanation(&self, decision: &Decision) -> String {
-        match (decision.unanswered(), self.denies_asks()) {
-            (Some(ask), Some(why)) if decision.source != DecisionSource::Failure => {
-                format!("{ask}; it would ask, and {why}")
-            }
-            _ => decision.explanation(),
+        let denied = decision.unanswered().and_then(|ask| Some((ask, self.denies_asks(ask.source)?)));
+        match denied.filter(|_| decision.source != DecisionSource::Failure) {
+            Some((ask, why)) => format!("{ask}; it would ask, and {why}"),
+            None => decision.explanation(),
         }
     }
 }
 
 /// The verdict on a part of a call: an ask is a denial where no user can be asked.
 fn shown(inner: &Inner, reason: &DecisionReason) -> (Verdict, String) {
-    match inner.denies_asks() {
+    match inner.denies_asks(reason.source) {
         Some(why) if reason.verdict == Verdict::Ask => {
             (Verdict::Deny, format!("{reason}; it would ask, and {why}"))
         }
@@ -410,7 +409,8 @@ fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
         | Why::NotEnforced(effect)
         | Why::NotUnderstood(effect)
         | Why::NeedsExact(effect)
-        | Why::Outside(effect) => format!(" ({})", one_line(&case.subject.show(effect))),
+        | Why::Outside(effect)
+        | Why::NotGranted(effect) => format!(" ({})", one_line(&case.subject.show(effect))),
         _ => String::new(),
     };
     let DecidingRule { rule, list, source, .. } = deciding(rule);
@@ -449,7 +449,13 @@ fn in_words(words: String) -> Option<Change> {
 
 fn to_allow_judged(inner: &Inner, case: &Case<'_>, judged: &PolicyReason) -> Option<Change> {
     let (reason, unclear) = (&judged.reason, judged.unknown.is_some());
-    let bypass = || in_words("nothing but a yes each time, or mode `bypassPermissions`".to_owned());
+    let bypass = || {
+        let more = match inner.live.mode() {
+            PermissionMode::BypassPermissions => "",
+            _ => ", or mode `bypassPermissions`",
+        };
+        in_words(format!("nothing but a yes each time{more}"))
+    };
     match reason.verdict {
         Verdict::Allow => None,
         _ if reason.rule.is_some() => {

@@ -8,7 +8,7 @@
 //! | `plan` | as `default` | a change, a command or a tool not known to look, a look outside is denied, the rest asks |
 //! | `auto` | as `acceptEdits` | the classifier, then asks |
 //! | `dontAsk` | as `default` | is denied |
-//! | `bypassPermissions` | everything | |
+//! | `bypassPermissions` | everything, with what is [open](super::grants) | is denied |
 //!
 //! Commands count as looking only where something holds them to it, or where the user goes by rules and mode alone.
 
@@ -92,6 +92,15 @@ pub(super) fn never(inner: &Inner, case: &Case<'_>) -> Option<DecisionReason> {
     None
 }
 
+/// Whether a mode puts an ask of this source to the user.
+pub(super) fn may_ask(mode: PermissionMode, source: DecisionSource) -> bool {
+    match mode {
+        PermissionMode::DontAsk => false,
+        PermissionMode::BypassPermissions => source != DecisionSource::Grants,
+        _ => true,
+    }
+}
+
 /// What the mode says; `allowed` is the rule that covers all of the call, if one does.
 pub(super) fn decide(
     inner: &Inner,
@@ -109,7 +118,15 @@ pub(super) fn decide(
         return DecisionReason::new(DecisionSource::Protected, Verdict::Ask, text);
     }
     if mode == PermissionMode::BypassPermissions {
-        return DecisionReason::new(DecisionSource::Mode, Verdict::Allow, "mode `bypassPermissions`");
+        let ungranted = matches.uncovered.iter().find(|effect| case.needs_grant(**effect));
+        return match ungranted.filter(|_| allowed.is_none()) {
+            Some(effect) => {
+                let place = outside(case, *effect);
+                let text = place.unwrap_or_else(|| format!("it {}", case.subject.show(*effect)));
+                DecisionReason::new(DecisionSource::Grants, Verdict::Ask, text)
+            }
+            None => DecisionReason::new(DecisionSource::Mode, Verdict::Allow, "mode `bypassPermissions`"),
+        };
     }
     let changed = case.places().filter(|(effect, _)| effect.touch == Touch::Writes);
     if let Some(folder) = repository_write(changed.flat_map(|(_, place)| both(place))) {
@@ -173,7 +190,10 @@ fn open(mode: PermissionMode, case: &Case<'_>, matches: &RuleMatches) -> Option<
     if case.subject.open {
         return Some("nothing is known of what it touches".into());
     }
-    if let Some(doubt) = case.doubts().first() {
+    // Where a rule lets what isn't understood run, the question is about what the rule doesn't grant.
+    let runs = matches.uncovered.iter().any(|effect| effect.touch == Touch::Runs);
+    let granted = case.commands.is_empty() || runs || matches.uncovered.is_empty();
+    if let Some(doubt) = case.doubts().first().filter(|_| granted) {
         return Some(not_understood(doubt));
     }
     let first = matches.uncovered.iter().find_map(|effect| asks(mode, case, *effect));

@@ -12,8 +12,7 @@ use haft::files::CheckpointPlan;
 use haft::ports::PermissionMode;
 
 use super::case::Case;
-use super::mode;
-use crate::rule::{RuleMatches, Touch};
+use crate::rule::{Effect, RuleMatches, Touch};
 use crate::source::Source;
 
 /// Says whether all of the sandbox is there. Asked only where it decides.
@@ -58,13 +57,13 @@ impl Unasked {
         };
         let is_command = case.caged && !case.commands.is_empty() && !case.subject.open;
         let stays = |touch: Touch| match touch {
-            Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes | Touch::Deletes => true,
-            Touch::Reaches | Touch::Anything => false,
+            Touch::Call | Touch::Runs | Touch::Reads | Touch::Writes | Touch::Deletes | Touch::Reaches => {
+                true
+            }
+            Touch::Anything => false,
         };
-        let held = matches
-            .uncovered
-            .iter()
-            .all(|effect| stays(effect.touch) && mode::outside(case, *effect).is_none());
+        let is_held = |effect: &Effect| stays(effect.touch) && !case.needs_grant(*effect);
+        let held = matches.uncovered.iter().all(is_held);
         (is_command && held && is_kept(case, matches) && is_full())
             .then(|| DecisionReason::new(DecisionSource::Sandbox, Verdict::Allow, by))
     }

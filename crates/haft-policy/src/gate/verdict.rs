@@ -93,7 +93,11 @@ fn judge_by_rules(
         && !case.doubts().is_empty()
         && let Some(exact) = exact_rule(rules, case)
     {
-        (matches.verdict, matches.by) = (Some(Verdict::Allow), Some(exact));
+        // It lets the line run, and grants nothing.
+        matches.uncovered.retain(|effect| case.needs_grant(*effect));
+        let covered = matches.uncovered.is_empty();
+        (matches.verdict, matches.by) =
+            if covered { (Some(Verdict::Allow), Some(exact)) } else { (None, None) };
     }
     let reason = by_rules_and_mode(inner, mode, rules, case, &matches);
     let bypass = mode == PermissionMode::BypassPermissions;

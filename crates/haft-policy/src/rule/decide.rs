@@ -9,6 +9,7 @@ use std::path::Path;
 
 use haft::decision::Verdict;
 use haft::effects::Extent;
+use serde_json::Value;
 
 use super::argument::Needs;
 use super::line::Line;
@@ -66,6 +67,8 @@ pub enum Why {
     NeedsExact(Effect),
     /// It names the tool, and this lies outside of the working directories.
     Outside(Effect),
+    /// It is for a command, and grants no place and no host.
+    NotGranted(Effect),
     /// It is for addresses of the web, and this is none.
     NoAddress,
 }
@@ -86,6 +89,7 @@ impl fmt::Display for Why {
             Why::NotUnderstood(_) => "the command is not understood",
             Why::NeedsExact(_) => "this command needs an exact rule",
             Why::Outside(_) => "this lies outside of the working directories",
+            Why::NotGranted(_) => "a rule for a command grants no path outside of the sandbox and no host",
             Why::NoAddress => "this is no address with `http` or `https` and a host",
         })
     }
@@ -325,13 +329,16 @@ pub(crate) const BLANKS: [char; 3] = [' ', '\t', '\n'];
 enum Grant {
     /// Nothing: each thing needs a rule of its own.
     Nothing,
+    /// A command that a sandbox holds, by any rule for it: places in the working directories, and what is open.
+    Walled(u32),
     /// A command by a wildcard, or a tool by its name that nothing keeps to what it declares: hosts, and places in the
     /// working directories.
     Inside(u32),
     /// A tool that the engine keeps to what it declares, by its name: hosts, reads, and writes in the working
     /// directories.
     Named(u32),
-    /// A shell by its name, or a command word by word: everything. Of a shell by its name not what its redirections write.
+    /// A shell by its name, or a command word by word, that no sandbox holds: everything. Of a shell by its name not what
+    /// its redirections write.
     Whole(u32),
 }
 
@@ -339,7 +346,7 @@ impl Grant {
     fn rule(self) -> Option<u32> {
         match self {
             Grant::Nothing => None,
-            Grant::Inside(rule) | Grant::Named(rule) | Grant::Whole(rule) => Some(rule),
+            Grant::Walled(rule) | Grant::Inside(rule) | Grant::Named(rule) | Grant::Whole(rule) => Some(rule),
         }
     }
 }
@@ -351,15 +358,16 @@ impl Judge<'_, '_> {
         let call = Effect { touch: Touch::Call, command: None, index: 0 };
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
         let named = self.by_name(call);
+        let whole = if subject.walled { Grant::Walled } else { Grant::Whole };
         let grant = match named {
-            Some(rule) if is_shell => Grant::Whole(rule),
+            Some(rule) if is_shell => whole(rule),
             Some(rule) if subject.open && subject.tool == "WebFetch" => {
                 self.note(rule, Why::NoAddress);
                 Grant::Nothing
             }
             Some(rule) if subject.enforced => Grant::Named(rule),
             Some(rule) => Grant::Inside(rule),
-            None => self.by_whole_command(call).map_or(Grant::Nothing, Grant::Whole),
+            None => self.by_whole_command(call).map_or(Grant::Nothing, whole),
         };
         if subject.open {
             self.needs(grant.rule(), Effect { touch: Touch::Anything, ..call });
@@ -380,7 +388,7 @@ impl Judge<'_, '_> {
         // who is allowed by name is believed.
         let counts = subject.enforced || all_granted || grant.rule().is_some();
         // The name of a shell is for every command; a file that the shell itself writes elsewhere has rules of its own.
-        let own = match named.filter(|_| is_shell) {
+        let own = match named.filter(|_| is_shell && !subject.walled) {
             Some(rule) => self.by_whole_command(call).map_or(Grant::Named(rule), Grant::Whole),
             None => grant,
         };
@@ -417,7 +425,14 @@ impl Judge<'_, '_> {
         for (index, host) in touches.hosts.iter().enumerate() {
             let effect = Effect { touch: Touch::Reaches, command, index };
             let own = self.by_host(host, effect, count || self.subject.tool == "WebFetch");
-            self.needs(grant.rule().or(own), effect);
+            let granted = match grant {
+                Grant::Walled(rule) if !self.subject.is_open_host(host) => {
+                    self.note(rule, Why::NotGranted(effect));
+                    None
+                }
+                grant => grant.rule(),
+            };
+            self.needs(granted.or(own), effect);
         }
     }
 
@@ -426,12 +441,14 @@ impl Judge<'_, '_> {
         let rule = grant.rule()?;
         let granted = match grant {
             Grant::Nothing => false,
+            Grant::Walled(_) => place.open || inside(),
             Grant::Inside(_) => inside(),
             Grant::Named(_) => effect.touch == Touch::Reads || inside(),
             Grant::Whole(_) => true,
         };
         if !granted {
-            self.note(rule, Why::Outside(effect));
+            let walled = matches!(grant, Grant::Walled(_));
+            self.note(rule, if walled { Why::NotGranted(effect) } else { Why::Outside(effect) });
         }
         granted.then_some(rule)
     }
@@ -500,8 +517,9 @@ impl Judge<'_, '_> {
                 judge.note(rule, why);
             });
         }
-        let whole = exact.0.map(Grant::Whole);
-        whole.or(wild.0.map(Grant::Inside)).unwrap_or(Grant::Nothing)
+        let walled = self.subject.walled;
+        let whole = exact.0.map(if walled { Grant::Walled } else { Grant::Whole });
+        whole.or(wild.0.map(if walled { Grant::Walled } else { Grant::Inside })).unwrap_or(Grant::Nothing)
     }
 
     /// Hands over each rule that matches a command, and whether it counts for this tool.
@@ -564,6 +582,20 @@ impl Judge<'_, '_> {
             self.note(rule, if counts { Why::Covers(effect) } else { Why::NotEnforced(effect) });
         });
         found.0
+    }
+}
+
+impl RuleSet {
+    /// Whether rules for paths let a place be touched so.
+    pub fn grants_path(&self, touch: Touch, place: &Place<'_>) -> bool {
+        let effect = Effect { touch, command: None, index: 0 };
+        Judge::new(self, &Subject::new("", &Value::Null), false).by_path(place, effect, true).is_some()
+    }
+
+    /// Whether rules for hosts let one be reached.
+    pub fn grants_host(&self, host: &str) -> bool {
+        let effect = Effect { touch: Touch::Reaches, command: None, index: 0 };
+        Judge::new(self, &Subject::new("", &Value::Null), false).by_host(host, effect, true).is_some()
     }
 }
 

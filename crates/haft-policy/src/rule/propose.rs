@@ -44,6 +44,20 @@ impl RuleSet {
         self.fewest(found, subject)
     }
 
+    /// A rule for each of these places and hosts; none if one of them can't have one, or there are too many.
+    pub fn propose_grants(&self, subject: &Subject<'_>, effects: &[Effect]) -> Vec<String> {
+        let mut rules: Vec<String> = Vec::new();
+        for effect in effects {
+            let Some(more) = self.for_effect(subject, *effect) else { return Vec::new() };
+            rules.extend(more.into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>());
+        }
+        // A rule for changing a file lets it be read.
+        let edits =
+            |rule: &str| rule.strip_prefix("Read").is_some_and(|rest| rules.contains(&format!("Edit{rest}")));
+        let needed: Vec<String> = rules.iter().filter(|rule| !edits(rule)).cloned().collect();
+        if needed.len() <= PROPOSALS_MAX { needed } else { Vec::new() }
+    }
+
     /// The rule for exactly this command line; none for what is no command.
     pub fn exactly(&self, subject: &Subject<'_>) -> Option<String> {
         let is_shell = tool::kind(subject.tool) == tool::Kind::Command;
@@ -124,9 +138,10 @@ impl RuleSet {
     fn by_effects(&self, subject: &Subject<'_>, uncovered: &[Effect]) -> Option<Vec<String>> {
         let mut rules: Vec<String> = Vec::new();
         for effect in uncovered {
-            // What a command touches is covered with it.
+            // What a command touches is covered with it, but for what a rule for a command doesn't grant.
             let with_command = |other: &Effect| other.touch == Touch::Runs && other.command == effect.command;
-            if effect.touch != Touch::Runs && effect.command.is_some() && uncovered.iter().any(with_command) {
+            let is_part = effect.touch != Touch::Runs && effect.command.is_some();
+            if is_part && uncovered.iter().any(with_command) && !self.needs_own_rule(subject, *effect) {
                 continue;
             }
             for rule in self.for_effect(subject, *effect)? {
@@ -136,6 +151,20 @@ impl RuleSet {
             }
         }
         Some(rules)
+    }
+
+    /// Whether a place or host is covered by no rule for the command that touches it.
+    fn needs_own_rule(&self, subject: &Subject<'_>, effect: Effect) -> bool {
+        if !subject.walled || effect.command.is_none() {
+            return false;
+        }
+        match subject.place(effect) {
+            Some(place) => {
+                let is_working = self.is_working(&place.given) && self.is_working(&place.real);
+                !place.open && !is_working
+            }
+            None => subject.host(effect).is_some_and(|host| !subject.is_open_host(host)),
+        }
     }
 
     fn for_effect(&self, subject: &Subject<'_>, effect: Effect) -> Option<Vec<String>> {

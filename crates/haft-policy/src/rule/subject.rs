@@ -37,6 +37,11 @@ pub struct Subject<'a> {
     pub scripts: Vec<Cow<'a, str>>,
     /// Only a part of the line is meant, so that rules for more than one command don't speak of it.
     pub part: bool,
+    /// A sandbox holds its commands, or the engine its files: a rule for a command covers no place and no host but those
+    /// that are open or lie in the working directories.
+    pub walled: bool,
+    /// Of the hosts that it reaches those that are open without a rule.
+    pub open_hosts: Vec<String>,
 }
 
 /// What is touched.
@@ -61,6 +66,8 @@ pub struct Place<'a> {
     pub real: Cow<'a, Path>,
     /// Only this, or everything below it.
     pub extent: Extent,
+    /// It may be touched without a grant, because the sandbox shows it to every command.
+    pub open: bool,
 }
 
 /// One command that would be run.
@@ -99,6 +106,8 @@ impl<'a> Subject<'a> {
             commands: Vec::new(),
             scripts: Vec::new(),
             part: false,
+            walled: false,
+            open_hosts: Vec::new(),
         }
     }
 
@@ -111,6 +120,37 @@ impl<'a> Subject<'a> {
     /// The name by which rules about all of its server speak of the call. No tool has it.
     pub(super) fn at_server(&self) -> Option<String> {
         self.about_server().map(|server| format!("mcp__{server}__"))
+    }
+
+    /// What a command touches, or the call itself.
+    fn touches_of(&self, command: Option<usize>) -> Option<&Touches<'a>> {
+        match command {
+            Some(command) => self.commands.get(command).map(|command| &command.touches),
+            None => Some(&self.touches),
+        }
+    }
+
+    /// The place of an effect that has one.
+    pub fn place(&self, effect: Effect) -> Option<&Place<'a>> {
+        let touches = self.touches_of(effect.command)?;
+        let places = match effect.touch {
+            Touch::Reads => &touches.reads,
+            Touch::Writes => &touches.writes,
+            Touch::Deletes => &touches.deletes,
+            _ => return None,
+        };
+        places.get(effect.index)
+    }
+
+    /// The host of an effect that has one.
+    pub fn host(&self, effect: Effect) -> Option<&str> {
+        let touches = self.touches_of(effect.command).filter(|_| effect.touch == Touch::Reaches)?;
+        touches.hosts.get(effect.index).map(|host| &**host)
+    }
+
+    /// Whether a host is open without a rule.
+    pub fn is_open_host(&self, host: &str) -> bool {
+        self.open_hosts.iter().any(|open| open == host)
     }
 
     /// Only the declared effects can happen.
@@ -157,10 +197,7 @@ impl<'a> Subject<'a> {
 
     /// An effect of this call in words.
     pub fn show(&self, effect: Effect) -> String {
-        let touches = match effect.command {
-            Some(command) => self.commands.get(command).map(|command| &command.touches),
-            None => Some(&self.touches),
-        };
+        let touches = self.touches_of(effect.command);
         let path = |places: Option<&Vec<Place<'_>>>| {
             let place = places.and_then(|places| places.get(effect.index));
             place.map_or_else(String::new, |place| place.given.display().to_string())
@@ -204,7 +241,7 @@ impl<'a> Place<'a> {
         real: &'a (impl AsRef<Path> + ?Sized),
     ) -> Place<'a> {
         let (given, real) = (Cow::Borrowed(given.as_ref()), Cow::Borrowed(real.as_ref()));
-        Place { given, real, extent: Extent::File }
+        Place { given, real, extent: Extent::File, open: false }
     }
 
     /// The folder and everything below it.

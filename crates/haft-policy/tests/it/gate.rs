@@ -8,6 +8,7 @@ mod classifier;
 mod declared;
 mod everyday;
 mod fetches;
+mod granted;
 mod knowing;
 mod meaning;
 mod modes;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::limits;
-use crate::scene::{Part, Source, place_of};
+use crate::scene::{ExcerptEntry, Part, Source, place_of};
 
 /// The same without links on the way to its last name: nothing can be held behind one.
 fn straight(path: &Path) -> Cow<'_, Path> {
@@ -165,6 +165,23 @@ impl Places {
             _ => false,
         };
         self.decides(path).is_some_and(shown)
+    }
+
+    /// Whether a child sees only some of a folder, or a copy, of which the host has more.
+    pub(super) fn is_excerpt(&self, path: &Path) -> bool {
+        let Some(Part::Excerpt { at, entries, .. }) = self.decides(path) else { return false };
+        let rest = path.strip_prefix(at).unwrap_or(path);
+        !entries.iter().any(|entry| matches!(entry, ExcerptEntry::Host(name) if rest.starts_with(name)))
+    }
+
+    /// Where the part lies that decides about a path.
+    pub(super) fn decided_at(&self, path: &Path) -> Option<&Path> {
+        self.decides(path).map(place_of)
+    }
+
+    /// Whether a link of the child's lies on the way to a path: what it leads to decides.
+    pub(super) fn is_linked(&self, path: &Path) -> bool {
+        matches!(self.decides(path), Some(Part::Link { .. }))
     }
 
     /// What of the host a child sees beneath a folder that isn't shown itself: where, and where it lies. In a folder that is

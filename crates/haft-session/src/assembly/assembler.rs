@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use haft::call_log::CallLog;
 use haft::dispatch::TaskTable;
 use haft::event::EventSink;
-use haft::ports::{Asker, Processes};
+use haft::ports::{Asker, Processes, SandboxView};
 use haft::registry::Gates;
 use haft::results::OffloadStore;
 use haft::{Engine, EngineBuilder, Registry};
@@ -271,6 +271,7 @@ impl SessionAssembler {
             confined: self.processes.confines(),
             full_sandbox: Some(full),
             coverage,
+            view: self.config.is_confined().then(|| self.starter.clone() as Arc<dyn SandboxView>),
             non_interactive,
             tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
             analyzer: Some(analyzer.clone()),

@@ -46,6 +46,10 @@ impl Session {
         let options = SessionOptions {
             cwd: Some(path("work")),
             permission_mode: Some(haft::ports::PermissionMode::BypassPermissions),
+            allow: vec![
+                "touch".to_owned(),
+                format!("Edit(/{}/**)", dir.path().canonicalize().unwrap().display()),
+            ],
             // Whoever runs the tests at a terminal is not part of them.
             non_interactive: true,
             tools: [touch.into_tools().unwrap(), long.into_tools().unwrap()].concat(),

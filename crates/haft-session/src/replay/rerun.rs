@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use haft::decision::{DecisionReason, DecisionSource, Verdict};
+use haft::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use haft::dispatch::TurnHandle;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
@@ -276,8 +276,12 @@ impl Authorizer for CopyRules {
         vec![denial.with_message(why)]
     }
 
-    fn may_ask(&self) -> bool {
-        self.policy.may_ask()
+    fn may_ask(&self, source: DecisionSource) -> bool {
+        self.policy.may_ask(source)
+    }
+
+    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+        self.policy.grants(request, approved)
     }
 
     fn may_prompt(&self) -> bool {

@@ -387,7 +387,7 @@ impl Tool for Bash {
         let mut launch = Launch {
             command: input.command.clone(),
             confinement,
-            hosts: hosts(&analysis),
+            more_hosts: Vec::new(),
             repository: self.repository_use(&analysis),
             timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
         };
@@ -428,7 +428,7 @@ impl Tool for Bash {
                 facts.confinement = Confinement::Session;
                 launch.confinement = Confinement::Session;
                 if let More::Hosts(hosts) = more {
-                    launch.hosts.extend(hosts);
+                    launch.more_hosts = hosts;
                 }
                 cx.become_exclusive().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
@@ -476,16 +476,6 @@ fn reached(analysis: &Analysis) -> impl Iterator<Item = String> {
     let inner = std::mem::take(&mut effects.runs);
     let inner = inner.into_iter().filter_map(|command| command.effects).flat_map(|effects| effects.reaches);
     effects.reaches.into_iter().chain(inner).map(|reach| reach.host)
-}
-
-/// Hosts that a command names, and was therefore allowed with. Names alone: what lies behind an address, or on the user's
-/// own machine, is opened by a rule for it or by the user's yes to it, and by no rule for commands.
-pub(crate) fn hosts(analysis: &Analysis) -> Vec<String> {
-    let mut hosts: Vec<String> =
-        reached(analysis).filter(|host| !again::is_address(host) && !again::is_this_machine(host)).collect();
-    hosts.sort();
-    hosts.dedup();
-    hosts
 }
 
 /// Says so where the working directory is gone, and goes back to one that is there.

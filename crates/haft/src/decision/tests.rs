@@ -13,7 +13,7 @@ use Verdict::{Allow, Ask, Deny};
 const REASONS_MAX: usize = 5;
 
 /// Sources that an authorizer speaks for. The others are tool, hooks, classifier and user.
-const OF_RULES: [S; 6] = [S::Protected, S::Rule, S::Mode, S::Sandbox, S::Effects, S::Failure];
+const OF_RULES: [S; 7] = [S::Protected, S::Rule, S::Mode, S::Sandbox, S::Effects, S::Grants, S::Failure];
 
 fn every_reason() -> Vec<DecisionReason> {
     let reasons = |source| Verdict::ALL.map(|verdict| DecisionReason::new(source, verdict, ""));
@@ -43,7 +43,7 @@ fn each_combination(most: usize, check: &mut dyn FnMut(&[DecisionReason])) {
 
 /// The table in the module's documentation, written down once more.
 fn may_lift(by: S, ask: S, may_vouch: bool) -> bool {
-    let weak = [S::Mode, S::Sandbox, S::Effects].contains(&ask);
+    let weak = [S::Mode, S::Sandbox, S::Effects, S::Grants].contains(&ask);
     match by {
         S::User | S::PermissionHook => true,
         S::Hook | S::Classifier => weak,
@@ -83,7 +83,7 @@ fn effects(is_known: bool) -> CallEffects {
 fn check_every_decision(is_known: bool) {
     let workspace = Workspace::nowhere();
     let context =
-        DecisionContext { workspace: &workspace, runs_in_child: false, has_user: true, may_ask: true };
+        DecisionContext { workspace: &workspace, runs_in_child: false, has_user: true, may_ask: &|_| true };
     let effects = effects(is_known);
     let mut count = 0u32;
     each_combination(REASONS_MAX, &mut |all| {

@@ -131,6 +131,11 @@ impl Workspace {
         self.contains_both(given, real) || self.readable.iter().any(|root| beneath_tidy(real, root))
     }
 
+    /// What no tool may write in any mode.
+    pub(crate) fn protected(&self) -> &[PathBuf] {
+        &self.protected
+    }
+
     /// The protected root that a path lies in, contains or is.
     fn protecting(&self, path: &ResolvedPath) -> Option<&Path> {
         let real = &path.at.real;
@@ -279,18 +284,16 @@ impl Resolved {
         }
     }
 
-    /// What the call may touch once it is allowed: the insides for reading, and what it declared.
-    pub fn access(&self, workspace: &Workspace) -> Access {
-        let mut access = workspace.access();
-        access.never_written.clone_from(&workspace.protected);
-        if self.declared.unknown {
-            // Nobody knows what it will touch, and it was allowed: everything that the session may touch, no more.
-            access.write.extend(workspace.dirs().map(Root::subtree));
+    /// The hosts that this reaches, each with whether a command in it names it.
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, bool)> {
+        fn of_commands(effects: &Effects) -> Vec<&str> {
+            let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
+            inner
+                .flat_map(|inner| inner.reaches.iter().map(|reach| &*reach.host).chain(of_commands(inner)))
+                .collect()
         }
-        let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
-        access.read.extend(self.reads.iter().map(root));
-        access.write.extend(self.writes.iter().chain(&self.deletes).map(root));
-        access
+        let own = self.declared.reaches.iter().map(|reach| (&*reach.host, false));
+        own.chain(of_commands(&self.declared).into_iter().map(|host| (host, true)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use haft_scheduler::Cancel;
 
 use super::{Engine, MAIN_AGENT, Session, assembled, searchable};
-use crate::decision::{DecisionReason, Verdict};
+use crate::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use crate::dispatch::ConflictRule;
 use crate::dispatch::background::Background;
 use crate::dispatch::locks::{Ancestor, Locks};
@@ -254,8 +254,18 @@ impl Authorizer for StricterRules {
         reasons
     }
 
-    fn may_ask(&self) -> bool {
-        self.parent.may_ask() && self.own.may_ask()
+    fn may_ask(&self, source: DecisionSource) -> bool {
+        self.parent.may_ask(source) && self.own.may_ask(source)
+    }
+
+    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+        let mut grants = self.parent.grants(request, approved);
+        let own = self.own.grants(request, approved);
+        grants.reads.retain(|path| own.reads.contains(path));
+        grants.writes.retain(|path| own.writes.contains(path));
+        grants.deletes.retain(|path| own.deletes.contains(path));
+        grants.hosts.retain(|host| own.hosts.contains(host));
+        grants
     }
 
     fn may_prompt(&self) -> bool {

@@ -5,8 +5,6 @@
 //! Whatever goes wrong on the way decides "no". An approval is bound to a digest of the call: after the user's answer the
 //! effects are resolved again; a difference asks once more, a second one denies.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::digest::CallDigest;
@@ -15,13 +13,12 @@ use super::{Attempt, Opened, Prepared, execute, hook, parse, tell};
 use crate::call::CallInput;
 use crate::context::Context;
 use crate::decision::{
-    CallEffects, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict, decide,
+    CallEffects, CallGrants, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict, decide,
 };
 use crate::effects::resolved::Resolved;
 use crate::engine::{CheckOptions, MAIN_AGENT, Shared};
 use crate::error::{ErrorKind, ToolError};
 use crate::event::{CallRef, What};
-use crate::files::Access;
 use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Asked, Before, Rewrote};
 use crate::limits;
@@ -43,11 +40,7 @@ pub(super) enum Authorization {
 impl Decision {
     /// The call with what it is granted.
     pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
-        let mut granted = execute::grant(cx, &self.effects.resolved);
-        if let Some(hidden) = &self.grants.hidden {
-            let access = granted.as_ref().unwrap_or(cx).access().clone();
-            granted = Some(cx.granted(Arc::new(Access { hidden: Some(hidden.clone()), ..access })));
-        }
+        let granted = execute::grant(cx, &self.effects.resolved.declared, &self.grants);
         Prepared { decision: self, granted, notes }
     }
 }
@@ -61,13 +54,10 @@ pub(super) async fn authorize(
 ) -> Authorization {
     let authorization = ask_everybody(shared, opened, cx, asking).await;
     let Authorization::Allowed(mut decision) = authorization else { return authorization };
-    let resolved = &decision.effects.resolved;
-    if !resolved.reads.is_empty() || !resolved.writes.is_empty() {
-        let subject = Subject::of_call(shared, opened, cx);
-        match guarded(|| shared.authorizer.hidden(&subject.request(&decision.effects))) {
-            Ok(hidden) => decision.grants.hidden = hidden,
-            Err(_) => return subject.refused(decision.with_reason(rules_failed())),
-        }
+    let subject = Subject::of_call(shared, opened, cx);
+    match guarded(|| subject.grants(&decision)) {
+        Ok(grants) => *decision.grants = grants,
+        Err(_) => return subject.refused(decision.with_reason(rules_failed())),
     }
     Authorization::Allowed(decision)
 }
@@ -154,9 +144,28 @@ impl<'a> Subject<'a> {
             workspace: self.cx.location().workspace(),
             runs_in_child: self.tool.spec().runs_in_child(),
             has_user: self.has_user,
-            may_ask: guarded(|| authorizer.may_ask()).unwrap_or(false),
+            may_ask: &|source| guarded(|| authorizer.may_ask(source)).unwrap_or(false),
         };
         decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others)
+    }
+
+    /// What an allowed call may touch.
+    fn grants(&self, decision: &Decision) -> CallGrants {
+        let (authorizer, effects) = (&self.shared.authorizer, &decision.effects);
+        let touches = &effects.resolved;
+        if touches.reads.is_empty()
+            && touches.writes.is_empty()
+            && touches.deletes.is_empty()
+            && touches.hosts().next().is_none()
+        {
+            return CallGrants::default();
+        }
+        let request = self.request(effects);
+        let mut grants = authorizer.grants(&request, decision.is_approved());
+        if !touches.reads.is_empty() || !touches.writes.is_empty() {
+            grants.hidden = authorizer.hidden(&request);
+        }
+        grants
     }
 
     fn refused(&self, decision: Decision) -> Authorization {
@@ -167,14 +176,18 @@ impl<'a> Subject<'a> {
     fn refusal(&self, decision: &Decision) -> ToolError {
         let tool = self.name;
         let Some(reason) = decision.reason() else { return ToolError::new("the call was denied") };
-        if decision.unanswered().is_some() {
+        if let Some(unanswered) = decision.unanswered() {
             if reason.source == DecisionSource::Failure {
                 return ToolError::new(reason.text.clone());
             }
             let rule = guarded(|| self.shared.authorizer.propose(&self.request(&decision.effects)));
             let how = rule.ok().flatten().map(|rule| format!("\nto allow it: {rule}")).unwrap_or_default();
             let ask = decision.question();
-            let text = format!("{tool} was denied: {ask}, so it needs a yes, and {reason}{how}");
+            let needs = match (unanswered.source, reason.source) {
+                (DecisionSource::Grants, DecisionSource::Mode) => "a rule for that",
+                _ => "a yes",
+            };
+            let text = format!("{tool} was denied: {ask}, so it needs {needs}, and {reason}{how}");
             return ToolError::of(ErrorKind::Denied, text);
         }
         match reason.source {
@@ -247,6 +260,12 @@ pub(crate) async fn check<T>(
     }
     if decision.verdict == Verdict::Ask {
         decision = subject.unanswered(decision);
+    }
+    if decision.verdict == Verdict::Allow {
+        match guarded(|| subject.grants(&decision)) {
+            Ok(grants) => *decision.grants = grants,
+            Err(_) => decision = decision.with_reason(rules_failed()),
+        }
     }
     let request = subject.request(&decision.effects);
     Ok(look(&request, &decision))

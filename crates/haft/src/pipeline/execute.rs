@@ -14,14 +14,15 @@ use tokio::time::Instant;
 use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell, tidy};
 use crate::content::Output;
 use crate::context::{Context, Moved};
-use crate::decision::CallEffects;
+use crate::decision::{CallEffects, CallGrants};
 use crate::dispatch::background::Background;
-use crate::effects::resolved::{Resolved, ResolvedPath};
+use crate::effects::Effects;
+use crate::effects::resolved::ResolvedPath;
 use crate::effects::table::Class;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
-use crate::files::{Access, Held};
+use crate::files::Held;
 use crate::future::{BoxFuture, Guarded, guarded, within};
 use crate::limits;
 use crate::ports::{Intent, RecordError, Recorder};
@@ -127,15 +128,16 @@ pub(crate) async fn execute<Watching>(
 }
 
 /// The context of a call with what was granted to it; none for a call that only reads inside.
-pub(super) fn grant(cx: &Context, resolved: &Resolved) -> Option<Context> {
-    let beyond = |path: &ResolvedPath| !cx.location().workspace().is_readable(&path.at);
-    let declared = &resolved.declared;
-    let changes = declared.unknown || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
-    if !changes && !resolved.reads.iter().any(beyond) {
+pub(super) fn grant(cx: &Context, declared: &Effects, grants: &CallGrants) -> Option<Context> {
+    let workspace = cx.location().workspace();
+    let beyond = |path: &ResolvedPath| !workspace.is_readable(&path.at);
+    let changes = declared.unknown || !grants.writes.is_empty() || !grants.deletes.is_empty();
+    let more = grants.hidden.is_some() || !grants.hosts.is_empty();
+    if !changes && !more && !grants.reads.iter().any(beyond) {
         return None;
     }
-    let mut access: Access = resolved.access(cx.location().workspace());
-    let all = resolved.reads.iter().chain(&resolved.writes).chain(&resolved.deletes);
+    let mut access = grants.access(workspace, !declared.unknown);
+    let all = grants.reads.iter().chain(&grants.writes).chain(&grants.deletes);
     access.held = Held::hold(all.filter(|path| beyond(path)).map(|path| &path.at));
     Some(cx.granted(Arc::new(access)))
 }

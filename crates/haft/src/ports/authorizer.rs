@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Answer;
-use crate::decision::DecisionReason;
+use crate::decision::{CallGrants, DecisionReason, DecisionSource};
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
 use crate::effects::table::EffectClass;
@@ -20,10 +20,21 @@ pub trait Authorizer: Send + Sync + 'static {
     /// What the rules and the mode say of this call. If there are none, the effects decide whether it asks.
     fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason>;
 
-    /// Whether anybody may be asked in the mode that holds now. If not, whatever would ask is denied, before hooks and
-    /// classifier are. The default is yes: who isn't there can't be asked anyway.
-    fn may_ask(&self) -> bool {
+    /// Whether anybody may be asked in the mode that holds now, for a reason of this source. If not, what would ask is
+    /// denied, before hooks and classifier are asked. The default is yes: who isn't there can't be asked anyway.
+    fn may_ask(&self, source: DecisionSource) -> bool {
+        let _ = source;
         true
+    }
+
+    /// What an allowed call may touch, of what it declares; `approved` means that the user, a hook or the classifier lifted
+    /// an ask. The default grants all of it: an authorizer that doesn't distinguish allowed the call with everything in
+    /// view.
+    ///
+    /// Called once for each allowed call. A panic denies.
+    fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
+        let _ = approved;
+        CallGrants::everything(request.effects)
     }
 
     /// Whether the user may be shown a question. If not, what neither a hook nor the classifier allowed is denied. The

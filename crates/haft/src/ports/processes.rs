@@ -88,10 +88,8 @@ pub struct ProcessRequest {
     pub env: Vec<(OsString, OsString)>,
     /// Names of variables of the host that this child gets as well, whatever they are called.
     pub pass_env: Vec<OsString>,
-    /// What it may read and write.
+    /// What it may read and write, and the hosts that it may reach.
     pub access: Access,
-    /// Hosts that it may reach.
-    pub hosts: Vec<String>,
     /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
     pub grants: Option<HostGrants>,
     /// How much of the machine it is shown.
@@ -144,7 +142,6 @@ impl ProcessRequest {
             env: Vec::new(),
             pass_env: Vec::new(),
             access: Access::default(),
-            hosts: Vec::new(),
             grants: None,
             confinement: Confinement::Session,
             protection: ProtectionLevel::default(),
@@ -184,10 +181,11 @@ impl ProcessRequest {
         self
     }
 
-    /// What the child may read and write, and the hosts that it may reach.
+    /// What the child may read and write, and the hosts that it may reach, with these beside.
     #[must_use]
     pub fn with_access(mut self, access: Access, hosts: Vec<String>) -> ProcessRequest {
-        (self.access, self.hosts) = (access, hosts);
+        self.access = access;
+        self.access.hosts.extend(hosts);
         self
     }
 
@@ -202,7 +200,6 @@ impl ProcessRequest {
             Effects { runs, .. } if !runs.is_empty() => Confinement::ReadOnly,
             _ => Confinement::Declared,
         };
-        self.hosts = effects.reaches.iter().map(|reach| reach.host.clone()).collect();
         self.access = match self.confinement {
             Confinement::Declared => {
                 Resolved::resolve(Arc::new(effects.clone()), &self.cwd).declared_access(granted)
@@ -323,7 +320,7 @@ struct Granted {
 }
 
 impl HostGrants {
-    /// Lets the child reach this host too, written as in [`ProcessRequest::hosts`]. False if there are too many already.
+    /// Lets the child reach this host too, written as in [`Access::hosts`]. False if there are too many already.
     pub fn grant(&self, host: impl Into<String>) -> bool {
         let (host, mut granted) = (host.into(), self.lock());
         let room = granted.hosts.len() < limits::HOST_GRANTS_MAX;

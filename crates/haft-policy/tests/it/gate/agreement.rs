@@ -2,12 +2,14 @@
 //!
 //! Tools are the real ones with their schemas, effects and opinions; their calls are answered here and never run.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use haft::decision::{DecisionReason, Verdict};
+use haft::files::Extent;
 use haft::hooks::{Before, Hooks};
-use haft::ports::PermissionMode;
+use haft::ports::{PathUse, PermissionMode, SandboxView};
 use haft::testing::{Caller, ScriptedProcesses, TestHook};
 use haft::tool::AnyTool;
 use haft::{Registry, Workspace};
@@ -242,15 +244,29 @@ impl Agreement {
     }
 }
 
+/// A sandbox that shows everything to every command.
+struct EverythingOpen;
+
+impl SandboxView for EverythingOpen {
+    fn is_path_open(&self, _: &Path, _: Extent, _: PathUse) -> bool {
+        true
+    }
+
+    fn is_host_open(&self, _: &str) -> bool {
+        true
+    }
+}
+
 /// Whatever of a [`Setup`] is left out, no call is allowed that would not be allowed with it.
 #[tokio::test]
 async fn what_is_left_out_allows_nothing_more() {
     type Leave = for<'a> fn(Setup<'a>, Setup<'a>) -> Setup<'a>;
-    let left_out: [(&str, Leave); 5] = [
+    let left_out: [(&str, Leave); 6] = [
         ("no_sandbox", |all, none| Setup { no_sandbox: none.no_sandbox, ..all }),
         ("confined", |all, none| Setup { confined: none.confined, ..all }),
         ("full_sandbox", |all, none| Setup { full_sandbox: none.full_sandbox, ..all }),
         ("coverage", |all, none| Setup { coverage: none.coverage, ..all }),
+        ("view", |all, none| Setup { view: none.view, ..all }),
         ("processes", |all, none| Setup { processes: none.processes, ..all }),
     ];
     let mut dice = Dice(7);
@@ -277,6 +293,7 @@ async fn what_is_left_out_allows_nothing_more() {
                 confined,
                 full_sandbox: Some(Arc::new(|| true)),
                 coverage: SandboxCoverage::new(|| CoverageGap::Nothing),
+                view: Some(Arc::new(EverythingOpen)),
                 processes: Some(Arc::new(ScriptedProcesses::new())),
                 ..Setup::new(&places, &workspace)
             };

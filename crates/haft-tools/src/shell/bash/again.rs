@@ -129,12 +129,6 @@ pub(super) fn is_this_machine(host: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.") || name == "[::1]"
 }
 
-/// Whether a host is an address and no name.
-pub(super) fn is_address(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    bare.parse::<std::net::IpAddr>().is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,7 +91,7 @@ impl Processes for Told {
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        self.asked.lock().unwrap().push((request.confinement, request.hosts.clone()));
+        self.asked.lock().unwrap().push((request.confinement, request.access.hosts.clone()));
         assert!(request.merged);
         let outcome = self.outcomes.lock().unwrap().pop().unwrap_or_else(|| ended(Exit::Code(0), Vec::new()));
         Box::pin(std::future::ready(Ok(outcome)))

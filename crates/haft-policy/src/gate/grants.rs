@@ -1,0 +1,134 @@
+//! Which of what a call touches needs a grant, and what grants it.
+//!
+//! | place or host | a command | a file tool |
+//! |---|---|---|
+//! | in a working or added directory | open | open |
+//! | shown by the sandbox to every command | open | open if it is the host's own file |
+//! | temporary folder of the session, caches | open | needs a grant |
+//! | host that the session opens, the session's own servers | open | |
+//! | everything else | needs a grant | needs a grant |
+//!
+//! A rule for the path or host grants, and so does an approval of the call. A rule for a command and a mode never do: they
+//! let a call run with what is open. `--no-sandbox` opens everything.
+
+use std::path::Path;
+
+use haft::Workspace;
+use haft::decision::{CallGrants, is_name};
+use haft::effects::resolved::ResolvedPath;
+use haft::ports::{PathUse, Request, SandboxView};
+
+use super::Inner;
+use super::case::{self, Case};
+use crate::rule::{Effect, Place, Subject, Touch, Touches};
+use crate::settings::Protection;
+
+/// Marks what a call touches and what is open to it beside the working directories. A shell runs in the session's
+/// profile; another child sees what its call declared and was granted.
+pub(super) fn mark_open(
+    subject: &mut Subject<'_>,
+    workspace: &Workspace,
+    view: Option<&dyn SandboxView>,
+    shell: bool,
+    child: bool,
+) {
+    let commands = subject.commands.iter_mut().map(|command| &mut command.touches);
+    let mut open_hosts = Vec::new();
+    for touches in std::iter::once(&mut subject.touches).chain(commands) {
+        let Touches { reads, writes, deletes, hosts } = touches;
+        let changes = writes.iter_mut().chain(deletes).map(|place| (Touch::Writes, place));
+        for (touch, place) in reads.iter_mut().map(|place| (Touch::Reads, place)).chain(changes) {
+            place.open = view.is_some_and(|view| is_open(workspace, view, shell, touch, place));
+        }
+        let open = hosts.iter().filter(|host| is_host_open(view, child, host));
+        open_hosts.extend(open.map(|host| host.to_string()));
+    }
+    // Its host is chosen by settings.
+    if subject.tool == "WebSearch" {
+        open_hosts.extend(subject.touches.hosts.iter().map(ToString::to_string));
+    }
+    subject.open_hosts = open_hosts;
+}
+
+/// Whether a place is open by both of its paths; either may lie in a working directory, as a link there does.
+fn is_open(
+    workspace: &Workspace,
+    view: &dyn SandboxView,
+    shell: bool,
+    touch: Touch,
+    place: &Place<'_>,
+) -> bool {
+    let path_use = match (touch, shell) {
+        (Touch::Reads, true) => PathUse::CommandRead,
+        (Touch::Reads, false) => PathUse::ToolRead,
+        (_, true) => PathUse::CommandWrite,
+        (_, false) => return false,
+    };
+    let is_open =
+        |path: &Path| workspace.contains_both(path, path) || view.is_path_open(path, place.extent, path_use);
+    is_open(&place.real) && (place.given == place.real || is_open(&place.given))
+}
+
+/// The session's own servers are reached by names of this machine, and those of the host aren't.
+fn is_host_open(view: Option<&dyn SandboxView>, child: bool, host: &str) -> bool {
+    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    let is_loopback = is_address.map_or_else(|_| !is_name(host), |address| address.is_loopback());
+    is_loopback || (child && view.is_some_and(|view| view.is_host_open(host)))
+}
+
+impl Case<'_> {
+    /// Whether something that the call does needs a grant.
+    pub(super) fn needs_grant(&self, effect: Effect) -> bool {
+        let subject = &self.subject;
+        let place =
+            || self.place(effect).is_some_and(|place| !place.open && !self.is_inside(effect.touch, place));
+        let host = || subject.host(effect).is_some_and(|host| !subject.is_open_host(host));
+        subject.walled && (place() || host())
+    }
+}
+
+/// What an allowed call may touch, of what it declares.
+///
+/// What is open to a command anyway isn't granted: its `/tmp` and its caches are the session's own, and a grant would be
+/// for the host's.
+pub(super) fn grants(inner: &Inner, request: &Request<'_>, approved: bool) -> CallGrants {
+    let case = Case::of(request, &inner.surroundings);
+    let effects = request.effects;
+    // A tool that is no shell touches what it declares, and each of that was open or covered.
+    if case.line().is_none() || !case.subject.walled {
+        return CallGrants::everything(effects);
+    }
+    let (sets, mode) = (inner.live.sets(), inner.live.mode());
+    let rules = sets.of(mode);
+    let view = inner.surroundings.view.as_deref();
+    let is_granted = |touch: Touch, path: &ResolvedPath| {
+        let place = case::known(path);
+        let is_protected = || {
+            let judged = [&place.given, &place.real].map(|path| inner.protected.judge(path));
+            touch != Touch::Reads && judged.iter().flatten().any(|found| matches!(found, Protection::Ask(_)))
+        };
+        let is_open = || view.is_some_and(|view| is_open(case.workspace, view, true, touch, &place));
+        match (approved, case.is_inside(touch, &place)) {
+            (true, true) => true,
+            (false, true) => !is_protected(),
+            (approved, false) => rules.grants_path(touch, &place) || (approved && !is_open()),
+        }
+    };
+    let granted = |touch, paths: &[ResolvedPath]| {
+        paths.iter().filter(|path| is_granted(touch, path)).cloned().collect()
+    };
+    let hosts = effects.hosts().filter(|(host, by_command)| {
+        let named = !by_command || is_name(host);
+        rules.grants_host(host) || (named && (approved || is_host_open(view, true, host)))
+    });
+    let mut hosts: Vec<String> = hosts.map(|(host, _)| host.to_owned()).collect();
+    hosts.sort();
+    hosts.dedup();
+    CallGrants {
+        reads: granted(Touch::Reads, &effects.reads),
+        writes: granted(Touch::Writes, &effects.writes),
+        deletes: granted(Touch::Deletes, &effects.deletes),
+        hosts,
+        hidden: None,
+    }
+}
