@@ -264,7 +264,7 @@ mod tests {
             for path_use in [PathUse::CommandRead, PathUse::ToolRead] {
                 if view.is_path_open(path, Extent::File, path_use) {
                     seen += 1;
-                    let own = matches!(path.to_str(), Some("/" | "/tmp" | "/proc" | "/dev"));
+                    let own = matches!(path.to_str(), Some("/" | "/tmp" | "/var/tmp" | "/proc" | "/dev"));
                     let copied = matches!(part, Part::File { .. } | Part::Excerpt { .. })
                         || profile.session.is_linked(path);
                     assert!(profile.session.shows(path) || own || copied, "{}", path.display());

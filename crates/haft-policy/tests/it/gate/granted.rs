@@ -415,7 +415,7 @@ async fn everyday_commands_run_within_the_walls() {
     for (rules, mode) in [("+Bash", "default"), ("", "bypassPermissions")] {
         let session = open(rules, mode);
         let mut stopped = Vec::new();
-        for command in COMMANDS.lines().map(|line| line.replace("\\n", "\n")) {
+        for command in COMMANDS.lines().map(|line| line[2..].replace("\\n", "\n")) {
             let call = CheckedCall::new("Bash", json!({"command": command}));
             let decided = session.policy.decide(session.caller.as_engine(), call).await;
             if decided.unwrap().1.verdict != Verdict::Allow {
