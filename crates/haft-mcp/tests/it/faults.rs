@@ -136,7 +136,8 @@ async fn nonsense_is_counted_and_nothing_happens() {
     assert_eq!(room.text("mcp__f__bom", json!({})).await, "bom");
     assert_eq!(room.text("mcp__f__wrong_id", json!({})).await, "for you");
     assert!(room.server().dropped().unknown >= 3, "{:?}", room.server().dropped());
-    assert_eq!(room.text("mcp__f__text_id", json!({})).await, "number as text");
+    // A text is the id of no request of a server that answers others by number.
+    assert_eq!(room.text("mcp__f__text_id", json!({})).await, "as a number");
     let before = room.server().dropped().unknown;
     assert_eq!(room.text("mcp__f__duplicate", json!({})).await, "first");
     until("both answers too many", || room.server().dropped().unknown == before + 2).await;

@@ -120,7 +120,8 @@ def call(id, name, arguments, meta):
             send({"jsonrpc": "2.0", "id": wrong, "result": text("not for you")})
         return result(text("for you"))
     if name == "text_id":
-        return send({"jsonrpc": "2.0", "id": str(id), "result": text("number as text")})
+        send({"jsonrpc": "2.0", "id": str(id), "result": text("number as text")})
+        return result(text("as a number"))
     if name == "duplicate":
         result(text("first"))
         result(text("second"))

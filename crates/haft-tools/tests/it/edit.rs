@@ -54,6 +54,7 @@ fn a_file_in_utf16_is_edited_and_stays_so() {
         room.text("MultiEdit", json!({"file_path": "f", "edits": edits}));
         assert_eq!(room.bytes("f"), utf16("1\n12\n"));
         // Half of a character would be lost.
+        let room = Room::new();
         room.put("f", [utf16("one\n"), bytes(0xd800).to_vec()].concat());
         let (_, refused) = room.error("Edit", edit("f", "one", "two"));
         assert!(refused.contains("half of a character"), "{refused}");

@@ -410,8 +410,11 @@ async fn a_link_into_what_is_hidden_needs_a_grant() {
 #[tokio::test]
 async fn everyday_commands_run_within_the_walls() {
     const COMMANDS: &str = include_str!("../../../../haft-shell/testdata/everyday.txt");
-    let names_more =
-        |command: &str| ["://", "ssh ", "scp ", "ping ", "~"].iter().any(|more| command.contains(more));
+    let names_more = |command: &str| {
+        ["://", "ssh ", "scp ", "ping ", "~", "cd /repo", "../x", "> /tmp/"]
+            .iter()
+            .any(|more| command.contains(more))
+    };
     for (rules, mode) in [("+Bash", "default"), ("", "bypassPermissions")] {
         let session = open(rules, mode);
         let mut stopped = Vec::new();
@@ -425,6 +428,6 @@ async fn everyday_commands_run_within_the_walls() {
         eprintln!("{} of {} don't run in `{mode}`", stopped.len(), COMMANDS.lines().count());
         let other: Vec<&String> = stopped.iter().filter(|command| !names_more(command)).collect();
         assert!(other.is_empty(), "{mode}: {other:#?}");
-        assert!((8..=16).contains(&stopped.len()), "{mode}: {stopped:#?}");
+        assert!((8..=20).contains(&stopped.len()), "{mode}: {stopped:#?}");
     }
 }
