@@ -59,8 +59,8 @@ fn machine_paths(files: &[File]) -> Vec<String> {
 fn machine_path(line: &str) -> Option<&str> {
     for folder in MACHINE_FOLDERS {
         for (at, _) in line.match_indices(folder) {
-            // `src/work/x` and `https://a.example/home/` are no absolute paths.
-            let absolute = !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~*+$}])>".contains(c));
+            // `src/work/x`, `@/home/x` (a placeholder) and `https://a.example/home/` are no absolute paths.
+            let absolute = !line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~*+$@}])>".contains(c));
             let end = line[at..].find(|c: char| c.is_whitespace() || "\"'`<>()[]{},;:".contains(c));
             let path = &line[at..end.map_or(line.len(), |end| at + end)];
             let is_example_in =
