@@ -222,6 +222,15 @@ impl Tool for Monitor {
                 let guard = (input.persistent != Some(true)).then(|| EndsWith(cancel));
                 let found = within(limit, cx, wait_for_task(tasks, task, line.as_ref())).await;
                 let stopped = guard.is_some() && !matches!(found, Some(Found::Ended));
+                // Cancelling the call ends the command, and on a busy machine its end is noticed first.
+                if guard.is_some()
+                    && let Some(cause) = cx.cancel().cause()
+                {
+                    return Err(ToolError::cancelled(
+                        cause,
+                        "the wait was cancelled, and its command with it",
+                    ));
+                }
                 drop(guard);
                 if stopped {
                     let _ = tokio::time::timeout(END_WAIT, tasks.ended(task)).await;
