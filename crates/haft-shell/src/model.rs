@@ -113,6 +113,8 @@ pub(crate) enum MeaningKind {
     Undetermined,
     /// Only an exact rule allows it.
     ExactOnly,
+    /// Destroys something that is no file of its words, in a person's words.
+    Destroys(&'static str),
     /// Changes something that isn't listed.
     Changes,
     /// Changes what is listed, and nothing else.
@@ -409,6 +411,11 @@ pub(crate) const UNDETERMINED: ValueMeaning = meaning(MeaningKind::Undetermined)
 pub(crate) const EXACT_ONLY: ValueMeaning = meaning(MeaningKind::ExactOnly);
 pub(crate) const CHANGES: ValueMeaning = meaning(MeaningKind::Changes);
 pub(crate) const CHANGES_LISTED: ValueMeaning = meaning(MeaningKind::ChangesListed);
+/// What can't be brought back afterwards, beside files that are named.
+pub(crate) const fn destroys(what: &'static str) -> ValueMeaning {
+    meaning(MeaningKind::Destroys(what))
+}
+
 pub(crate) const NUMBERS: ValueMeaning = meaning(MeaningKind::PrintsNumbers);
 pub(crate) const EXCLUSIVE: ValueMeaning = meaning(MeaningKind::Exclusive);
 pub(crate) const REPOSITORY_DATA: ValueMeaning = meaning(MeaningKind::Repository(RepositoryLevel::Data));

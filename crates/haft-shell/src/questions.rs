@@ -55,6 +55,14 @@ pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
     })
 }
 
+/// What a command destroys that is no file of its words.
+pub(crate) fn destroys(findings: &[Finding]) -> Option<&'static str> {
+    findings.iter().find_map(|finding| match finding {
+        Finding::Destroys(what) => Some(*what),
+        _ => None,
+    })
+}
+
 /// The first critical path that a command removes.
 pub(crate) fn critical_removal(findings: &[Finding], here: &WorkingFolders, place: &Place) -> Option<String> {
     findings.iter().find_map(|finding| match finding {

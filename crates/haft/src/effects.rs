@@ -294,8 +294,8 @@ impl Effects {
         self
     }
 
-    /// Whether a person should be warned, where the table says that something is destroyed.
-    pub(crate) fn warns(&self) -> bool {
+    /// Whether a person should be warned, where something is destroyed.
+    pub fn warns(&self) -> bool {
         self.claims.destructive != Some(false) || self.consistent().is_err()
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use haft::call::CallInput;
-use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
+use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict, Warning};
 use haft::effects::Access;
 use haft::engine::CheckOptions;
 use haft::ports::{PermissionMode, Request};
@@ -35,6 +35,8 @@ pub struct DecisionReport {
     pub reason: String,
     /// The rule that decided, if one did.
     pub decided_by: Option<DecidingRule>,
+    /// What a person should know before they allow it.
+    pub warnings: Vec<Warning>,
     /// Every other rule that matched, and why it did not decide.
     pub other_rules: Vec<OtherRule>,
     /// What the call touches.
@@ -359,6 +361,7 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
         verdict,
         reason: if several { "no rule allows every part".to_owned() } else { inner.explanation(decision) },
         decided_by,
+        warnings: decision.warnings.clone(),
         other_rules: others,
         effects: effects(&case),
         parts: parts(inner, &case),
@@ -656,7 +659,7 @@ fn one_line(text: &str) -> String {
 /// As a person reads it.
 impl fmt::Display for DecisionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DecisionReport { verdict, reason, decided_by, other_rules, effects, parts, .. } = self;
+        let DecisionReport { verdict, reason, decided_by, warnings, other_rules, effects, parts, .. } = self;
         writeln!(f, "{verdict:<5} {}", one_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
@@ -689,6 +692,9 @@ impl fmt::Display for DecisionReport {
             let perhaps = rule.list == Verdict::Deny && *verdict != Verdict::Deny;
             let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
             writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.rule), rule.source)?;
+        }
+        for warning in warnings {
+            writeln!(f, "careful   {}", one_line(&warning.to_string()))?;
         }
         for (at, rule) in other_rules.iter().enumerate() {
             let head = if at == 0 { "others" } else { "" };

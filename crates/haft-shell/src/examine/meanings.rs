@@ -19,6 +19,7 @@ impl CommandExaminer<'_> {
             (MeaningKind::ShellState, _) => self.shell_state(place.reason),
             (MeaningKind::Undetermined, _) => self.undetermined(place.reason),
             (MeaningKind::ExactOnly, _) => self.exact_only(place.reason),
+            (MeaningKind::Destroys(what), _) => self.push(Finding::Destroys(what)),
             (MeaningKind::Changes, _) => {
                 self.changes_something();
                 self.push(Finding::Open);

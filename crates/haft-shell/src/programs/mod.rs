@@ -188,6 +188,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
         | MeaningKind::Opens
         | MeaningKind::ChangesListed
         | MeaningKind::Head
+        | MeaningKind::Destroys(_)
         | MeaningKind::Exclusive => {}
         _ => uses = ArgumentUses::ANYTHING,
     };

@@ -40,6 +40,7 @@ fn word_for(kind: MeaningKind) -> &'static str {
         | MeaningKind::WritesAnywhere
         | MeaningKind::Derived(_) => "writes",
         MeaningKind::Delete(_) | MeaningKind::DeleteMatches => "deletes",
+        MeaningKind::Destroys(_) => "destroys",
         MeaningKind::Connect(..) | MeaningKind::UnknownHost(_) => "reaches",
         MeaningKind::Changes | MeaningKind::ChangesListed | MeaningKind::LosesDirectory => "changes",
         MeaningKind::Variable | MeaningKind::VariableName | MeaningKind::ShellState => "sets",

@@ -166,3 +166,15 @@ fn shown_part_by_part() {
         ]
     );
 }
+
+/// Removing the table of jobs changes something, though listing it doesn't.
+#[test]
+fn what_destroys_is_no_look() {
+    for command in ["crontab -r", "crontab -ri", "git stash drop", "git reset --hard", "docker volume rm x"] {
+        let command = last(command);
+        assert!(command.destroys.is_some() && command.read_only.is_err(), "{}", command.text);
+    }
+    for command in ["crontab -l", "git stash list", "git reset", "docker volume ls"] {
+        assert_eq!(last(command).destroys, None, "{command}");
+    }
+}

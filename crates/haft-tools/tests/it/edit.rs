@@ -382,7 +382,7 @@ fn who_is_asked_sees_where_it_is_and_is_not_warned() {
     let [Part::Diff { lines, .. }] = &asked.view.body[..] else { panic!("{asked:?}") };
     let shown: Vec<_> = lines.iter().map(|line| (line.number, line.text.as_str())).collect();
     assert_eq!(shown, [(3, "3"), (4, "4"), (5, "5"), (6, "old"), (6, "new")]);
-    assert!(!asked.destructive, "what it replaces stands in the call");
+    assert!(asked.warnings().is_empty() && asked.is_harmless(), "what it replaces stands in the call");
     // One that will fail shows what it says.
     let asked = room.asked("Edit", edit("f", "nowhere", "new"));
     assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 2), "{asked:?}");
