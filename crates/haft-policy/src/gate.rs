@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::decision::{CallGrants, Decision, DecisionReason, DecisionSource, Verdict, Warning};
+use haft::decision::{CallGrants, CallWarning, Decision, DecisionReason, DecisionSource, Verdict};
 use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
@@ -507,7 +507,7 @@ impl Authorizer for Policy {
         self.proposals(request)
     }
 
-    fn warnings(&self, request: &Request<'_>) -> Vec<Warning> {
+    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
         let surroundings = &self.0.surroundings;
         warnings::find(request, &Case::of(request, surroundings), &surroundings.anchors.home)
     }

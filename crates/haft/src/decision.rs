@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::effects::resolved::{Resolved, ResolvedPath, Workspace};
 use crate::effects::table::{Asks, EffectClass};
 use crate::files::{Access, Hidden, Root};
-pub use warning::Warning;
+pub use warning::CallWarning;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -369,7 +369,7 @@ pub struct Decision {
     /// What it is granted when it runs.
     pub grants: Box<CallGrants>,
     /// What a person should know before they allow it; computed where it asks or is checked.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<CallWarning>,
     /// The reason that decided; none if the effects alone allow the call.
     deciding: Option<usize>,
     /// The ask without an answer, where that denies the call.

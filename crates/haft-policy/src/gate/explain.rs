@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use haft::call::CallInput;
-use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict, Warning};
+use haft::decision::{CallWarning, Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::effects::Access;
 use haft::engine::CheckOptions;
 use haft::ports::{PermissionMode, Request};
@@ -36,7 +36,7 @@ pub struct DecisionReport {
     /// The rule that decided, if one did.
     pub decided_by: Option<DecidingRule>,
     /// What a person should know before they allow it.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<CallWarning>,
     /// Every other rule that matched, and why it did not decide.
     pub other_rules: Vec<OtherRule>,
     /// What the call touches.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use haft::decision::Warning;
+use haft::decision::CallWarning;
 use haft::effects::Extent;
 use haft::files::CheckpointPlan;
 use haft::ports::Request;
@@ -19,11 +19,16 @@ use crate::rule::{Effect, Place, Touch};
 const NAMED_MAX: usize = 3;
 
 /// What finds one harm.
-type WarningRow = fn(&KnownCall<'_>) -> Vec<Warning>;
+type WarningRow = fn(&KnownCall<'_>) -> Vec<CallWarning>;
 
 /// What warns; the table in `docs/permissions.md` has a row for each, with examples.
-const TABLE: [WarningRow; 5] =
-    [unkept_files, destructive_commands, declared_destruction, sent_secrets, read_credentials];
+const TABLE: [WarningRow; 5] = [
+    find_lost_files,
+    find_destructive_commands,
+    find_declared_destruction,
+    find_sent_secrets,
+    find_read_credentials,
+];
 
 /// What is known of a call.
 struct KnownCall<'c> {
@@ -33,9 +38,9 @@ struct KnownCall<'c> {
 }
 
 /// What a person should know before they allow a call.
-pub(super) fn find(request: &Request<'_>, case: &Case<'_>, home: &Path) -> Vec<Warning> {
+pub(super) fn find(request: &Request<'_>, case: &Case<'_>, home: &Path) -> Vec<CallWarning> {
     let call = KnownCall { request, case, home };
-    let mut warnings: Vec<Warning> = Vec::new();
+    let mut warnings: Vec<CallWarning> = Vec::new();
     for warning in TABLE.iter().flat_map(|row| row(&call)) {
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -44,11 +49,11 @@ pub(super) fn find(request: &Request<'_>, case: &Case<'_>, home: &Path) -> Vec<W
     warnings
 }
 
-fn destroys(what: impl Into<String>) -> Warning {
-    Warning::Destroys { what: what.into() }
+fn warn_of_destruction(what: impl Into<String>) -> CallWarning {
+    CallWarning::Destroys { what: what.into() }
 }
 
-fn quoted(place: &Place<'_>) -> String {
+fn quote_path(place: &Place<'_>) -> String {
     format!("`{}`", place.given.display())
 }
 
@@ -60,28 +65,22 @@ fn are_kept(call: &KnownCall<'_>, places: &[&Place<'_>]) -> bool {
     let reachable = |place: &&Place<'_>| is_file_tool || call.case.is_inside(Touch::Writes, place);
     (is_file_tool || is_command)
         && places.iter().all(reachable)
-        && CheckpointPlan::new(places.iter().map(|place| (&*place.real, place.extent))).is_some()
-}
-
-/// Whether a place that a command removes is moved by it: what is only removed isn't read, and nothing else is written.
-fn is_moved(case: &Case<'_>, effect: Effect, place: &Place<'_>) -> bool {
-    let touches = effect.command.map(|at| &case.subject.commands[at].touches);
-    touches.is_some_and(|touches| {
-        !touches.writes.is_empty() && touches.reads.iter().any(|read| read.real == place.real)
-    })
+        && CheckpointPlan::new(places.iter().map(|place| place.planned_change())).is_some()
 }
 
 /// Files that are there, are removed or overwritten, and of which no copy is kept.
-fn unkept_files(call: &KnownCall<'_>) -> Vec<Warning> {
+fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let case = call.case;
     if let Some(path) = &case.critical {
-        return vec![destroys(format!("`{path}`"))];
+        return vec![warn_of_destruction(format!("`{path}`"))];
     }
     if !call.request.declared().warns() {
         return Vec::new();
     }
     let is_lost = |effect: Effect, place: &Place<'_>| match effect.touch {
-        Touch::Deletes => place.real.symlink_metadata().is_ok() && !is_moved(case, effect, place),
+        // Which files those are isn't known.
+        _ if place.partial => false,
+        Touch::Deletes => place.real.symlink_metadata().is_ok() && !case.is_moved(effect, place),
         // A folder that is written into keeps what it has, as far as is known.
         Touch::Writes => place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real),
         _ => false,
@@ -97,8 +96,9 @@ fn unkept_files(call: &KnownCall<'_>) -> Vec<Warning> {
         return Vec::new();
     }
     let unkept = changed.iter().filter(|place| !are_kept(call, &[**place]));
-    let named: Vec<Warning> = unkept.map(|place| destroys(quoted(place))).take(NAMED_MAX).collect();
-    if named.is_empty() { vec![destroys("more than can be kept")] } else { named }
+    let named: Vec<CallWarning> =
+        unkept.map(|place| warn_of_destruction(quote_path(place))).take(NAMED_MAX).collect();
+    if named.is_empty() { vec![warn_of_destruction("more than can be kept")] } else { named }
 }
 
 /// Streams and terminals hold nothing that could be lost. A disk does, and no copy of it is kept.
@@ -108,25 +108,25 @@ fn is_stream(path: &Path) -> bool {
 }
 
 /// What commands destroy that is no file of theirs: uncommitted changes, commits, volumes.
-fn destructive_commands(call: &KnownCall<'_>) -> Vec<Warning> {
+fn find_destructive_commands(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let what = call.case.commands.iter().filter_map(|command| command.destroys);
-    what.take(NAMED_MAX).map(destroys).collect()
+    what.take(NAMED_MAX).map(warn_of_destruction).collect()
 }
 
 /// What a tool says of itself.
-fn declared_destruction(call: &KnownCall<'_>) -> Vec<Warning> {
+fn find_declared_destruction(call: &KnownCall<'_>) -> Vec<CallWarning> {
     let claims = call.request.declared().claims.destructive == Some(true);
-    claims.then(|| destroys("something, as the tool says")).into_iter().collect()
+    claims.then(|| warn_of_destruction("something, as the tool says")).into_iter().collect()
 }
 
 /// The credentials among what is read.
-fn credentials<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c {
+fn credential_reads<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c {
     call.case.places().filter(|(effect, _)| effect.touch == Touch::Reads).filter_map(|(effect, place)| {
         let paths = [&*place.given, &*place.real];
         // The names in a folder are no credentials.
         let is_listing = place.extent == Extent::File && place.real.is_dir();
         if !is_listing && paths.iter().any(|path| credentials::is_credential(path)) {
-            return Some(quoted(place));
+            return Some(quote_path(place));
         }
         let inside = call.case.is_inside(Touch::Reads, place);
         let only_looks = effect.command.is_some_and(|at| call.case.subject.commands[at].read_only);
@@ -138,28 +138,28 @@ fn credentials<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c
     })
 }
 
-fn read_credentials(call: &KnownCall<'_>) -> Vec<Warning> {
-    let mut paths: Vec<String> = credentials(call).collect();
+fn find_read_credentials(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let mut paths: Vec<String> = credential_reads(call).collect();
     paths.dedup();
     // What is sent was warned of.
-    if hosts(call).next().is_some() {
+    if reached_hosts(call).next().is_some() {
         return Vec::new();
     }
-    paths.into_iter().take(NAMED_MAX).map(|path| Warning::ReadsCredentials { path }).collect()
+    paths.into_iter().take(NAMED_MAX).map(|path| CallWarning::ReadsCredentials { path }).collect()
 }
 
 /// The hosts that a call reaches.
-fn hosts<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = &'c str> {
+fn reached_hosts<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = &'c str> {
     let subject = &call.case.subject;
     let touches = std::iter::once(&subject.touches).chain(subject.commands.iter().map(|one| &one.touches));
     touches.flat_map(|touches| touches.hosts.iter().map(|host| &**host))
 }
 
 /// Credentials that are read by a call that reaches a host, and tokens in the input of one.
-fn sent_secrets(call: &KnownCall<'_>) -> Vec<Warning> {
-    let Some(host) = hosts(call).next() else { return Vec::new() };
+fn find_sent_secrets(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let Some(host) = reached_hosts(call).next() else { return Vec::new() };
     let input = call.request.input.to_string();
     let tokens = haft::redact::find_secrets(&input).map(|kind| format!("a secret ({kind})"));
-    let secrets = credentials(call).chain(tokens).take(NAMED_MAX);
-    secrets.map(|secret| Warning::SendsSecret { secret, host: host.to_owned() }).collect()
+    let secrets = credential_reads(call).chain(tokens).take(NAMED_MAX);
+    secrets.map(|secret| CallWarning::SendsSecret { secret, host: host.to_owned() }).collect()
 }

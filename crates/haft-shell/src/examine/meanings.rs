@@ -64,7 +64,7 @@ impl CommandExaminer<'_> {
                 self.add_write(below_base(place, word), PathExtent::Tree, false);
             }
             MeaningKind::Delete(extent) => self.add_delete(below_base(place, word), extent, false),
-            MeaningKind::DeleteMatches => self.add_delete(below_base(place, word), PathExtent::Tree, true),
+            MeaningKind::DeleteMatches(extent) => self.add_delete(below_base(place, word), extent, true),
             MeaningKind::Connect(form, access) => address::connect(form, word, access, &mut self.findings),
             MeaningKind::Text(language) => self.evaluate(language, word, place),
             MeaningKind::Script(language) => self.evaluate_script(language, word, place),

@@ -180,7 +180,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
         | MeaningKind::WriteInto
         | MeaningKind::Derived(_)
         | MeaningKind::Delete(_)
-        | MeaningKind::DeleteMatches
+        | MeaningKind::DeleteMatches(_)
         | MeaningKind::Changes => uses.changes = true,
         MeaningKind::Text(TextLanguage::Sed)
         | MeaningKind::PrintsPaths

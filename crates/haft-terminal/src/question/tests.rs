@@ -1,6 +1,6 @@
 //! What an approval shows, and what its keys mean.
 
-use haft::decision::Warning;
+use haft::decision::CallWarning;
 use haft::ports::Choice;
 use haft::view::{Change, DiffLine, Part, View};
 use serde_json::json;
@@ -168,7 +168,7 @@ fn the_list_answers_where_it_has_the_focus() {
 #[test]
 fn what_destroys_says_so_and_is_answered_by_itself() {
     let (panel, _answer) = panel(|approval| {
-        approval.decision.warnings = vec![Warning::Destroys { what: "`a`".into() }];
+        approval.decision.warnings = vec![CallWarning::Destroys { what: "`a`".into() }];
         approval.effects = Effects::deletes("/w/a");
     });
     let lines = shown(&panel, 90, 20);
@@ -329,7 +329,7 @@ fn questions_are_alike_by_tool_and_reason() {
     assert_ne!(kind("a", |_| {}), kind("a", |approval| because(approval, "a rule asks")));
     assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.tool = "Other".into()));
     let warned = |approval: &mut Approval| {
-        approval.decision.warnings = vec![Warning::ReadsCredentials { path: "`/etc/shadow`".into() }];
+        approval.decision.warnings = vec![CallWarning::ReadsCredentials { path: "`/etc/shadow`".into() }];
     };
     assert_eq!(kind("a", warned), None);
     assert_eq!(kind("a", |approval| approval.decision.effects.class.destructive = true), None);

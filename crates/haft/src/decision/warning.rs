@@ -1,7 +1,7 @@
 //! What a person should know before they allow a call.
 //!
 //! A warning is about something that is known. A call of which nothing is known is reported as such by the question
-//! itself, and warns of nothing: a warning on every build is one that nobody reads.
+//! itself, and warns of nothing: a warning on every build isn't read.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::ports::Request;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum Warning {
+pub enum CallWarning {
     /// It destroys something of which no copy is kept.
     Destroys {
         /// What is destroyed.
@@ -34,19 +34,19 @@ pub enum Warning {
     },
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for CallWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Warning::Destroys { what } => write!(f, "it destroys {what}, and no copy is kept"),
-            Warning::ReadsCredentials { path } => write!(f, "it reads credentials: {path}"),
-            Warning::SendsSecret { secret, host } => write!(f, "it may send {secret} to {host}"),
+            CallWarning::Destroys { what } => write!(f, "it destroys {what}, and no copy is kept"),
+            CallWarning::ReadsCredentials { path } => write!(f, "it reads credentials: {path}"),
+            CallWarning::SendsSecret { secret, host } => write!(f, "it may send {secret} to {host}"),
         }
     }
 }
 
-impl Warning {
+impl CallWarning {
     /// The warnings that follow from what a call declares, without knowledge of names, settings or checkpoints.
-    pub fn from_effects(request: &Request<'_>) -> Vec<Warning> {
+    pub fn from_effects(request: &Request<'_>) -> Vec<CallWarning> {
         let (effects, declared) = (request.effects, request.declared());
         if !declared.warns() {
             return Vec::new();
@@ -59,6 +59,6 @@ impl Warning {
             None if declared.claims.destructive == Some(true) => "what it says".to_owned(),
             None => return Vec::new(),
         };
-        vec![Warning::Destroys { what }]
+        vec![CallWarning::Destroys { what }]
     }
 }

@@ -13,7 +13,7 @@ use super::{Attempt, Opened, Prepared, execute, hook, parse, tell};
 use crate::call::CallInput;
 use crate::context::Context;
 use crate::decision::{
-    CallEffects, CallGrants, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict, Warning,
+    CallEffects, CallGrants, CallWarning, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict,
     decide,
 };
 use crate::effects::resolved::Resolved;
@@ -155,7 +155,7 @@ impl<'a> Subject<'a> {
     }
 
     /// What a person should know before they allow the call.
-    fn warnings(&self, decision: &Decision) -> Vec<Warning> {
+    fn warnings(&self, decision: &Decision) -> Vec<CallWarning> {
         guarded(|| self.shared.authorizer.warnings(&self.request(&decision.effects))).unwrap_or_default()
     }
 

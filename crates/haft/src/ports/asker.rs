@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::decision::{Decision, Warning};
+use crate::decision::{CallWarning, Decision};
 use crate::effects::Effects;
 use crate::future::BoxFuture;
 use crate::view::View;
@@ -81,7 +81,7 @@ impl Approval {
     }
 
     /// What the user should know before they say yes.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[CallWarning] {
         &self.decision.warnings
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haft::Effects;
-use haft::decision::Warning;
+use haft::decision::CallWarning;
 use haft_policy::gate::Setup;
 use serde_json::{Value, json};
 
@@ -156,7 +156,7 @@ fn tools_that_keep_no_copy_warn() {
     assert_eq!(warnings(&session, r#"mcp__fs__write_file {"path": "new"}"#), [""; 0]);
     let effects = Effects::none().destructive();
     assert_eq!(effects.claims.destructive, Some(true));
-    assert_eq!(Warning::Destroys { what: "x".into() }.to_string(), "it destroys x, and no copy is kept");
+    assert_eq!(CallWarning::Destroys { what: "x".into() }.to_string(), "it destroys x, and no copy is kept");
 }
 
 /// The question and the check show the same warnings.
