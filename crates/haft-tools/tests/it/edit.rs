@@ -53,6 +53,11 @@ fn a_file_in_utf16_is_edited_and_stays_so() {
         let edits = json!([{"old_string": "one", "new_string": "1"}, {"old_string": "zw\u{f6}lf", "new_string": "12"}]);
         room.text("MultiEdit", json!({"file_path": "f", "edits": edits}));
         assert_eq!(room.bytes("f"), utf16("1\n12\n"));
+        let shown = room.text("Read", json!({"file_path": "f"}));
+        assert!(
+            shown.contains("[decoded from UTF-16") && shown.contains("edits keep that encoding]"),
+            "{shown}"
+        );
         // Half of a character would be lost.
         let room = Room::new();
         room.put("f", [utf16("one\n"), bytes(0xd800).to_vec()].concat());

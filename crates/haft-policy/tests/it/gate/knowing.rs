@@ -255,3 +255,21 @@ fn a_mode_says_which_rules_it_leaves_out() {
     let other = ask(rules("+Bash(npm test)"));
     assert!(!other.reason.contains("leaves out"), "{}", other.reason);
 }
+
+/// Everyday commands in every mode: what runs in a mode runs in each that is looser, and `plan` runs what `default` does.
+#[test]
+fn everyday_commands_run_in_every_looser_mode() {
+    let corpus = include_str!("../../../../haft-shell/testdata/everyday.txt");
+    let modes = ["plan", "default", "acceptEdits", "auto", "bypassPermissions"];
+    let sessions = modes.map(|mode| walled(mode, json!({})));
+    let mut counts = [0; 5];
+    for line in corpus.lines() {
+        let command = line[2..].replace("\\n", "\n");
+        let runs = [0, 1, 2, 3, 4].map(|at| verdict(&sessions[at], &command).0 == Verdict::Allow);
+        assert!(runs.is_sorted() && runs[0] == runs[1], "{command}: {modes:?} {runs:?}");
+        counts.iter_mut().zip(runs).for_each(|(count, runs)| *count += usize::from(runs));
+    }
+    let all = corpus.lines().count();
+    eprintln!("of {all} everyday commands these run unasked in {modes:?}: {counts:?}");
+    assert!(all >= 500 && counts[3] * 100 >= all * 95, "{counts:?}");
+}
