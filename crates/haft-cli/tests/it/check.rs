@@ -159,7 +159,8 @@ fn json_says_the_same_and_fits_its_schema() {
             "to_allow",
             "to_deny",
             "tool",
-            "verdict"
+            "verdict",
+            "warnings"
         ]
     );
     assert_eq!(found["verdict"], "ask");
