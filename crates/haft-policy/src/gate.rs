@@ -47,9 +47,7 @@ use crate::trust::{Loaded, Remembered};
 pub use bound::InMode;
 pub(crate) use case::Case;
 use case::Surroundings;
-pub use explain::{
-    BadCall, Change, CheckedCall, DecidingRule, DecisionReport, EffectsView, OtherRule, Part, PartKind,
-};
+pub use explain::{BadCall, Change, CheckedCall, DecisionReport, EffectsView, OtherRule, Part, PartKind, RuleWording};
 use hard_links::DeniedFileIndex;
 use live::Live;
 pub use meaning::Meaning;
@@ -90,6 +88,8 @@ pub struct Setup<'a> {
     pub processes: Option<Arc<dyn Processes>>,
     /// Decides before the user, in place of the settings' classifier.
     pub classifier: Option<Arc<dyn Classifier>>,
+    /// How denials name the rules that would allow a call.
+    pub wording: RuleWording,
 }
 
 impl<'a> Setup<'a> {
@@ -108,6 +108,7 @@ impl<'a> Setup<'a> {
             analyzer: None,
             processes: None,
             classifier: None,
+            wording: explain::name_rules,
         }
     }
 }
@@ -136,6 +137,7 @@ struct Inner {
     /// The files that rules deny to read, by identity.
     denied_files: DeniedFileIndex,
     classifier: Option<Arc<dyn Classifier>>,
+    wording: RuleWording,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
     non_interactive: bool,
@@ -231,6 +233,7 @@ impl Policy {
             sandbox,
             denied_files: DeniedFileIndex::default(),
             classifier,
+            wording: setup.wording,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
             non_interactive: setup.non_interactive,
@@ -508,7 +511,7 @@ impl Authorizer for Policy {
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let case = Case::of(request, &self.0.surroundings);
-        explain::to_allow(&self.0, &case).map(|change| change.to_string())
+        explain::to_allow(&self.0, &case).map(|change| change.to_text(self.0.wording))
     }
 }
 

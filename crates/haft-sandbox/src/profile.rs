@@ -211,7 +211,7 @@ impl Profile {
             if let Some(what) = is_of_the_kernel(path) {
                 return Err(format!(
                     "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
-                     project (`--cwd`, `--add-dir`)",
+                     project",
                     shown(&path)
                 ));
             }

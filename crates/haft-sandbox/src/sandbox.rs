@@ -399,7 +399,8 @@ pub fn is_possible() -> bool {
 
 fn unavailable(why: &str) -> Unavailable {
     let message = format!(
-        "no sandbox can be made: {why}; `haft doctor` says what is missing, and `--no-sandbox` runs commands without one"
+        "no sandbox can be made: {why}; `haft doctor` says what is missing, and the setting `sandbox.enabled` runs \
+         commands without one if it is `false`"
     );
     Unavailable { message }
 }

@@ -9,6 +9,7 @@ use haft::dispatch::ConflictRule;
 use haft::ports::{Asker, PermissionMode, Tracer};
 use haft::tool::AnyTool;
 use haft_mcp::Observer;
+use haft_policy::gate::RuleWording;
 use haft_policy::settings::{CLAUDE_CONFIG_DIR, Flags};
 
 use crate::channels::SessionChannels;
@@ -55,6 +56,8 @@ pub struct SessionOptions {
     pub resume: Option<String>,
     /// The environment variables that settings, tools and providers are read from.
     pub environment: Environment,
+    /// How denials name the rules that would allow a call. Default: by list and text.
+    pub rule_wording: Option<RuleWording>,
     /// Receives warnings and messages.
     pub notices: NoticeSink,
     /// Opens the user's side: who answers questions.

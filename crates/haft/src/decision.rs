@@ -174,15 +174,18 @@ impl DecisionSource {
     }
 }
 
-/// A rule that gave a reason.
+/// A rule, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleRef {
-    /// As written.
+    /// Its text.
+    #[serde(rename = "rule")]
     pub text: String,
     /// The list that it stands in.
     pub list: Verdict,
-    /// The file and line, or the flag.
+    /// The file and line, or what else it comes from.
     pub source: String,
+    /// Its message for the model.
+    pub message: Option<String>,
 }
 
 /// What one source says of a call, and why.

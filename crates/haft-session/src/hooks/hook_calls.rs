@@ -59,7 +59,7 @@ async fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), S
     let of_workspace = matches!(wanted.source.scope, Scope::Project | Scope::Local);
     match (explained.verdict, &explained.decided_by) {
         (Verdict::Allow, _) => Ok(()),
-        (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.rule, rule.source)),
+        (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.text, rule.source)),
         (_, _) if !of_workspace => Ok(()),
         (_, _) => Err(format!(
             "it came with the workspace, and no rule allows `{name}`; a rule `{name}` in `permissions.allow` does"

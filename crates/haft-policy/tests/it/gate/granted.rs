@@ -327,8 +327,7 @@ async fn a_denial_says_which_rule_would_open_it() {
         let words = result.error().map(|error| error.message().to_owned()).unwrap_or_default();
         let rule = rule.replace("@/", &format!("{}/", session.machine.room.root.display()));
         assert!(
-            words.contains(&format!("to allow it: --allow '{rule}'"))
-                || words.contains(&format!("to allow it: --allow {rule}")),
+            words.contains(&format!("to allow it: allow rule `{rule}`")),
             "{words}"
         );
         assert!(words.contains("so it needs a rule for that, and this mode doesn't ask"), "{words}");
