@@ -155,7 +155,7 @@ impl<'a> Case<'a> {
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         subject.server = conventions::server(name, input).filter(|_| !request.external);
         subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
-        let keeps = !request.external && conventions::is_file_tool(name);
+        let keeps = !request.external && tool.spec().is_granted_files_only();
         subject.enforced = keeps || (child && held);
         // Such a tool walks a tree by descriptors that don't show what is hidden.
         let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);

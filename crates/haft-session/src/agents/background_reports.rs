@@ -28,7 +28,7 @@ impl BackgroundReports {
     }
 
     fn agents(&self) -> impl Iterator<Item = TaskState> {
-        self.tasks.list().into_iter().filter(|task| task.tool == "Agent")
+        self.tasks.list().into_iter().filter(|task| task.effects.delegates)
     }
 
     /// What has ended since this was last asked, in words for the model.

@@ -118,8 +118,7 @@ impl AgentDefinition {
                     // Held to looking by the mode; of others nobody knows.
                     ListedClass::Depends => *entry.origin() == Origin::BuiltIn,
                 };
-                // Declared as changing something, but nothing of the user's.
-                looks || matches!(tool.name(), "SendMessage" | "ToolSearch")
+                looks || tool.spec().is_session_only()
             }
             AgentTools::Named(list) => named(list),
         };

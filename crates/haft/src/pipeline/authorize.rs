@@ -88,6 +88,10 @@ async fn opinion(attempt: &Attempt, cx: &Context) -> Option<DecisionReason> {
     opinion.map(|reason| reason.with_source(DecisionSource::Tool))
 }
 
+fn by_user(verdict: Verdict) -> DecisionReason {
+    DecisionReason::new(DecisionSource::User, verdict, "the user")
+}
+
 fn rules_failed() -> DecisionReason {
     DecisionReason::new(DecisionSource::Failure, Verdict::Deny, "the rules, which failed")
 }
@@ -169,7 +173,7 @@ impl<'a> Subject<'a> {
     }
 
     fn refused(&self, decision: Decision) -> Authorization {
-        Authorization::Refused(self.refusal(&decision))
+        Authorization::Refused(self.refusal(&decision).with_decision(decision))
     }
 
     /// What the model is told of a denial.
@@ -342,7 +346,14 @@ async fn ask(
             HookAnswer::None => {}
             HookAnswer::Allow(reason) => return Authorization::Allowed(decision.with_reason(reason)),
             HookAnswer::Edit(input, author) => return Authorization::Edited(input, Some(author)),
-            HookAnswer::Deny(error) => return Authorization::RefusedByHook(error),
+            HookAnswer::Deny(error) => {
+                let source = match error.kind() {
+                    ErrorKind::HookFailed => DecisionSource::Failure,
+                    _ => DecisionSource::PermissionHook,
+                };
+                let denial = DecisionReason::new(source, Verdict::Deny, error.message().to_owned());
+                return Authorization::RefusedByHook(error.with_decision(decision.with_reason(denial)));
+            }
         }
         decision = classify(subject, opened, decision, reasons).await;
         if decision.verdict == Verdict::Ask {
@@ -370,11 +381,14 @@ async fn ask(
                     "the user said no to {} and ended the turn; wait for what they say",
                     approval.tool
                 );
-                return Authorization::Refused(ToolError::of(ErrorKind::Rejected, text).ending_turn());
+                let error = ToolError::of(ErrorKind::Rejected, text).ending_turn();
+                return Authorization::Refused(error.with_decision(decision.with_reason(by_user(Verdict::Deny))));
             }
             Answer::NoBecause(because) => {
                 let text = format!("the user said no to {}: {because}", approval.tool);
-                return Authorization::Refused(ToolError::of(ErrorKind::Rejected, text));
+                let decision = decision.with_reason(by_user(Verdict::Deny).with_message(because));
+                let error = ToolError::of(ErrorKind::Rejected, text).with_decision(decision);
+                return Authorization::Refused(error);
             }
         }
         // What the user saw is what runs, or the user sees it again; and rules that changed meanwhile hold.
@@ -390,14 +404,13 @@ async fn ask(
                 if let Ok(Err(why)) = kept {
                     tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
                 }
-                let yes = DecisionReason::new(DecisionSource::User, Verdict::Allow, "the user");
-                return Authorization::Allowed(now.with_reason(yes));
+                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)));
             }
         }
     }
-    let text =
-        format!("{} was denied: what it touches changed twice while the user was being asked", subject.name);
-    Authorization::Refused(ToolError::of(ErrorKind::Denied, text))
+    let why = "what it touches changed twice while the user was being asked";
+    let error = ToolError::of(ErrorKind::Denied, format!("{} was denied: {why}", subject.name));
+    Authorization::Refused(error.with_decision(decision.deny_unanswered(DecisionSource::Failure, why)))
 }
 
 /// Asks the classifier about a call whose ask it may lift.

@@ -138,6 +138,11 @@ impl Running {
         self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, ..)| input.clone())
     }
 
+    /// What the call declared.
+    pub(crate) fn effects(&self) -> Arc<Effects> {
+        self.call.get().map_or_else(|| Arc::new(Effects::unknown()), |(_, effects, _)| effects.clone())
+    }
+
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
         self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
