@@ -337,10 +337,11 @@ impl PromptTable {
         // Before it is looked at who is there, so that none is missed.
         let mut changes = self.changes.subscribe();
         let mut asked = AskedFrontEnds::default();
-        asked.update(self.attached(), &prompt);
         self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));
         loop {
-            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait.
+            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait. One may have
+            // come meanwhile.
+            asked.update(self.attached(), &prompt);
             if asked.waiting.is_empty() && self.is_open(prompt.id) {
                 return None;
             }
@@ -354,7 +355,7 @@ impl PromptTable {
                     }
                     _ => {}
                 },
-                Ok(()) = changes.changed() => asked.update(self.attached(), &prompt),
+                Ok(()) = changes.changed() => {}
             }
         }
     }

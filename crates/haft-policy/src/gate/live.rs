@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use haft::ports::PermissionMode;
+use haft::sync::lock;
 
 use super::SESSION_RULES_MAX;
 use super::case::Surroundings;
@@ -131,7 +132,7 @@ impl Live {
 
     /// Allows until [`end_turn`](Live::end_turn), and says whether there is room.
     pub(super) fn allow_for_turn(&self, rules: &[String], surroundings: &Surroundings) -> bool {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = lock(&self.turn);
         let known: Vec<String> = {
             let sets = self.sets();
             let allow = sets.rules.rules().filter(|(_, rule)| rule.list() == List::Allow);
@@ -148,7 +149,7 @@ impl Live {
 
     /// Takes away what was allowed for a turn.
     pub(super) fn end_turn(&self, surroundings: &Surroundings) {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = lock(&self.turn);
         if turn.is_empty() {
             return;
         }
@@ -167,7 +168,7 @@ impl Live {
     pub(super) fn add(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
         // What the user says holds for longer than a turn.
         if list == List::Allow {
-            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = lock(&self.turn);
             turn.retain(|rule| !rules.contains(rule));
         }
         self.put(rules, list, surroundings)
