@@ -287,7 +287,7 @@ pub struct RefusedRecord {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<DecisionSource>,
-    /// Whether the decision was to ask, and nobody could be asked.
+    /// Whether the decision was to ask, in a session without a user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unanswered: bool,
     /// All reasons of the decision.

@@ -155,7 +155,7 @@ impl SessionBuilder {
         self.front_end(EventFunction(Arc::new(receive)))
     }
 
-    /// Names rules that would allow a call in words of the program, such as its flags.
+    /// Words the rules that would allow a call as the program does, for example as its flags.
     #[must_use]
     pub fn rule_wording(mut self, wording: RuleWording) -> SessionBuilder {
         self.options.rule_wording = Some(wording);

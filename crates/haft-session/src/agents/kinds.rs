@@ -299,6 +299,8 @@ fn names(at: usize, value: &Value, notes: &mut Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use haft::ToolSpec;
+
     use super::*;
 
     fn file(head: &str) -> String {
@@ -326,6 +328,24 @@ mod tests {
         assert!(
             fits("mcp__x__*", "mcp__x__y") && !fits("mcp__x__*", "mcp__z__y") && !fits("Read", "ReadMore")
         );
+    }
+
+    /// What a tool says of itself counts, and not its name: a tool that changes only the session is no change of files.
+    #[test]
+    fn agents_that_look_have_tools_that_only_look() {
+        let tool = |name: &str, change: fn(ToolSpec) -> ToolSpec| {
+            let looks = haft::tool(name.to_owned(), "A tool.", |_: haft::NoInput, _| async { Ok(1) });
+            looks.spec(change)
+        };
+        let registry = haft::Registry::new()
+            .with(tool("SendMessage", |spec| spec))
+            .and_then(|all| all.with(tool("tell", |spec| spec.session_only())))
+            .and_then(|all| all.with(tool("look", |spec| spec.listed_class(Class::ReadOnly))));
+        let explore = built_in_kinds().into_iter().find(|kind| kind.name == "explore").unwrap();
+        let (looking, registry) = (AgentDefinition::built_in(explore), registry.unwrap());
+        let has: Vec<&str> =
+            registry.entries().filter(|entry| looking.has(entry)).map(|entry| entry.tool().name()).collect();
+        assert_eq!(has, ["tell", "look"]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) struct RecordedCall {
     pub(super) outcome: RecordedOutcome,
     /// The source of the decision on it, where that was recorded.
     pub(super) by: Option<DecisionSource>,
-    /// Whether it was refused because it asked and nobody could be asked.
+    /// Whether it was refused because it asked and the session had no user.
     pub(super) unanswered: bool,
     /// The text that the model got.
     pub(super) text: Option<String>,
@@ -96,7 +96,7 @@ const SAID: [(&str, &str); 11] = [
     ("the user said no to ", "Rejected"),
     ("doesn't want to proceed with this tool use", "Rejected"),
 ];
-/// What a refusal says where a file has no decisions: the call asked, and nobody could be asked.
+/// How a refusal is worded where a call asked and the session had no user; for files without decisions.
 const UNANSWERED: &str = "needs a yes";
 /// Such words stand at the beginning of a result.
 const SAID_CHARS_MAX: usize = 200;
