@@ -221,8 +221,8 @@ fn library_flags(files: &[File]) -> Vec<String> {
         .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
         .filter(|file| !file.path.starts_with(PROGRAM) && file.path != FLAGS_OF_CHROMIUM)
         .filter(|file| !is_test_file(&file.path));
-    let (strict, others): (Vec<&File>, Vec<&File>) = governed
-        .partition(|file| FLAG_FREE_CRATES.iter().any(|source| file.path.starts_with(source)));
+    let (strict, others): (Vec<&File>, Vec<&File>) =
+        governed.partition(|file| FLAG_FREE_CRATES.iter().any(|source| file.path.starts_with(source)));
     let mut findings = named_flags(&strict, |_| true);
     findings.extend(named_flags(&others, |flag| own.contains(flag)));
     findings
@@ -233,7 +233,8 @@ fn program_flags(files: &[File]) -> std::collections::BTreeSet<String> {
     let file = files.iter().find(|file| file.path == format!("{PROGRAM}src/args.rs"));
     let lines = file.into_iter().flat_map(|file| file.text.lines());
     let fields = lines.skip_while(|line| !line.contains("struct Common {")).take_while(|line| *line != "}");
-    let name = |line: &str| Some(line.trim().strip_prefix("pub(crate) ")?.split_once(':')?.0.replace('_', "-"));
+    let name =
+        |line: &str| Some(line.trim().strip_prefix("pub(crate) ")?.split_once(':')?.0.replace('_', "-"));
     fields.filter_map(|line| name(line).map(|name| format!("--{name}"))).collect()
 }
 

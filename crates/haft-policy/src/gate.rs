@@ -39,7 +39,6 @@ pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, NotStarted, Program};
-use crate::conventions;
 use crate::rule::{BadRule, Lint, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
@@ -47,7 +46,9 @@ use crate::trust::{Loaded, Remembered};
 pub use bound::InMode;
 pub(crate) use case::Case;
 use case::Surroundings;
-pub use explain::{BadCall, Change, CheckedCall, DecisionReport, EffectsView, OtherRule, Part, PartKind, RuleWording};
+pub use explain::{
+    BadCall, Change, CheckedCall, DecisionReport, EffectsView, OtherRule, Part, PartKind, RuleWording,
+};
 use hard_links::DeniedFileIndex;
 use live::Live;
 pub use meaning::Meaning;
@@ -568,9 +569,4 @@ impl Grants for Policy {
             false => Err(format!("a session remembers at most {SESSION_RULES_MAX} rules")),
         }
     }
-}
-
-/// Whether a tool's calls are commands for a shell.
-fn is_shell(tool: &str) -> bool {
-    conventions::is_shell(tool)
 }

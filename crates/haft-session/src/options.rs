@@ -1,4 +1,4 @@
-//! What a session is built from, beside the settings files.
+//! What a session is built from, in addition to settings files.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -84,7 +84,7 @@ pub enum SessionPurpose {
 
 /// Opens whoever answers questions, once the directory of the session is known.
 pub trait AskerSource: Send + Sync {
-    /// The asker; `None` if nobody can answer.
+    /// The asker; `None` if no user can answer.
     fn open(&self, cwd: &Path) -> Option<Arc<dyn Asker>>;
 }
 

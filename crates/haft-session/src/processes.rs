@@ -71,10 +71,10 @@ impl SessionProcesses {
         }
     }
 
-    /// The sandbox. The first who asks waits until it is made.
+    /// The sandbox. The first caller waits until it is made.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is none.
     pub fn sandbox(&self) -> Result<Arc<Sandbox>, String> {
         if let Some(made) = &*self.sandbox.read().unwrap_or_else(PoisonError::into_inner) {
             return made.clone();
@@ -262,7 +262,7 @@ pub fn sandbox(
     let Surroundings { workspace, home, own, state, tools, scripts, session } = surroundings;
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
     let paths = |list: &[At<String>]| Wanted::absolute_paths(list, home, &cwd);
-    // Another process that is told to go on with a session that runs has a folder of its own to remove.
+    // Another process that continues a running session has a folder of its own to remove.
     let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}-{:x}", std::process::id()));
     let kept = state.map_or_else(|| temp.join("caches"), caches);
     let mut profile = ProfileConfig::new(&cwd, temp, kept, policy.sandbox_rules());

@@ -158,7 +158,7 @@ impl UserAnswer {
         UserAnswer::Permission(Answer::Session)
     }
 
-    /// The call may not run, for this reason. The model is told and goes on.
+    /// The call may not run, for this reason. The model receives it and continues.
     pub fn deny(reason: impl Into<String>) -> UserAnswer {
         UserAnswer::Permission(Answer::NoBecause(reason.into()))
     }
@@ -334,7 +334,7 @@ impl PromptTable {
         let (sender, mut receiver) = oneshot::channel();
         let prompt = self.open_prompt(content, sender)?;
         let _closing = ClosePrompt { table: self, id: prompt.id };
-        // Before it is looked at who is there, so that none is missed.
+        // Before the list of front ends is read, so that none is missed.
         let mut changes = self.changes.subscribe();
         let mut asked = AskedFrontEnds::default();
         self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));

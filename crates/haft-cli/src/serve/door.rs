@@ -63,7 +63,8 @@ pub(super) fn http(
         }
     }
     let oauth = settings.oauth.as_ref();
-    let oauth = oauth.map(|oauth| introspection(&oauth.value, &oauth.source.to_string(), home)).transpose()?;
+    let oauth =
+        oauth.map(|oauth| introspection(&oauth.value, &oauth.source.to_string(), home)).transpose()?;
     let mut made = None;
     if tokens.is_empty() && oauth.is_none() {
         let token =

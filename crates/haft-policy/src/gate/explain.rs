@@ -674,7 +674,9 @@ impl DecisionReport {
             let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
             writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.text), rule.source)?;
         }
-        for (at, OtherRule { rule: RuleRef { text, list, source, .. }, why }) in other_rules.iter().enumerate() {
+        for (at, OtherRule { rule: RuleRef { text, list, source, .. }, why }) in
+            other_rules.iter().enumerate()
+        {
             let head = if at == 0 { "others" } else { "" };
             writeln!(f, "{head:<9} {list} {} ({source}): {}", one_line(text), one_line(why))?;
         }

@@ -8,6 +8,7 @@ use haft::sync::lock;
 
 use super::SESSION_RULES_MAX;
 use super::case::Surroundings;
+use crate::conventions;
 use crate::rule::{Examine, Lint, Rule, RuleSet};
 use crate::source::{List, Scope, Source, WrittenRule};
 
@@ -46,7 +47,7 @@ impl Sets {
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
 fn is_broad(rule: &Rule) -> bool {
-    if rule.list() != List::Allow || !super::is_shell(rule.tool()) {
+    if rule.list() != List::Allow || !conventions::is_shell(rule.tool()) {
         return false;
     }
     if rule.is_bare() {

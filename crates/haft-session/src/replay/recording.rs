@@ -140,7 +140,7 @@ impl CallRecording {
         Ok(of_journal(&store.read(id)?, format!("session {id}")))
     }
 
-    /// What should be known beside the calls, as messages.
+    /// Warnings about the recording.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -7,8 +7,8 @@ use haft::ToolCall;
 use haft::future::BoxFuture;
 use haft::ports::PermissionMode;
 use haft_session::{
-    AnswerError, FrontEnd, FrontEndGuard, PromptKind, ResumeFrom, SessionEvent, SessionEventKind, SessionHandle,
-    SessionStore, UserAnswer, UserPrompt,
+    AnswerError, FrontEnd, FrontEndGuard, PromptKind, ResumeFrom, SessionEvent, SessionEventKind,
+    SessionHandle, SessionStore, UserAnswer, UserPrompt,
 };
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};

@@ -382,7 +382,9 @@ async fn ask(
                     approval.tool
                 );
                 let error = ToolError::of(ErrorKind::Rejected, text).ending_turn();
-                return Authorization::Refused(error.with_decision(decision.with_reason(by_user(Verdict::Deny))));
+                return Authorization::Refused(
+                    error.with_decision(decision.with_reason(by_user(Verdict::Deny))),
+                );
             }
             Answer::NoBecause(because) => {
                 let text = format!("the user said no to {}: {because}", approval.tool);

@@ -253,7 +253,10 @@ async fn an_ask_rule_without_anybody_to_ask_denies() {
     let dir = Dir::new();
     let case = |answer: Option<Answer>| Case { rule: "ask", answer, ..Case::new(&dir, Effects::none()) };
     assert_eq!(case(None).outcome().await, "Denied");
-    assert_eq!(case(Some(Answer::Once)).outcome().await, "asks (rule `t` (Permissions::ask)), runs (the user)");
+    assert_eq!(
+        case(Some(Answer::Once)).outcome().await,
+        "asks (rule `t` (Permissions::ask)), runs (the user)"
+    );
 }
 
 /// The tool's own opinion: between the rules that deny or ask and those that allow.
@@ -271,7 +274,13 @@ async fn the_opinion_of_the_tool_has_its_place() {
     let asked = "asks (mind this), runs (the user)";
     check(Some(DecisionReason::allow()), "", state(), "runs (the tool itself)").await;
     check(Some(DecisionReason::allow()), "", Effects::writes("a"), "runs (the tool itself)").await;
-    check(Some(DecisionReason::allow()), "ask", state(), "asks (rule `t` (Permissions::ask)), runs (the user)").await;
+    check(
+        Some(DecisionReason::allow()),
+        "ask",
+        state(),
+        "asks (rule `t` (Permissions::ask)), runs (the user)",
+    )
+    .await;
     check(Some(DecisionReason::allow()), "deny", state(), "Denied").await;
     // It may vouch for what is known and inside, not for the rest.
     let outside = "asks (it touches `/out`, outside of the working directories), runs (the user)";

@@ -42,7 +42,8 @@ async fn the_rule_that_decided_and_those_that_did_not() {
     assert_eq!(explanation.verdict, Verdict::Deny);
     let by = explanation.decided_by.unwrap();
     assert_eq!((&*by.text, by.message.as_deref()), ("Edit(./src/gen/**)", Some("it is generated")));
-    let others: Vec<_> = explanation.other_rules.iter().map(|other| (&*other.rule.text, &*other.why)).collect();
+    let others: Vec<_> =
+        explanation.other_rules.iter().map(|other| (&*other.rule.text, &*other.why)).collect();
     assert_eq!(others[0], ("Edit(src/**)", "a deny rule goes first"));
     assert_eq!(others.len(), 3);
     assert!(explanation.to_allow.unwrap().to_string().contains("remove the rule `Edit(./src/gen/**)`"));

@@ -326,10 +326,7 @@ async fn a_denial_says_which_rule_would_open_it() {
         let result = session.caller.call(tool, call.clone()).await;
         let words = result.error().map(|error| error.message().to_owned()).unwrap_or_default();
         let rule = rule.replace("@/", &format!("{}/", session.machine.room.root.display()));
-        assert!(
-            words.contains(&format!("to allow it: allow rule `{rule}`")),
-            "{words}"
-        );
+        assert!(words.contains(&format!("to allow it: allow rule `{rule}`")), "{words}");
         assert!(words.contains("so it needs a rule for that, and this mode doesn't ask"), "{words}");
         assert!(session.user.asked().is_empty() && session.processes.requests().is_empty());
         session.policy.add_rules(&[rule], haft_policy::source::List::Allow, false).unwrap();
