@@ -66,7 +66,7 @@ impl ShellAnalyzer {
         if let Some(found) = lock(&inner.cached).iter().find(is_it) {
             return found.analysis.clone();
         }
-        // Not under the lock: two at once may both analyse, and nobody waits for a long command.
+        // Not under the lock: two callers may both analyse, and no caller waits for a long command.
         inner.count.fetch_add(1, Ordering::Relaxed);
         let analysis = Arc::new(match moved_to {
             None => analyse(command, &inner.place),
