@@ -173,9 +173,8 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     }
     row("input", &short(&approval.input.to_string()));
     row("effects", &short(&touched(&approval.effects)));
-    if approval.destructive {
-        let verb = if is_certain(&approval.effects) { "destroys" } else { "may destroy" };
-        row("CAREFUL", &format!("it {verb} what can't be brought back"));
+    for warning in approval.warnings() {
+        row("CAREFUL", &warning.to_string());
     }
     if approval.unconfined && approval.effects.unknown {
         row("believed", "nothing confines this tool, and it doesn't say what it touches");
@@ -216,12 +215,6 @@ fn touched(effects: &Effects) -> String {
 /// What the commands of a call touch.
 fn commands(effects: &Effects) -> impl Iterator<Item = &Effects> {
     effects.runs.iter().filter_map(|command| command.effects.as_deref())
-}
-
-/// Whether something is known to be lost. What a program does that nobody describes may be harmless.
-fn is_certain(effects: &Effects) -> bool {
-    let open = effects.unknown || !effects.runs.is_empty();
-    !open || !effects.deletes.is_empty() || commands(effects).any(|inner| !inner.deletes.is_empty())
 }
 
 fn body(part: &Part, shown: &mut String) {

@@ -23,12 +23,13 @@ mod twin;
 mod unasked;
 mod unknown;
 mod verdict;
+mod warnings;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::decision::{CallGrants, Decision, DecisionReason, DecisionSource, Verdict};
+use haft::decision::{CallGrants, CallWarning, Decision, DecisionReason, DecisionSource, Verdict};
 use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
@@ -508,6 +509,11 @@ impl Authorizer for Policy {
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {
         self.proposals(request)
+    }
+
+    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
+        let surroundings = &self.0.surroundings;
+        warnings::find(request, &Case::of(request, surroundings), &surroundings.anchors.home)
     }
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {

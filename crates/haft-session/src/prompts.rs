@@ -102,9 +102,9 @@ impl PromptContent {
     fn digest(&self) -> CallDigest {
         let text = match self {
             PromptContent::Permission(approval) => {
-                let Approval { call_id, agent, tool, input, effects, destructive, again, .. } = &**approval;
+                let Approval { call_id, agent, tool, input, effects, again, .. } = &**approval;
                 let (input, reason) = (input.to_string(), approval.reason());
-                format!("{:?}", (call_id, agent, tool, input, effects, destructive, reason, again))
+                format!("{:?}", (call_id, agent, tool, input, effects, approval.warnings(), reason, again))
             }
             other => format!("{other:?}"),
         };

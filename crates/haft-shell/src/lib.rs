@@ -123,6 +123,8 @@ pub struct SubCommand {
     pub exact_only: Option<&'static str>,
     /// The path whose removal always needs approval, if there is one.
     pub critical: Option<String>,
+    /// What it destroys that can't be brought back, beside the files that it names: uncommitted changes, a volume.
+    pub destroys: Option<&'static str>,
     /// What it touches, if that is known; redirections count apart.
     pub effects: Option<Effects>,
     /// How much of which repository it has to write.
@@ -394,6 +396,7 @@ impl Default for SubCommand {
             read_only: Err("what it does isn't known".to_owned()),
             exact_only: None,
             critical: None,
+            destroys: None,
             effects: None,
             repository: RepositoryUse::default(),
             looks_at: Vec::new(),

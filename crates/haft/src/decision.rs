@@ -15,6 +15,8 @@
 //!
 //! Nothing here looks at the disk, calls foreign code or waits.
 
+mod warning;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::effects::resolved::{Resolved, ResolvedPath, Workspace};
 use crate::effects::table::{Asks, EffectClass};
 use crate::files::{Access, Hidden, Root};
+pub use warning::CallWarning;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -386,6 +389,8 @@ pub struct Decision {
     pub effects: CallEffects,
     /// What it is granted when it runs.
     pub grants: Box<CallGrants>,
+    /// What a person should know before they allow it; computed where it asks or is checked.
+    pub warnings: Vec<CallWarning>,
     /// The reason that decided; none if the effects alone allow the call.
     deciding: Option<usize>,
     /// The ask without an answer, where that denies the call.
@@ -416,6 +421,7 @@ pub fn decide(
         reasons,
         effects,
         grants: Box::default(),
+        warnings: Vec::new(),
         deciding: None,
         unanswered: None,
     };

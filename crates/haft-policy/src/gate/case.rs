@@ -235,6 +235,7 @@ impl<'a> Case<'a> {
                 real: Cow::Owned(path.clone()),
                 extent: Extent::Subtree,
                 open: false,
+                partial: false,
             };
             // Whatever is done with it: what stops either stops the call.
             subject.touches.reads.push(place());
@@ -367,6 +368,14 @@ impl<'a> Case<'a> {
             .chain(commands.flat_map(|(at, command)| of(Some(at), &command.touches)))
     }
 
+    /// Whether a place that a command removes is moved by it: what is only removed isn't read, and nothing else is written.
+    pub(crate) fn is_moved(&self, effect: Effect, place: &Place<'_>) -> bool {
+        let touches = effect.command.map(|at| &self.subject.commands[at].touches);
+        let reads = |touches: &Touches<'_>| touches.reads.iter().any(|read| read.real == place.real);
+        effect.touch == Touch::Deletes
+            && touches.is_some_and(|touches| !touches.writes.is_empty() && reads(touches))
+    }
+
     /// The place of an effect that has one.
     pub(crate) fn place(&self, effect: Effect) -> Option<&Place<'a>> {
         self.subject.place(effect)
@@ -386,7 +395,7 @@ pub(super) fn known(path: &ResolvedPath) -> Place<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
     // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
     let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
-    Place { given, real, extent, open: false }
+    Place { given, real, extent, open: false, partial: false }
 }
 
 fn add_new<'a>(
@@ -479,7 +488,11 @@ impl Reader<'_> {
 
     fn touches(&mut self, effects: &Effects) -> Touches<'static> {
         let mut all = |sets: &[PathSet], entry: bool| {
-            sets.iter().filter_map(|set| self.at(&set.path, set.extent, entry)).collect()
+            let place = |set: &PathSet| {
+                let place = self.at(&set.path, set.extent, entry)?;
+                Some(Place { partial: set.partial, ..place })
+            };
+            sets.iter().filter_map(place).collect()
         };
         Touches {
             reads: all(&effects.reads, false),
@@ -492,7 +505,8 @@ impl Reader<'_> {
     fn at(&mut self, path: &Path, extent: Extent, entry: bool) -> Option<Place<'static>> {
         match (self.resolve)(path, entry) {
             Ok((given, real)) => {
-                Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent, open: false })
+                let (given, real) = (Cow::Owned(given), Cow::Owned(real));
+                Some(Place { given, real, extent, open: false, partial: false })
             }
             Err(why) => {
                 self.failed.get_or_insert_with(|| (self.cwd.join(path), why));

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use haft::call::CallInput;
-use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
+use haft::decision::{CallWarning, Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::effects::Access;
 use haft::engine::CheckOptions;
 use haft::ports::{PermissionMode, Request};
@@ -34,6 +34,8 @@ pub struct DecisionReport {
     pub reason: String,
     /// The rule that decided, if one did.
     pub decided_by: Option<RuleRef>,
+    /// What a person should know before they allow it.
+    pub warnings: Vec<CallWarning>,
     /// Every other rule that matched, and why it did not decide.
     pub other_rules: Vec<OtherRule>,
     /// What the call touches.
@@ -339,6 +341,7 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
         verdict,
         reason: if several { "no rule allows every part".to_owned() } else { inner.explanation(decision) },
         decided_by,
+        warnings: decision.warnings.clone(),
         other_rules: others,
         effects: effects(&case),
         parts: parts(inner, &case),
@@ -640,7 +643,7 @@ impl DecisionReport {
     }
 
     fn write(&self, f: &mut dyn fmt::Write, wording: RuleWording) -> fmt::Result {
-        let DecisionReport { verdict, reason, decided_by, other_rules, effects, parts, .. } = self;
+        let DecisionReport { verdict, reason, decided_by, warnings, other_rules, effects, parts, .. } = self;
         writeln!(f, "{verdict:<5} {}", one_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
@@ -673,6 +676,9 @@ impl DecisionReport {
             let perhaps = rule.list == Verdict::Deny && *verdict != Verdict::Deny;
             let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
             writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.text), rule.source)?;
+        }
+        for warning in warnings {
+            writeln!(f, "careful   {}", one_line(&warning.to_string()))?;
         }
         for (at, OtherRule { rule: RuleRef { text, list, source, .. }, why }) in
             other_rules.iter().enumerate()

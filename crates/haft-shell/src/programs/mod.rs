@@ -180,7 +180,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
         | MeaningKind::WriteInto
         | MeaningKind::Derived(_)
         | MeaningKind::Delete(_)
-        | MeaningKind::DeleteMatches
+        | MeaningKind::DeleteMatches(_)
         | MeaningKind::Changes => uses.changes = true,
         MeaningKind::Text(TextLanguage::Sed)
         | MeaningKind::PrintsPaths
@@ -188,6 +188,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
         | MeaningKind::Opens
         | MeaningKind::ChangesListed
         | MeaningKind::Head
+        | MeaningKind::Destroys(_)
         | MeaningKind::Exclusive => {}
         _ => uses = ArgumentUses::ANYTHING,
     };

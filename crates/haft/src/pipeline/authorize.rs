@@ -13,7 +13,8 @@ use super::{Attempt, Opened, Prepared, execute, hook, parse, tell};
 use crate::call::CallInput;
 use crate::context::Context;
 use crate::decision::{
-    CallEffects, CallGrants, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict, decide,
+    CallEffects, CallGrants, CallWarning, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict,
+    decide,
 };
 use crate::effects::resolved::Resolved;
 use crate::engine::{CheckOptions, MAIN_AGENT, Shared};
@@ -150,7 +151,16 @@ impl<'a> Subject<'a> {
             has_user: self.has_user,
             may_ask: &|source| guarded(|| authorizer.may_ask(source)).unwrap_or(false),
         };
-        decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others)
+        let mut decision = decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others);
+        if decision.verdict == Verdict::Ask {
+            decision.warnings = self.warnings(&decision);
+        }
+        decision
+    }
+
+    /// What a person should know before they allow the call.
+    fn warnings(&self, decision: &Decision) -> Vec<CallWarning> {
+        guarded(|| self.shared.authorizer.warnings(&self.request(&decision.effects))).unwrap_or_default()
     }
 
     /// What an allowed call may touch.
@@ -253,6 +263,7 @@ pub(crate) async fn check<T>(
     all.extend(hooks.into_iter().map(|reason| reason.with_source(DecisionSource::Hook)));
     let subject = Subject { shared, cx: &cx, name: tool.name(), tool, origin, attempt: &attempt, has_user };
     let mut decision = subject.decide(&all);
+    decision.warnings = subject.warnings(&decision);
     if decision.verdict == Verdict::Ask {
         let answer = permission_hooks.into_iter().find(|reason| reason.verdict != Verdict::Ask);
         if let Some(reason) = answer {
@@ -530,7 +541,6 @@ impl Subject<'_> {
             input: (**input).clone(),
             description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
             effects: request.declared().clone(),
-            destructive: request.effect_class.destructive && request.declared().warns(),
             decision: decision.clone(),
             proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
             lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),

@@ -427,3 +427,26 @@ async fn everyday_commands_run_within_the_walls() {
         assert!((8..=20).contains(&stopped.len()), "{mode}: {stopped:#?}");
     }
 }
+
+/// Everyday work in `auto`, with what the real sandbox shows: a script with the same text runs, too.
+#[tokio::test]
+async fn everyday_work_runs_in_auto_behind_the_real_walls() {
+    let session = open("", "auto");
+    for command in [
+        "make",
+        "sh t.sh",
+        "touch f",
+        "sed -i s/a/b/ a.txt",
+        "rm a.txt",
+        "find . -name '*.pyc' -delete",
+        "echo x > /tmp/q",
+        "f=$(mktemp) && echo 1 > $f",
+        ". .venv/bin/activate && pytest",
+        "python3 -c 'import sqlite3; sqlite3.connect(\"a.db\")'",
+        "python3 -c 'import pty; pty.spawn(\"ls\")'",
+        "cat /proc/self/status",
+    ] {
+        let decision = session.decide("Bash", command).await;
+        assert_eq!(decision.verdict, Verdict::Allow, "{command}: {}", decision.explanation());
+    }
+}
