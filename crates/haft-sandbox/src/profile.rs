@@ -710,7 +710,10 @@ fn rlimits() -> Vec<Rlimit> {
 }
 
 /// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
-fn make_private(folder: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// It can't be made, or what is there isn't a folder of this user.
+pub fn make_private(folder: &Path) -> io::Result<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = folder.symlink_metadata()?;
