@@ -512,9 +512,10 @@ impl Profile {
 
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
-        let too_large = self.temp.finish(request).filter(|_| request.confinement == Confinement::Session);
         let mut said = self.put_back(request);
-        said.extend(too_large);
+        // Mount points go last: what was granted may lie in one.
+        let too_large = self.temp.finish(request);
+        said.extend(too_large.filter(|_| request.confinement == Confinement::Session));
         said
     }
 

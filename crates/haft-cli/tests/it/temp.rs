@@ -327,7 +327,7 @@ fn a_session_that_continues_is_told_what_is_gone() {
     let first = run(&room, &calls, &["go", AUTO[0], AUTO[1]]);
     assert_eq!(first.code, Some(0), "{first:?}");
     let gone = json!({"turns": [{
-        "expect": [{"contains": "/tmp/haft-it-of-tool"}, {"contains": "/tmp/haft-it-of-command"}, {"contains": "no longer exists"}],
+        "expect": [{"prompt": true, "contains": "/tmp/haft-it-of-tool"}, {"prompt": true, "contains": "/tmp/haft-it-of-command"}, {"prompt": true, "contains": "no longer exists"}],
         "text": "I know.",
     }]});
     room.write("script.json", &gone.to_string());
