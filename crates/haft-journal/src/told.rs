@@ -50,7 +50,8 @@ impl Recovered {
         });
         let lines: Vec<String> = stray.chain(tasks).collect();
         let was_cut_off = if lines.is_empty() { "" } else { "was cut off and " };
-        let lines: Vec<String> = lines.into_iter().chain(more.iter().map(|line| (*line).to_owned())).collect();
+        let lines: Vec<String> =
+            lines.into_iter().chain(more.iter().map(|line| (*line).to_owned())).collect();
         if lines.is_empty() {
             return None;
         }

@@ -133,7 +133,8 @@ fn owner_is_gone(entry: &std::fs::DirEntry, prefix: &str) -> bool {
     let name = entry.file_name();
     let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.rsplit('-').next());
     let process = number.and_then(|number| u32::from_str_radix(number, 16).ok());
-    let Some(process) = process.filter(|process| !Path::new("/proc").join(process.to_string()).exists()) else {
+    let Some(process) = process.filter(|process| !Path::new("/proc").join(process.to_string()).exists())
+    else {
         return false;
     };
     let own = rustix::process::getuid().as_raw();

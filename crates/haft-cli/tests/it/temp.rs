@@ -87,7 +87,9 @@ fn commands_and_file_tools_mean_the_same_files() {
             bash(format!("cd /tmp && python3 {path}.py && cp {path} {path}.copy")),
             json!({"name": "Glob", "input": {"pattern": "haft-it-*", "path": "/tmp"}}),
             json!({"name": "Grep", "input": {"pattern": "dat.", "path": "/tmp", "output_mode": "content"}}),
-            bash("f=$(mktemp) && echo made > \"$f\" && mv \"$f\" /tmp/from-mktemp && ls -d \"$TMPDIR\"/from-mktemp"),
+            bash(
+                "f=$(mktemp) && echo made > \"$f\" && mv \"$f\" /tmp/from-mktemp && ls -d \"$TMPDIR\"/from-mktemp",
+            ),
             read("/tmp/from-mktemp"),
         ];
         let found = in_session(&room, &calls, &flags);
@@ -116,11 +118,11 @@ fn commands_and_file_tools_mean_the_same_files() {
 fn without_a_sandbox_and_in_an_added_directory_it_is_the_hosts() {
     let room = Room::new();
     let x = HostFile::new("plain");
-    let found = in_session(&room, &[write(x.path(), "host\n"), bash(format!("cat {}", x.path()))], &[
-        "--no-sandbox",
-        BYPASS[0],
-        BYPASS[1],
-    ]);
+    let found = in_session(
+        &room,
+        &[write(x.path(), "host\n"), bash(format!("cat {}", x.path()))],
+        &["--no-sandbox", BYPASS[0], BYPASS[1]],
+    );
     assert!(found[1].contains("host") && !found[0].contains("on the host"), "{found:#?}");
     assert_eq!(fs::read_to_string(&x.0).unwrap(), "host\n");
 
@@ -305,7 +307,8 @@ fn agents_hooks_and_project_servers_share_it() {
 fn a_script_tool_with_declared_effects_finds_what_it_declared() {
     let room = Room::new();
     let effects = r#", "input_schema": {"type": "object", "properties": {"from": {"type": "string"}, "to": {"type": "string"}}}, "effects": {"reads": ["{from}"], "writes": ["{to}"]}"#;
-    let manifest = format!(r#"{{"name": "copies", "description": "Copies.", "command": ["./run"]{effects}}}"#);
+    let manifest =
+        format!(r#"{{"name": "copies", "description": "Copies.", "command": ["./run"]{effects}}}"#);
     room.write("tools/copies/tool.json", &manifest);
     room.write("tools/copies/run", "#!/bin/sh\ncat /tmp/from > /tmp/to; cat /tmp/to; ls /tmp\n");
     let tools = room.path("tools");

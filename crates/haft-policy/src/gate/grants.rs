@@ -67,8 +67,7 @@ fn is_open(
     };
     let is_open =
         |path: &Path| workspace.contains_both(path, path) || view.is_path_open(path, place.extent, path_use);
-    is_open(&place.real)
-        && (place.given == place.real || is_open(&workspace.paths().host_path(&place.given)))
+    is_open(&place.real) && (place.given == place.real || is_open(&workspace.paths().host_path(&place.given)))
 }
 
 /// The session's own servers are reached by names of this machine, and those of the host aren't.

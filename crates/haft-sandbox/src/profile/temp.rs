@@ -94,7 +94,9 @@ impl TempFolder {
     /// Measures the folder while a child runs.
     pub(super) fn check(&self, request: &ProcessRequest) -> KeeperCheck {
         let mut state = lock(&self.state);
-        let Some(began) = state.began_bytes.get(&address(request)).copied() else { return KeeperCheck::default() };
+        let Some(began) = state.began_bytes.get(&address(request)).copied() else {
+            return KeeperCheck::default();
+        };
         let start = Instant::now();
         self.measure(&mut state);
         let pause = (start.elapsed() * limits::TEMP_MEASURE_SHARE).max(limits::TEMP_MEASURE_EVERY);

@@ -44,9 +44,7 @@ async fn a_command_that_makes_it_too_large_is_killed() {
     let fill = "while :; do head -c 1M /dev/zero >> /tmp/large; sleep 0.01; done";
     let (exit, said, refused) = session.run(session.request(fill)).await;
     assert_eq!(exit, Exit::Signal(9), "{said} {refused:?}");
-    let says = |refusal: &Refusal| {
-        matches!(refusal, Refusal::Changed { done, .. } if done.contains("more than the 8 MiB"))
-    };
+    let says = |refusal: &Refusal| matches!(refusal, Refusal::Changed { done, .. } if done.contains("more than the 8 MiB"));
     assert!(refused.iter().any(says), "{refused:?}");
     // Many small files take space as well.
     session.good("rm /tmp/large").await;

@@ -349,9 +349,7 @@ impl Work<'_> {
         let (cwd, real) = (self.cx.cwd(), |found: haft::files::RealPath| found.real);
         let paths = self.cx.location().workspace().paths();
         let leads = paths.resolve(cwd, path).map(real).ok();
-        match leads
-            .filter(|leads| paths.resolve_entry(cwd, path).is_ok_and(|found| found.real != *leads))
-        {
+        match leads.filter(|leads| paths.resolve_entry(cwd, path).is_ok_and(|found| found.real != *leads)) {
             Some(leads) => {
                 let (link, file) = (self.shown(path), self.shown(&leads));
                 Err(nothing(ToolError::new(format!(

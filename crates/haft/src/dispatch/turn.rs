@@ -326,7 +326,7 @@ impl TurnShared {
             (ConflictRule::Effects, Some(resolved)) => keys(resolved),
             (ConflictRule::Effects, None) => {
                 keys(&Resolved::resolve(effects.clone(), workspace.cwd(), workspace.paths()))
-            },
+            }
         };
         Footprint { safe, keys }
     }

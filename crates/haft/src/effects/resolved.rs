@@ -135,8 +135,7 @@ impl Workspace {
         let really = |(_, dir): &(PathBuf, PathBuf)| beneath_tidy(real, dir);
         let named =
             |(named, dir): &(PathBuf, PathBuf)| beneath_tidy(given, dir) || beneath_tidy(given, named);
-        let is_named =
-            || self.dirs.iter().any(named) || self.paths.is_private(&self.paths.host_path(given));
+        let is_named = || self.dirs.iter().any(named) || self.paths.is_private(&self.paths.host_path(given));
         (self.dirs.iter().any(really) || self.paths.is_private(real)) && (given == real || is_named())
     }
 

@@ -139,7 +139,8 @@ fn bad_paths_are_refused_with_what_was_wrong() {
         for fine in [&"n".repeat(255), &"d/../".repeat(500), "/proc/self/status", "/"] {
             resolve_with(kernel, &PathTable::default(), &base, Path::new(fine)).unwrap();
         }
-        let error = resolve_with(kernel, &PathTable::default(), Path::new("here"), Path::new("x")).unwrap_err();
+        let error =
+            resolve_with(kernel, &PathTable::default(), Path::new("here"), Path::new("x")).unwrap_err();
         assert_eq!(error.kind, RelativeStart);
     }
 }
@@ -186,7 +187,10 @@ fn names_need_not_be_utf8() {
     symlink(OsStr::from_bytes(b"\xff\xfe"), base.join("d/bytes")).unwrap();
     for kernel in KERNELS {
         assert!(resolve_with(kernel, &PathTable::default(), &base, Path::new(name)).unwrap().exists);
-        assert_eq!(resolve_with(kernel, &PathTable::default(), &base, Path::new("d/bytes")).unwrap().real, base.join(name));
+        assert_eq!(
+            resolve_with(kernel, &PathTable::default(), &base, Path::new("d/bytes")).unwrap().real,
+            base.join(name)
+        );
     }
 }
 
