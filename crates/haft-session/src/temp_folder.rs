@@ -19,7 +19,9 @@ const PREFIX: &str = "/tmp";
 const NAME_PREFIX: &str = "haft-";
 /// How old such a folder is before it counts as left behind: its session was killed.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many of them one session removes.
+/// How long the names of what was in a folder are kept.
+const LISTING_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How many of either one session removes.
 const SWEPT_MAX: usize = 100;
 /// How many names of lost files the model is told.
 const NAMES_MAX: usize = 50;
@@ -61,17 +63,24 @@ impl TempFolder {
         // Of this session alone, and nothing runs any more that could use it.
         let _ = std::fs::remove_dir_all(&self.path);
         let Some(listing) = self.listing.as_ref().filter(|_| !names.is_empty()) else { return };
-        let _ = listing.parent().map(std::fs::create_dir_all);
+        let Some(folder) = listing.parent() else { return };
+        let _ = std::fs::create_dir_all(folder);
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten().take(SWEPT_MAX) {
+            if is_older(&entry, LISTING_KEPT) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
         let _ = std::fs::write(listing, names.join("\n"));
     }
 
     /// Removes folders of this user's sessions that are gone.
     pub(crate) fn sweep_others(&self) {
         let entries = self.path.parent().and_then(|parent| std::fs::read_dir(parent).ok());
-        let left = entries.into_iter().flatten().flatten().filter(|entry| {
-            let is_old = || Some(entry.metadata().ok()?.modified().ok()?.elapsed().ok()? > LEFT_BEHIND_AFTER);
-            owner_is_gone(entry, NAME_PREFIX) && is_old() == Some(true)
-        });
+        let left = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| owner_is_gone(entry, NAME_PREFIX) && is_older(entry, LEFT_BEHIND_AFTER));
         for entry in left.take(SWEPT_MAX) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
@@ -125,6 +134,11 @@ fn names_in(folder: &Path) -> Vec<String> {
     let names = entries.filter(|entry| !is_empty(&entry.path())).take(10 * NAMES_MAX);
     let name = |entry: std::fs::DirEntry| one_line(&entry.file_name().to_string_lossy());
     names.map(|entry| truncate_chars(&name(entry), NAME_CHARS_MAX).to_owned()).collect()
+}
+
+fn is_older(entry: &std::fs::DirEntry, age: Duration) -> bool {
+    let modified = entry.metadata().ok().and_then(|found| found.modified().ok());
+    modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|elapsed| elapsed > age)
 }
 
 /// Whether this is a folder of this user's with a name that begins so, of a process that has ended.

@@ -88,7 +88,8 @@ fn commands_and_file_tools_mean_the_same_files() {
             json!({"name": "Glob", "input": {"pattern": "haft-it-*", "path": "/tmp"}}),
             json!({"name": "Grep", "input": {"pattern": "dat.", "path": "/tmp", "output_mode": "content"}}),
             bash(
-                "f=$(mktemp) && echo made > \"$f\" && mv \"$f\" /tmp/from-mktemp && ls -d \"$TMPDIR\"/from-mktemp",
+                "python3 -c \"import os, tempfile; f = tempfile.NamedTemporaryFile('w', delete=False); f.write('made'); \
+                 f.close(); os.rename(f.name, '/tmp/from-mktemp'); print(os.listdir(os.environ['TMPDIR']))\"",
             ),
             read("/tmp/from-mktemp"),
         ];
