@@ -483,7 +483,8 @@ impl Profile {
     pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         let temp = match request.confinement {
             Confinement::Declared | Confinement::ReadOnly => PRIVATE_TEMP.into(),
-            Confinement::Session => self.config.temp.clone().into_os_string(),
+            // By its own path it would be another mount, to which nothing can be renamed.
+            Confinement::Session => "/tmp".into(),
             Confinement::Outside => return Vec::new(),
         };
         let mut variables = vec![("TMPDIR".into(), temp)];
