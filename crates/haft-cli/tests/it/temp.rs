@@ -160,12 +160,12 @@ fn a_path_rule_below_it_refers_to_the_host() {
     ];
     for flags in [AUTO, BYPASS] {
         let found = in_session(&room, &calls, &[&["--allow", &allow, "--deny", &deny], &flags[..]].concat());
-        assert!(found[1].contains("tool") && !found[2].starts_with("denied"), "{found:#?}");
+        assert!(found[1].contains("tool") && !found[2].starts_with("Denied"), "{found:#?}");
         assert!(out.0.join("a").exists() && out.0.join("b").exists(), "{found:#?}");
         for denied in &found[3..] {
             assert!(!denied.contains("SECRET"), "{found:#?}");
         }
-        assert!(found[3].starts_with("denied") && found[4].starts_with("denied"), "{found:#?}");
+        assert!(found[3].starts_with("Denied") && found[4].starts_with("Denied"), "{found:#?}");
     }
     assert_eq!(fs::read_to_string(&secret.0).unwrap(), "SECRET\n");
 }
@@ -179,7 +179,7 @@ fn a_rule_for_all_of_it_is_about_the_sessions_files() {
     let found = in_session(&room, &calls, &["--allow", "Edit(//tmp/**)"]);
     assert!(found[1].contains("1\tx"), "{found:#?}");
     let found = in_session(&room, &calls, &["--deny", "Edit(//tmp/**)", AUTO[0], AUTO[1]]);
-    assert!(found[0].starts_with("denied"), "{found:#?}");
+    assert!(found[0].starts_with("Denied"), "{found:#?}");
     assert!(!x.0.exists());
 }
 
@@ -199,10 +199,10 @@ fn a_file_that_only_the_host_has_needs_an_approval() {
     ];
     for flags in [AUTO, BYPASS] {
         let found = in_session(&room, &calls, &flags);
-        assert!(found[0].starts_with("denied") && found[1].starts_with("denied"), "{flags:?} {found:#?}");
+        assert!(found[0].starts_with("Denied") && found[1].starts_with("Denied"), "{flags:?} {found:#?}");
         assert!(found[2].contains("FileNotFoundError"), "{found:#?}");
         assert!(found[3].contains("mine") && found[4].contains("mine"), "{found:#?}");
-        assert!(!found[5].starts_with("denied"), "{found:#?}");
+        assert!(!found[5].starts_with("Denied"), "{found:#?}");
     }
     // Approved for the call by a rule for everything, which names no folder of the host's: readable, and no more.
     let calls = [
@@ -229,10 +229,11 @@ fn symlinks_lead_nowhere_that_their_text_does_not_lead_a_command() {
     symlink("/tmp/own", room.path("work/to-own")).unwrap();
     let links = format!(
         "ln -s {} /tmp/key; ln -s {} /tmp/work; ln -s /etc/shadow /tmp/shadow; ln -s ../etc/passwd /tmp/passwd; \
-         echo mine > /tmp/own",
+         echo mine > /tmp/own\n",
         key.display(),
         work.display()
     );
+    room.write("work/links.sh", &links);
     let denied = [
         read("/tmp/key"),
         read("/tmp/shadow"),
@@ -252,11 +253,11 @@ fn symlinks_lead_nowhere_that_their_text_does_not_lead_a_command() {
         json!({"name": "Grep", "input": {"pattern": "DENIED", "path": "/tmp/work"}}),
         bash("cat to-own"),
     ];
-    let calls: Vec<Value> = [bash(links)].iter().chain(&denied).chain(&allowed).cloned().collect();
+    let calls: Vec<Value> = [bash("sh links.sh")].iter().chain(&denied).chain(&allowed).cloned().collect();
     for flags in [AUTO, BYPASS] {
         let found = in_session(&room, &calls, &[&["--deny", "Read(**/.env)"], &flags[..]].concat());
         for (index, result) in found[1..=denied.len()].iter().enumerate() {
-            assert!(result.starts_with("denied"), "{flags:?} {}: {result}", denied[index]);
+            assert!(result.starts_with("Denied"), "{flags:?} {}: {result}", denied[index]);
         }
         for secret in ["KEY-OF-A-TEST", "DENIED-BY-A-RULE", "OF-THE-HOST"] {
             assert!(!found.iter().any(|result| result.contains(secret)), "{flags:?} {secret}: {found:#?}");
@@ -268,11 +269,31 @@ fn symlinks_lead_nowhere_that_their_text_does_not_lead_a_command() {
     assert_eq!(fs::read_to_string(key).unwrap(), "KEY-OF-A-TEST\n");
 }
 
+/// A server that leaves a file when it has told its tools, and whose tool reads another.
+const SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, answer = message.get("method"), {"jsonrpc": "2.0", "id": message.get("id")}
+    if method == "initialize":
+        version, info = message["params"]["protocolVersion"], {"name": "s", "version": "1"}
+        answer["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        answer["result"] = {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        answer["result"] = {"content": [{"type": "text", "text": open("/tmp/of-agent").read()}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "unknown method"}
+    if "id" in message:
+        print(json.dumps(answer), flush=True)
+    if method == "tools/list":
+        open("/tmp/of-server", "w").write("server")
+"#;
+
 #[test]
 fn agents_hooks_and_project_servers_share_it() {
     let room = Room::new();
-    let server = "import json, sys\nopen('/tmp/of-server', 'w').write('server')\nfor line in sys.stdin:\n    m = json.loads(line)\n    if m.get('method') == 'initialize':\n        r = {'protocolVersion': m['params']['protocolVersion'], 'capabilities': {'tools': {}}, 'serverInfo': {'name': 's', 'version': '1'}}\n    elif m.get('method') == 'tools/list':\n        r = {'tools': [{'name': 'look', 'inputSchema': {'type': 'object'}}]}\n    elif m.get('method') == 'tools/call':\n        r = {'content': [{'type': 'text', 'text': open('/tmp/of-agent').read()}]}\n    else:\n        continue\n    print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'result': r}), flush=True)\n";
-    room.write("work/server.py", server);
+    room.write("work/server.py", SERVER);
     let servers = json!({"mcpServers": {"s": {"command": "python3", "args": ["server.py"]}}});
     room.write("work/.mcp.json", &servers.to_string());
     room.write("work/hook.sh", "#!/bin/sh\ncat /tmp/of-agent > /tmp/of-hook\n");
@@ -284,11 +305,12 @@ fn agents_hooks_and_project_servers_share_it() {
     }
     let agent = json!({"name": "Agent", "input": {"description": "a task", "prompt": "FIRST writes"}});
     let calls = [
+        json!({"name": "Monitor", "input": {"file": "/tmp/of-server", "timeout_ms": 60_000}}),
         agent,
-        json!({"name": "mcp__s__look", "input": {}}),
         json!({"name": "Glob", "input": {"pattern": "of-*", "path": "/tmp"}}),
         read("/tmp/of-server"),
         read("/tmp/of-hook"),
+        json!({"name": "mcp__s__look", "input": {}}),
     ];
     let turns: Vec<Value> =
         calls.iter().map(|call| json!({"tool_calls": [call]})).chain([json!({"text": "Done."})]).collect();
@@ -297,10 +319,10 @@ fn agents_hooks_and_project_servers_share_it() {
     room.write("script.json", &json!({"turns": turns, "agents": agents}).to_string());
     let flags = ["go", "--output", "json", "--allow", "mcp__s", AUTO[0], AUTO[1]];
     let found = results(&play(&room, &flags));
-    assert_eq!(found[0], "Written.", "{found:#?}");
-    assert!(found[1].contains("agent"), "{found:#?}");
-    assert!(found[2].contains("of-server"), "{found:#?}");
+    assert_eq!(found[1], "Written.", "{found:#?}");
+    assert!(found[2].contains("of-server") && found[2].contains("of-hook"), "{found:#?}");
     assert!(found[3].contains("server") && found[4].contains("agent"), "{found:#?}");
+    assert!(found[5].contains("agent"), "{found:#?}");
     assert!(!Path::new("/tmp/of-agent").exists());
 }
 
@@ -328,13 +350,15 @@ fn a_script_tool_with_declared_effects_finds_what_it_declared() {
 fn a_session_that_continues_is_told_what_is_gone() {
     let room = Room::new();
     let calls = [write("/tmp/haft-it-of-tool", "x"), bash("echo x > /tmp/haft-it-of-command")];
-    let first = run(&room, &calls, &["go", AUTO[0], AUTO[1]]);
-    assert_eq!(first.code, Some(0), "{first:?}");
-    let gone = json!({"turns": [{
+    let turns = calls.iter().map(|call| json!({"tool_calls": [call]})).chain([json!({"text": "Done."})]);
+    let knows = json!({
         "expect": [{"prompt": true, "contains": "/tmp/haft-it-of-tool"}, {"prompt": true, "contains": "/tmp/haft-it-of-command"}, {"prompt": true, "contains": "no longer exists"}],
         "text": "I know.",
-    }]});
-    room.write("script.json", &gone.to_string());
+    });
+    let turns: Vec<Value> = turns.chain([knows]).collect();
+    room.write("script.json", &json!({"turns": turns}).to_string());
+    let first = play(&room, &["go", AUTO[0], AUTO[1]]);
+    assert_eq!(first.code, Some(0), "{first:?}");
     let again = play(&room, &["--continue", "go on"]);
     assert!(again.code == Some(0) && again.stdout.contains("I know."), "{again:?}");
 }

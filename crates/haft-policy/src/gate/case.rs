@@ -96,7 +96,9 @@ impl Surroundings {
             Ok((path.clone(), path))
         };
         let cwd = &self.shell.place().cwd;
-        let mut reader = Reader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed: None };
+        let (failed, written) = (None, Vec::new());
+        let mut reader =
+            Reader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed, written };
         if let Some(line) = shell_line(tool, input) {
             reader.shell(line, &mut subject);
         } else if let Some(effects) = conventions::effects(tool, input) {
@@ -188,6 +190,7 @@ impl<'a> Case<'a> {
             resolve: &look,
             repositories: Some(&surroundings.repositories),
             failed: request.effects.failed.clone(),
+            written: Vec::new(),
         };
         let (mut commands, mut doubts, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         let mut unread = None;
@@ -426,6 +429,8 @@ struct Reader<'r> {
     /// Nothing where the disk isn't looked at.
     repositories: Option<&'r RepositoryCheck>,
     failed: Option<(PathBuf, String)>,
+    /// What the line changes: it reads there what it has written itself.
+    written: Vec<PathBuf>,
 }
 
 impl Reader<'_> {
@@ -447,6 +452,11 @@ impl Reader<'_> {
                 command.exact_only.or(climbs.then_some("names its program by a path with `..`"));
         }
         let understood = analysis.doubts.is_empty();
+        let effects = analysis.commands.iter().filter_map(|command| command.effects.as_ref());
+        let changed = effects.flat_map(|effects| effects.writes.iter().chain(&effects.deletes));
+        self.written = changed.map(|set| set.path.clone()).collect();
+        let redirected = analysis.redirects.iter().filter(|redirect| redirect.access == FileAccess::Write);
+        self.written.extend(redirected.flat_map(|redirect| redirect.paths.iter().flatten().cloned()));
         for command in &analysis.commands {
             let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
             subject.commands.push(Command {
@@ -499,6 +509,8 @@ impl Reader<'_> {
     }
 
     fn at(&mut self, path: &Path, extent: Extent, touch: Touch) -> Option<Place<'static>> {
+        let is_own = touch == Touch::Reads && self.written.iter().any(|written| written == path);
+        let touch = if is_own { Touch::Writes } else { touch };
         match (self.resolve)(path, touch) {
             Ok((given, real)) => {
                 Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent, open: false })

@@ -217,30 +217,33 @@ impl Resolved {
             failed: None,
             declared: declared.clone(),
         };
-        resolved.take(&declared, cwd, paths, false);
+        let mut written = Vec::new();
+        collect_written(&declared, &mut written);
+        let lookup = Lookup { cwd, paths, written };
+        resolved.take(&declared, &lookup, false);
         resolved
     }
 
     /// What a command names is partly guessed: `cp a b` writes `b/a` only if `b` is a folder. Behind a file nothing is and
     /// nothing can be made, so such a guess of a `command` is dropped, and granted to nobody.
-    fn take(&mut self, effects: &Effects, cwd: &Path, paths: &PathTable, command: bool) {
-        let failed = &mut self.failed;
-        type Look = fn(&PathTable, &Path, &Path) -> Result<RealPath, ResolveError>;
+    fn take(&mut self, effects: &Effects, lookup: &Lookup<'_>, command: bool) {
+        let (cwd, failed) = (lookup.cwd, &mut self.failed);
+        type Look = fn(&Lookup<'_>, &Path) -> Result<RealPath, ResolveError>;
         let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet], look: Look| {
             for set in sets {
-                match look(paths, cwd, &set.path) {
+                match look(lookup, &set.path) {
                     Ok(at) => into.push(ResolvedPath { at, extent: set.extent }),
                     Err(error) if command && error.kind == ResolveErrorKind::NotADirectory => {}
                     Err(error) => *failed = Some((cwd.join(&set.path), error.to_string())),
                 }
             }
         };
-        all(&mut self.reads, &effects.reads, PathTable::resolve_read);
-        all(&mut self.writes, &effects.writes, PathTable::resolve);
+        all(&mut self.reads, &effects.reads, Lookup::read);
+        all(&mut self.writes, &effects.writes, |lookup, path| lookup.paths.resolve(lookup.cwd, path));
         // Removing a link concerns the link and not what it leads to.
-        all(&mut self.deletes, &effects.deletes, PathTable::resolve_entry);
+        all(&mut self.deletes, &effects.deletes, |lookup, path| lookup.paths.resolve_entry(lookup.cwd, path));
         for inner in effects.runs.iter().filter_map(|command| command.effects.as_deref()) {
-            self.take(inner, cwd, paths, true);
+            self.take(inner, lookup, true);
         }
     }
 
@@ -314,6 +317,29 @@ impl Resolved {
         let own = self.declared.reaches.iter().map(|reach| (&*reach.host, false));
         own.chain(of_commands(&self.declared).into_iter().map(|host| (host, true)))
     }
+}
+
+/// How the paths of a declaration are resolved.
+struct Lookup<'a> {
+    cwd: &'a Path,
+    paths: &'a PathTable,
+    /// What the declaration changes: it reads there what it has written itself.
+    written: Vec<&'a Path>,
+}
+
+impl Lookup<'_> {
+    fn read(&self, path: &Path) -> Result<RealPath, ResolveError> {
+        match self.written.contains(&path) {
+            true => self.paths.resolve(self.cwd, path),
+            false => self.paths.resolve_read(self.cwd, path),
+        }
+    }
+}
+
+fn collect_written<'e>(effects: &'e Effects, written: &mut Vec<&'e Path>) {
+    written.extend(effects.writes.iter().chain(&effects.deletes).map(|set| set.path.as_path()));
+    let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
+    inner.for_each(|inner| collect_written(inner, written));
 }
 
 /// What the host can do about effects.
