@@ -67,8 +67,8 @@ mod ways;
 mod whereabouts;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,6 +88,7 @@ use places::Places;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use temp::TempFolder;
+pub use temp::make_private;
 use toolchains::ToolChains;
 pub use view::ProfileView;
 
@@ -735,54 +736,6 @@ fn rlimits() -> Vec<Rlimit> {
         limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, crate::limits::PROCESSES_MAX)));
     }
     limits
-}
-
-/// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
-///
-/// # Errors
-/// It can't be made, or what is there isn't a folder of this user.
-pub fn make_private(folder: &Path) -> io::Result<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let found = folder.symlink_metadata()?;
-    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("what is there isn't a folder of this user"));
-    }
-    if found.mode() & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-    }
-    folder.canonicalize()
-}
-
-/// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can
-/// write there. Gives what wasn't there, the outer ones first.
-fn make_room(folder: &Path, inside: &Path, is_file: bool) -> std::io::Result<Vec<PathBuf>> {
-    use rustix::fs::{mkdirat, openat};
-    use rustix::io::Errno;
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut at = rustix::fs::open(folder, OFlags::PATH | flags, Mode::empty())?;
-    let mut names = inside.iter().peekable();
-    let (mut path, mut made) = (PathBuf::new(), Vec::new());
-    while let Some(name) = names.next() {
-        path.push(name);
-        if is_file && names.peek().is_none() {
-            let open = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY | OFlags::NONBLOCK;
-            let create = OFlags::CREATE | OFlags::EXCL;
-            match openat(&at, name, open | create, Mode::from_raw_mode(0o600)) {
-                Ok(_) => made.push(path.clone()),
-                Err(Errno::EXIST) => drop(openat(&at, name, open, Mode::empty())?),
-                Err(errno) => return Err(errno.into()),
-            }
-            break;
-        }
-        match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) => made.push(path.clone()),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        at = openat(&at, name, OFlags::PATH | flags, Mode::empty())?;
-    }
-    Ok(made)
 }
 
 /// Opens what is at a real path, whatever it is, without following a link anywhere.

@@ -17,8 +17,9 @@ use std::time::Instant;
 
 use haft::ports::{ProcessRequest, Refusal};
 use haft::sync::lock;
+use rustix::fs::{Mode, OFlags};
 
-use super::{address, limits, make_room};
+use super::{address, limits};
 use crate::watch::KeeperCheck;
 
 pub(super) struct TempFolder {
@@ -164,6 +165,54 @@ fn size(folder: &Path, bytes_max: u64) -> u64 {
         }
     }
     bytes
+}
+
+/// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
+///
+/// # Errors
+/// It can't be made, or what is there isn't a folder of this user.
+pub fn make_private(folder: &Path) -> io::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = folder.symlink_metadata()?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("what is there isn't a folder of this user"));
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    }
+    folder.canonicalize()
+}
+
+/// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can
+/// write there. Gives what wasn't there, the outer ones first.
+fn make_room(folder: &Path, inside: &Path, is_file: bool) -> std::io::Result<Vec<PathBuf>> {
+    use rustix::fs::{mkdirat, openat};
+    use rustix::io::Errno;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(folder, OFlags::PATH | flags, Mode::empty())?;
+    let mut names = inside.iter().peekable();
+    let (mut path, mut made) = (PathBuf::new(), Vec::new());
+    while let Some(name) = names.next() {
+        path.push(name);
+        if is_file && names.peek().is_none() {
+            let open = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY | OFlags::NONBLOCK;
+            let create = OFlags::CREATE | OFlags::EXCL;
+            match openat(&at, name, open | create, Mode::from_raw_mode(0o600)) {
+                Ok(_) => made.push(path.clone()),
+                Err(Errno::EXIST) => drop(openat(&at, name, open, Mode::empty())?),
+                Err(errno) => return Err(errno.into()),
+            }
+            break;
+        }
+        match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) => made.push(path.clone()),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        at = openat(&at, name, OFlags::PATH | flags, Mode::empty())?;
+    }
+    Ok(made)
 }
 
 #[cfg(test)]
