@@ -238,7 +238,7 @@ impl Resolved {
                 }
             }
         };
-        all(&mut self.reads, &effects.reads, Lookup::read);
+        all(&mut self.reads, &effects.reads, |lookup, path| lookup.read(path));
         all(&mut self.writes, &effects.writes, |lookup, path| lookup.paths.resolve(lookup.cwd, path));
         // Removing a link concerns the link and not what it leads to.
         all(&mut self.deletes, &effects.deletes, |lookup, path| lookup.paths.resolve_entry(lookup.cwd, path));
