@@ -40,7 +40,8 @@ pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, NotStarted, Program};
-use crate::rule::{BadRule, Lint, Place, Rule, Touch};
+use crate::conventions;
+use crate::rule::{Anchors, BadRule, Lint, NamedPath, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
@@ -120,6 +121,15 @@ pub fn analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
     let (cwd, home) = (workspace.cwd().to_owned(), home.map(Path::to_owned));
     let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
     ShellAnalyzer::new(haft_shell::Place { cwd, home, added })
+}
+
+/// The paths that the rules of these settings name. Rules that can't be understood name none.
+pub fn named_paths(loaded: &Loaded, places: &Places) -> Vec<NamedPath> {
+    let home = places.home.clone().unwrap_or_else(|| "/nonexistent".into());
+    let anchors = Anchors::new(home, &places.cwd);
+    let written = loaded.settings.permissions.rules.iter().chain(&loaded.remembered);
+    let rules = written.filter_map(|rule| Rule::parse(rule.clone()).ok());
+    rules.filter_map(|rule| rule.named_path(&anchors)).collect()
 }
 
 /// Rules, mode and answers of a session. Clones share all of it.

@@ -58,7 +58,7 @@ pub use examples::Examine;
 pub use lint::{Lint, LintKind};
 pub use path::SEGMENTS_MAX;
 pub use propose::PROPOSALS_MAX;
-pub use set::{Anchors, RuleSet};
+pub use set::{Anchors, NamedPath, RuleSet};
 pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
 
 use haft::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};

@@ -63,6 +63,11 @@ pub(crate) trait Scenes: Send + Sync {
         Vec::new()
     }
 
+    /// Looks at what a child has done while it runs.
+    fn check_running(&self, _: &ProcessRequest) -> watch::KeeperCheck {
+        watch::KeeperCheck::default()
+    }
+
     /// What its words say that it was kept from changing.
     fn kept_from(&self, _: &ProcessRequest, _: &ProcessOutcome) -> Vec<Refusal> {
         Vec::new()
@@ -100,6 +105,10 @@ impl Scenes for Profile {
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         Profile::finished(self, request)
+    }
+
+    fn check_running(&self, request: &ProcessRequest) -> watch::KeeperCheck {
+        Profile::check_running(self, request)
     }
 
     fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
@@ -309,6 +318,10 @@ impl watch::Keeper for Kept<'_> {
                 vec![Refusal::Changed { path: folders[0].clone(), done }]
             }
         }
+    }
+
+    fn check(&mut self) -> watch::KeeperCheck {
+        self.scenes.check_running(self.request)
     }
 
     fn ending(&mut self, child: &mut dyn watch::Child) {

@@ -140,6 +140,20 @@ pub(crate) trait Keeper {
 
     /// It is about to be killed, or has ended; said once.
     fn ending(&mut self, _: &mut dyn Child) {}
+
+    /// Looks at what it has done while it runs.
+    fn check(&mut self) -> KeeperCheck {
+        KeeperCheck::default()
+    }
+}
+
+/// What a keeper found while a child runs.
+#[derive(Debug, Default)]
+pub(crate) struct KeeperCheck {
+    /// After how long to check again; none if there is nothing to check.
+    pub(crate) next: Option<Duration>,
+    /// Why the child is killed.
+    pub(crate) stop: Option<Refusal>,
 }
 
 /// Nobody has to.
@@ -215,6 +229,7 @@ pub(crate) fn run(
         errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
         lines: lines.map(|pipe| (pipe, Lines::new())),
         deadline: Instant::now().checked_add(request.timeout),
+        check_at: Instant::now().checked_add(limits::CHECK_AFTER),
         stop: None,
         kill_at: None,
         killed: false,
@@ -350,6 +365,8 @@ struct Watched<'a> {
     lines: Option<(OwnedFd, Lines)>,
     /// When its time is over.
     deadline: Option<Instant>,
+    /// When the keeper checks what it has done.
+    check_at: Option<Instant>,
     stop: Option<Stop>,
     /// When it is killed because it didn't end; afterwards, when it is given up.
     kill_at: Option<Instant>,
@@ -441,7 +458,7 @@ impl Watched<'_> {
     fn wait(&self) -> Result<Ready, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
-            None => self.kill_at.or(self.deadline),
+            None => self.kill_at.or(self.deadline).into_iter().chain(self.check_at).min(),
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
@@ -513,6 +530,14 @@ impl Watched<'_> {
         }
         if self.stop.is_none() && self.deadline.is_some_and(|at| now >= at) {
             self.stop(Stop::TimedOut);
+        }
+        if self.check_at.is_some_and(|at| now >= at) {
+            let KeeperCheck { next, stop } = self.keeper.check();
+            self.check_at = next.and_then(|pause| Instant::now().checked_add(pause));
+            if let Some(refusal) = stop.filter(|_| !self.killed) {
+                self.said.push(refusal);
+                self.kill_at = Some(now);
+            }
         }
         if !self.killed && self.kill_at.is_some_and(|at| now >= at) {
             self.ending();

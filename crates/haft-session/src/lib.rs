@@ -25,6 +25,7 @@ mod session;
 pub mod session_journal;
 pub mod settings_view;
 mod store;
+mod temp_folder;
 mod text;
 pub mod trust;
 

@@ -144,7 +144,8 @@ impl Tool for Write {
                 false => self.seen.whole(cx, &path, &now, content),
             }
         }
-        let text = [Some(text), losses].into_iter().flatten().collect::<Vec<_>>().join("\n");
+        let location = if written.existed { None } else { paths::describe_location(&path, cx) };
+        let text = [Some(text), losses, location].into_iter().flatten().collect::<Vec<_>>().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 

@@ -119,7 +119,7 @@ where
         Err(full) => return Err((work, full.to_string())),
     };
     running.leaves(task);
-    let keys = running.conflict_keys(entry, cx.cwd(), host.confined);
+    let keys = running.conflict_keys(entry, cx, host.confined);
     host.background.add(task, tool, keys);
     // Made before the task: one that is dropped before it ran has ended too.
     let mut ends = Ends { cx: cx.clone(), task, started: Instant::now(), over: false };

@@ -5,6 +5,8 @@
 //! Whatever goes wrong on the way decides "no". An approval is bound to a digest of the call: after the user's answer the
 //! effects are resolved again; a difference asks once more, a second one denies.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::digest::CallDigest;
@@ -16,6 +18,7 @@ use crate::decision::{
     CallEffects, CallGrants, CallWarning, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict,
     decide,
 };
+use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
 use crate::engine::{CheckOptions, MAIN_AGENT, Shared};
 use crate::error::{ErrorKind, ToolError};
@@ -108,6 +111,11 @@ struct Subject<'a> {
     has_user: bool,
 }
 
+/// What a call declares, resolved from where it works.
+pub(super) fn resolve_effects(declared: &Arc<Effects>, cx: &Context) -> Resolved {
+    Resolved::resolve(declared.clone(), cx.cwd(), cx.location().workspace().paths())
+}
+
 impl<'a> Subject<'a> {
     fn of_call(shared: &'a Shared, opened: &'a Opened, cx: &'a Context) -> Subject<'a> {
         let (entry, attempt): (&Entry, &Attempt) = (&opened.entry, &opened.attempt);
@@ -118,7 +126,7 @@ impl<'a> Subject<'a> {
 
     /// What the call touches now.
     fn effects(&self) -> CallEffects {
-        let resolved = Resolved::resolve(self.attempt.effects.clone(), self.cx.cwd());
+        let resolved = resolve_effects(&self.attempt.effects, self.cx);
         let surroundings = self.shared.surroundings;
         let class = resolved.judge(self.cx.location().workspace(), surroundings);
         let unconfined_child = self.tool.spec().runs_in_child() && !surroundings.confined;

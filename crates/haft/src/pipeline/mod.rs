@@ -34,7 +34,6 @@ use crate::content::Output;
 use crate::context::Context;
 use crate::decision::{Decision, DecisionReason};
 use crate::effects::Effects;
-use crate::effects::resolved::Resolved;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
@@ -44,7 +43,7 @@ use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::Authorization;
+use authorize::{Authorization, resolve_effects};
 use hook::{Author, Hooked};
 
 /// A call after steps 1 and 2.
@@ -223,7 +222,7 @@ pub(crate) async fn prepare_again(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Result<(), ToolResult> {
-    let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
+    let resolved = resolve_effects(&opened.attempt.effects, cx);
     let Some(before) = opened.prepared.take() else { return Ok(()) };
     if resolved == before.decision.effects.resolved {
         opened.prepared = Some(before);

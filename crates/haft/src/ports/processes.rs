@@ -16,7 +16,7 @@ use haft_scheduler::sync::lock;
 
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
-use crate::files::Access;
+use crate::files::{Access, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
 use crate::results::{Kept, OffloadStore};
@@ -189,12 +189,18 @@ impl ProcessRequest {
         self
     }
 
-    /// Confines the child to the effects that its call declared, as far as they were granted to the call.
+    /// Confines the child to the effects that its call declared, as far as they were granted to the call. `paths` says where
+    /// the paths of the session lie.
     ///
     /// Effects that aren't known leave it what the session may do. A command that it declares to run may look around, as
     /// commands do.
     #[must_use]
-    pub fn with_declared_effects(mut self, effects: &Effects, granted: &Access) -> ProcessRequest {
+    pub fn with_declared_effects(
+        mut self,
+        effects: &Effects,
+        granted: &Access,
+        paths: &PathTable,
+    ) -> ProcessRequest {
         self.confinement = match effects {
             Effects { unknown: true, .. } => Confinement::Session,
             Effects { runs, .. } if !runs.is_empty() => Confinement::ReadOnly,
@@ -202,7 +208,7 @@ impl ProcessRequest {
         };
         self.access = match self.confinement {
             Confinement::Declared => {
-                Resolved::resolve(Arc::new(effects.clone()), &self.cwd).declared_access(granted)
+                Resolved::resolve(Arc::new(effects.clone()), &self.cwd, paths).declared_access(granted)
             }
             _ => granted.clone(),
         };
