@@ -15,8 +15,8 @@
 //!   which came to be since. What git obeys is in `haft-git`.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
-//!   a `shelf`, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
+//!   git names, `ways` what leads to them, `protected` undoes changes of names such as `.vscode`, `approved` announces what the
+//!   user writes there, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
 //!   `whereabouts` where that was.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
@@ -29,6 +29,7 @@
 
 mod addresses;
 mod administration;
+mod approved;
 mod caches;
 mod compare;
 mod denied;
@@ -43,11 +44,10 @@ mod limits;
 mod listening;
 mod named;
 mod nested;
-mod placeholders;
 mod places;
+mod protected;
 mod recovered;
 mod repository;
-mod shelf;
 mod stand_in;
 mod standing;
 mod strays;
@@ -75,12 +75,11 @@ use haft::ports::{Confinement, ProcessRequest, Refusal, SandboxRules};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
+pub use approved::approve_content;
 use caches::Caches;
 use denied::Denied;
 use guard::Guard;
-pub use guard::{PLAIN_WORK, PROTECTED};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
-pub use placeholders::{clear_way, make_way};
 use places::Places;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
@@ -428,13 +427,8 @@ impl Profile {
             self.widen(&mut places, request)?;
         }
         self.hide_denied(&mut places);
-        let (mut stood_for, mut last) = (Vec::new(), false);
         if writable || by_name {
-            (stood_for, last) = self.guard.hold(&mut places, request)?;
-        }
-        let ahead = last && !by_name;
-        if ahead {
-            stood_for.iter().for_each(|name| places.protect(name));
+            self.guard.hold(&mut places, request)?;
         }
         self.make_room_in_temp(&mut places)?;
         let mut widened = false;
@@ -445,13 +439,9 @@ impl Profile {
         if widened {
             self.hide_denied(&mut places);
             if !request.access.write.is_empty() {
-                stood_for.extend(self.guard.hold(&mut places, request)?.0);
+                self.guard.hold(&mut places, request)?;
             }
             self.make_room_in_temp(&mut places)?;
-        }
-        // What was granted may lie over what was held before.
-        if !ahead || widened {
-            stood_for.iter().for_each(|name| places.protect(name));
         }
         self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };
@@ -489,9 +479,14 @@ impl Profile {
         temporary || self.session.writable_root(path).is_some()
     }
 
-    /// Takes away the folders that stand in for names, where no child runs that needs them.
-    pub(crate) fn tidy(&self) {
-        self.guard.tidy();
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    pub(crate) fn begin_writes(&self, paths: &[PathBuf]) {
+        self.guard.files().begin_writes(paths);
+    }
+
+    /// It no longer does.
+    pub(crate) fn end_writes(&self, paths: &[PathBuf]) {
+        self.guard.files().end_writes(paths);
     }
 
     /// Looks at what running children have made, before a program outside uses it.

@@ -46,8 +46,11 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
-    /// Takes away what lies there for the next child alone.
-    fn tidy(&self) {}
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    fn begin_writes(&self, _: &[PathBuf]) {}
+
+    /// It no longer does.
+    fn end_writes(&self, _: &[PathBuf]) {}
 
     /// Looks at what running children have made, before a program outside of the sandbox uses it.
     fn check_now(&self) {}
@@ -78,8 +81,12 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
-    fn tidy(&self) {
-        Profile::tidy(self);
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        Profile::begin_writes(self, paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        Profile::end_writes(self, paths);
     }
 
     fn check_now(&self) {
@@ -527,8 +534,12 @@ impl Processes for Sandbox {
         true
     }
 
-    fn tidy(&self) {
-        self.inner.scenes.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.begin_writes(paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.end_writes(paths);
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

@@ -19,7 +19,6 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::placeholders::alone;
 use super::whereabouts::Whereabouts;
 use super::{limits, make_private};
 
@@ -288,6 +287,14 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// Held while records are read, written or removed.
+fn alone(records: &Path) -> io::Result<File> {
+    let path = records.join("lock");
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
 }
 
 /// The folder that a repository is for.

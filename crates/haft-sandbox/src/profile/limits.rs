@@ -75,10 +75,20 @@ pub(crate) const DESCRIPTORS: u64 = 65_536;
 /// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
 /// reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
-/// How long empty folders stand in for names after the last command that they were made for.
-pub(super) const STAND_IN_LINGER: Duration = Duration::from_secs(2);
-/// How many empty folders wait to stand in for a name again; more are removed.
-pub(super) const SHELF_MAX: usize = 256;
+/// How much a protected name may hold to be compared; one with more is mounted read-only for every command.
+pub(super) const PROTECTED_ENTRIES_MAX: usize = 2_000;
+/// The largest file under a protected name that can be put back.
+pub(super) const PROTECTED_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How much of a file with references of git is read.
+pub(super) const REFERENCE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// How many references of a repository are read.
+pub(super) const REFERENCES_MAX: usize = 50_000;
+/// How many objects of git are read to find content in a history; content that isn't found by then is unknown.
+pub(super) const OBJECTS_READ_MAX: usize = 400_000;
+/// The largest object of git that is read.
+pub(super) const OBJECT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How many approvals of contents are kept, for how long.
+pub(super) const APPROVALS_MAX: usize = 1_000;
 /// How many folders that killed sessions have left are removed when one starts.
 pub(super) const STAND_INS_SWEPT_MAX: usize = 1_000;
 /// How long is kept what a command left where nothing was granted, or had made when its session was killed.

@@ -60,6 +60,16 @@ impl Recovered {
         Ok(to)
     }
 
+    /// Keeps a copy of a file: another one, whoever has it open.
+    pub(super) fn keep_copy(&self, name: &str, called: &OsStr, file: &File) -> io::Result<PathBuf> {
+        if file.metadata()?.len() > limits::RECOVERED_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let to = self.place(name)?.join(called);
+        io::copy(&mut &*file, &mut File::create(&to)?)?;
+        Ok(to)
+    }
+
     /// Keeps a file with this content.
     pub(super) fn keep_bytes(&self, name: &str, called: &OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
         let to = self.place(name)?.join(called);

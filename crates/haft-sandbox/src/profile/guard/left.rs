@@ -16,7 +16,7 @@ use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder};
 use crate::profile::journal::{Known, known_work};
 use crate::profile::recovered::Recovered;
-use crate::profile::{limits, placeholders, repository, shown, undo, walk};
+use crate::profile::{limits, repository, shown, undo, walk};
 
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
 pub(super) fn undo_config(
@@ -46,7 +46,7 @@ pub(super) fn undo_config(
 /// Puts aside what a command has made. Whether nothing is left to be put aside.
 pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> bool {
     // An empty folder is nothing that git obeys.
-    if !undo::is_there(name) || placeholders::stands(name) {
+    if !undo::is_there(name) || undo::is_empty_folder(name) {
         return true;
     }
     let done = undo::put_aside(name, below);
