@@ -81,6 +81,7 @@ use denied::Denied;
 use guard::Guard;
 pub use home::HIDDEN as HIDDEN_IN_HOME;
 use places::Places;
+pub(crate) use protected::StopCommand;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use toolchains::ToolChains;
@@ -477,6 +478,14 @@ impl Profile {
     pub(crate) fn could_write(&self, path: &Path) -> bool {
         let temporary = path.starts_with("/tmp") || path.starts_with(&self.config.temp);
         temporary || self.session.writable_root(path).is_some()
+    }
+
+    /// Says how to end the child of a request, should it plant names that other programs execute again and again. Not one
+    /// that runs beside others: what it seems to have planted may be the user's.
+    pub(crate) fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        if request.confinement == Confinement::Session && !runs_beside(request) {
+            self.guard.files().stop_with(address(request), stop);
+        }
     }
 
     /// A tool of ours is about to write these, as the user or a rule allows it.

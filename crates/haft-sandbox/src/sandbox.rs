@@ -23,7 +23,7 @@ use crate::local::LocalProcesses;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
-use crate::profile::{Profile, ProfileConfig};
+use crate::profile::{Profile, ProfileConfig, StopCommand};
 use crate::scene::Scene;
 use crate::views::{Running, Views};
 use crate::wire::Job;
@@ -45,6 +45,9 @@ pub(crate) trait Scenes: Send + Sync {
 
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
+
+    /// Says how to end a child that changes again and again what it may not.
+    fn stop_with(&self, _: &ProcessRequest, _: StopCommand) {}
 
     /// A tool of ours is about to write these, as the user or a rule allows it.
     fn begin_writes(&self, _: &[PathBuf]) {}
@@ -81,6 +84,10 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
+    fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        Profile::stop_with(self, request, stop);
+    }
+
     fn begin_writes(&self, paths: &[PathBuf]) {
         Profile::begin_writes(self, paths);
     }
@@ -556,6 +563,8 @@ impl Processes for Sandbox {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
+            let told = orders.clone();
+            inner.scenes.stop_with(request, Box::new(move || told.stop_planting()));
             let outcome = watch::run(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
             let changed = inner.scenes.finished(request);

@@ -12,15 +12,15 @@ mod git;
 mod left;
 mod level;
 mod made;
+mod missing;
 mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use haft::files::Root;
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
 use haft_git::layout::FolderKind;
@@ -36,7 +36,7 @@ use super::journal::{Journal, Kept, Known, Left};
 use super::named::Named;
 use super::nested::Nested;
 use super::places::Places;
-use super::protected::{CheckScope, ProtectedFiles, RunningCommands};
+use super::protected::{LiveWatch, ProtectedFiles, RunningCommand};
 use super::recovered::Recovered;
 use super::repository::{self, Repository};
 use super::walk::Found;
@@ -50,7 +50,8 @@ pub(super) struct Guard {
     written: Vec<PathBuf>,
     /// What rules deny to write by name: held if it is there, and put aside if a command makes it.
     denied: Vec<PathBuf>,
-    files: ProtectedFiles,
+    files: Arc<ProtectedFiles>,
+    live: LiveWatch,
     /// Held if they are there.
     scripts: Vec<PathBuf>,
     /// Links and folders that lead to names and scripts.
@@ -98,16 +99,14 @@ struct State {
     held: BTreeMap<usize, usize>,
     /// Those of them that can't write the folders of git that were known then.
     beside: BTreeSet<usize>,
-    /// Those from which names in work trees aren't held by mounts, since git replaces them.
-    opened: BTreeSet<usize>,
-    /// Protected names that requests were granted.
-    granted: Vec<(usize, Root)>,
     /// What configurations were.
     saved: Saved,
     indexes: Indexes,
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
     known: Option<(Known, Kept)>,
+    /// What protected names held when the first of the running commands began, for whoever comes after us.
+    files: Option<Kept>,
     /// What is to be said when the next command has ended.
     late: Vec<Refusal>,
     /// There was too much to look for repositories in.
@@ -152,6 +151,7 @@ impl Guard {
         let journal = Journal::open(copies.clone()).map_err(kept)?;
         let home = config.home.as_deref();
         let recovered = Recovered::beside(&config.caches);
+        let mut recorded = Vec::new();
         let undo = |left: Left<'_>| match left {
             Left::Config(path, before) => left::undo_config(path, before, (&workspaces, &recovered), notes),
             // All of them, whatever comes of one.
@@ -159,6 +159,10 @@ impl Guard {
                 names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
             }
             Left::Known(known, since) => left::clean_new(known, since, notes),
+            Left::Files(record) => {
+                recorded.push(record.to_owned());
+                true
+            }
         };
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();
@@ -215,8 +219,13 @@ impl Guard {
             .collect();
         let search_path = config.variables.iter().find(|(name, _)| name == "PATH");
         let search_path = search_path.map(|(_, folders)| folders.as_os_str());
-        let files = ProtectedFiles::new(&workspaces, &works, search_path, &config.caches);
-        files.begin(&state.protected_names(&workspaces), RunningCommands::None);
+        let others = state.protected_names(&workspaces);
+        for record in &recorded {
+            let undone = ProtectedFiles::undo_since(record, &others, search_path, &config.caches);
+            notes.extend(left::words_of(undone));
+        }
+        let files = ProtectedFiles::new(&workspaces, &works, search_path, &config.caches, &others);
+        let files = Arc::new(files);
         let denied = config.rules.unwritable_paths.clone();
         let names: Vec<PathBuf> = files.held_names(false).into_iter().chain(denied.iter().cloned()).collect();
         let mut led = Named::default();
@@ -249,6 +258,7 @@ impl Guard {
             written,
             denied,
             files,
+            live: LiveWatch::default(),
             scripts,
             through,
             missing,
@@ -354,22 +364,22 @@ impl Guard {
             let count = state.held.values().min().copied().unwrap_or_default();
             self.learn(&mut state, count);
         }
-        if !state.held.contains_key(&address(request)) {
-            let others = state.protected_names(&self.workspaces);
-            let running = match () {
-                () if state.held.is_empty() => RunningCommands::None,
-                () if state.opened.is_empty() && self.holds => RunningCommands::Held,
-                () => RunningCommands::Opened,
-            };
-            self.files.begin(&others, running);
+        let granted = request.access.write.iter().filter(|root| self.files.is_protected(&root.path));
+        let command =
+            RunningCommand { granted: granted.cloned().collect(), opened: !closes_git || !self.holds };
+        self.live.begin(&self.files, || state.nested.folders());
+        if command.opened {
+            self.live.expect_git(&self.files);
+        }
+        self.files.begin(address(request), command, &state.protected_names(&self.workspaces));
+        if state.files.is_none() {
+            let kept = self.journal.keep_files(&self.files.to_record());
+            state.files = Some(kept.map_err(|error| {
+                format!("no record can be kept of what other programs execute here: {error}")
+            })?);
         }
         let held = state.repositories.len();
         state.held.insert(address(request), held);
-        if !closes_git {
-            state.opened.insert(address(request));
-        }
-        let granted = request.access.write.iter().filter(|root| self.files.is_protected(&root.path));
-        state.granted.extend(granted.cloned().map(|root| (address(request), root)));
         if closes_git {
             state.beside.insert(address(request));
         }
@@ -587,7 +597,7 @@ impl Guard {
         let mut said = Vec::new();
         self.look_at_git(request, true, &mut said);
         self.check_files(&mut said);
-        self.state().opened.remove(&address(request));
+        self.files.close(address(request));
         self.state().beside.insert(address(request));
         self.watch.learn(&self.watched());
         told_once(&mut said);
@@ -633,13 +643,8 @@ impl Guard {
 
     /// Undoes what commands did to protected names outside of folders of git.
     fn check_files(&self, said: &mut Vec<Refusal>) {
-        let (others, opened, granted) = {
-            let state = self.state();
-            (state.protected_names(&self.workspaces), !state.opened.is_empty(), state.granted.clone())
-        };
-        let is_granted = |path: &Path| granted.iter().any(|(_, root)| root.covers(path));
-        let opened = opened || !self.holds;
-        said.extend(self.files.check(&CheckScope { others: &others, opened, is_granted: &is_granted }));
+        let others = self.state().protected_names(&self.workspaces);
+        said.extend(self.files.check(&others));
     }
 
     /// Compares, puts back, and says what was done. Where others still run, it may have been one of them.
@@ -653,13 +658,7 @@ impl Guard {
         self.look_at_git(request, others, &mut said);
         self.check_files(&mut said);
         // Not before: who starts a command meanwhile would take what this one made for the user's.
-        self.state().held.remove(&address(request));
-        {
-            let mut state = self.state();
-            state.beside.remove(&address(request));
-            state.opened.remove(&address(request));
-            state.granted.retain(|(granted, _)| *granted != address(request));
-        }
+        self.forget_command(request);
         // A configuration that another command may write just now is looked at when that one ends.
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
         for path in self.watch.changed(&self.watched(), &open) {
@@ -738,49 +737,6 @@ impl Guard {
     /// Whether a path is one that git obeys.
     fn is_of_git(&self, path: &Path) -> bool {
         self.state().repositories.iter().any(|repository| repository.fixed.iter().any(|fixed| fixed == path))
-    }
-
-    /// Files that configuration or a link names and that weren't there.
-    fn put_missing_aside(&self, said: &mut Vec<Refusal>) {
-        let state = self.state();
-        let hooks = state.repositories.iter().flat_map(|repository| &repository.hooks);
-        let named = state.repositories.iter().flat_map(|repository| &repository.missing).chain(hooks);
-        let named: BTreeSet<&PathBuf> = self.missing.iter().chain(named).collect();
-        for path in named.into_iter().filter(|path| undo::is_there(path)) {
-            let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
-            if let Some(workspace) = inside {
-                let done = undo::put_aside(path, workspace);
-                said.push(Refusal::Protected { path: path.clone(), done });
-            }
-        }
-        // What lies behind a link has another name, and may be the user's.
-        let straight = |path: &&PathBuf| path.parent().is_some_and(|at| super::hold(&at.join(".")).is_ok());
-        for path in state.unheld.iter().filter(straight).filter(|path| undo::is_there(path)) {
-            let done = match undo::rename_aside(path) {
-                Ok(aside) => format!(
-                    "a rule denies writing it, and a command made it; it was renamed to `{}`",
-                    shown(&aside)
-                ),
-                Err(error) => {
-                    format!("a rule denies writing it, and a command made it; it can't be renamed: {error}")
-                }
-            };
-            said.push(Refusal::Protected { path: path.clone(), done });
-        }
-    }
-
-    fn put_links_back(&self, said: &mut Vec<Refusal>) {
-        for (path, to) in &self.state().links {
-            if fs::read_link(path).is_ok_and(|now| now == *to) {
-                continue;
-            }
-            let aside = if path.symlink_metadata().is_ok() { undo::take_away(path) } else { String::new() };
-            let done = match undo::link(path, to) {
-                Ok(()) => format!("the link to `{}` was put back", shown(&to)),
-                Err(error) => format!("the link to `{}` can't be put back: {error}; {aside}", shown(&to)),
-            };
-            said.push(Refusal::Protected { path: path.clone(), done });
-        }
     }
 }
 

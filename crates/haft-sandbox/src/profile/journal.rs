@@ -62,6 +62,8 @@ pub(super) enum Left<'a> {
     Names(&'a [(PathBuf, PathBuf)]),
     /// Which repositories there were when it began, and when that was.
     Known(&'a Known, SystemTime),
+    /// What protected names held.
+    Files(&'a [u8]),
 }
 
 /// The repositories of working directories that no command has made.
@@ -199,6 +201,11 @@ impl Journal {
         self.write(&known.to_bytes(), &Whereabouts::of(paths))
     }
 
+    /// Keeps what protected names hold.
+    pub(super) fn keep_files(&self, record: &[u8]) -> io::Result<Kept> {
+        self.write(&[&[FILES], record].concat(), &Whereabouts::default())
+    }
+
     fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
         let _alone = alone(&self.folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -269,6 +276,7 @@ impl Journal {
                         (!waits.workspaces.is_empty()).then(|| waits.to_bytes()),
                     )
                 }
+                Some(Record::Files(record)) => (look(Left::Files(record)), None),
                 None => (true, None),
             };
             let old = || {
@@ -336,10 +344,17 @@ enum Record<'a> {
     Config(PathBuf, &'a [u8]),
     Names(Vec<(PathBuf, PathBuf)>),
     Known(Known),
+    Files(&'a [u8]),
 }
+
+/// What a record of protected names begins with: no path does.
+const FILES: u8 = b'f';
 
 impl Record<'_> {
     fn parse(record: &[u8]) -> Option<Record<'_>> {
+        if let Some((&FILES, record)) = record.split_first() {
+            return Some(Record::Files(record));
+        }
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         match record.iter().position(|byte| *byte == 0)? {
             0 if record.get(1) == Some(&0) => Known::parse(&record[2..]).map(Record::Known),
@@ -374,6 +389,7 @@ mod tests {
                     Left::Known(known, _) => {
                         seen.extend(known.repositories.iter().map(|path| (path.clone(), b"known".to_vec())));
                     }
+                    Left::Files(record) => seen.push(("files".into(), record.to_owned())),
                 }
                 true
             };
@@ -469,6 +485,7 @@ mod tests {
                         assert_eq!(known.workspaces.is_empty(), known.repositories.is_empty());
                         seen.extend(known.repositories.iter().cloned());
                     }
+                    Left::Files(_) => {}
                 }
                 true
             };

@@ -218,6 +218,11 @@ impl Nested {
         (&self.users, self.folders.is_some())
     }
 
+    /// All folders, if they are known.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        self.folders.iter().flatten().map(|(path, _)| path.clone()).collect()
+    }
+
     /// Names that are protected in any folder, where there are any.
     pub(super) fn protected(&self) -> BTreeSet<PathBuf> {
         let folders = self.folders.iter().flatten();

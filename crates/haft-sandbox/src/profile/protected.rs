@@ -12,32 +12,38 @@
 
 mod history;
 mod judge;
+mod live;
 mod quarantine;
+mod record;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use haft::files::Root;
 use haft::ports::Refusal;
 use haft::sync::lock;
 use haft_protected::find_for_commands;
 
-use self::history::{History, ReaderRoom, Wanted};
+use self::history::{CollectedBlobs, History, ReaderRoom, Wanted};
 use self::judge::{KnownContents, NameChange};
-use self::snapshot::{Content, Snapshot};
+pub(super) use self::live::LiveWatch;
+use self::quarantine::Quarantine;
+use self::snapshot::{Content, Snapshot, is_held, is_or_leads_to_name};
 use super::approved;
-use super::recovered::Recovered;
-use super::shown;
+use super::{limits, shown};
 
 pub(super) struct ProtectedFiles {
     /// Folders at whose top names count: working directories and the repositories in them.
     roots: Vec<PathBuf>,
     histories: Vec<History>,
+    /// What each of them has under names at its top, once that is known.
+    collected: OnceLock<Vec<Option<CollectedBlobs>>>,
     reader_room: ReaderRoom,
     caches: PathBuf,
-    recovered: Recovered,
+    quarantine: Quarantine,
     state: Mutex<State>,
 }
 
@@ -50,48 +56,50 @@ struct State {
     known: KnownContents,
     /// Contents that no history has.
     rejected: BTreeSet<(PathBuf, Content)>,
+    /// Commands that run and may write.
+    running: BTreeMap<usize, RunningCommand>,
+    /// How to end those that somebody waits for, and where something was planted since they began.
+    stops: BTreeMap<usize, (StopCommand, BTreeSet<PathBuf>)>,
+    /// What was undone while commands ran, and wasn't said yet.
+    undone: Vec<Refusal>,
     /// Paths that a tool of ours writes just now, and how many do.
     being_written: BTreeMap<PathBuf, usize>,
 }
 
-/// The commands that run already when another one begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RunningCommands {
-    None,
-    /// From all of them existing names are held by mounts.
-    Held,
-    /// Some may change names that exist.
-    Opened,
+/// A command that may write.
+pub(super) struct RunningCommand {
+    /// Protected names that the user allowed it to write.
+    pub(super) granted: Vec<Root>,
+    /// Existing names aren't held from it by mounts, since git replaces them.
+    pub(super) opened: bool,
 }
 
-/// What a check needs to know of the commands that run.
-pub(super) struct CheckScope<'a> {
-    /// Names in any folder.
-    pub(super) others: &'a BTreeSet<PathBuf>,
-    /// Whether a command runs, or has just ended, from which existing names aren't held by mounts.
-    pub(super) opened: bool,
-    /// Whether the user allowed a command to write this path.
-    pub(super) is_granted: &'a dyn Fn(&Path) -> bool,
-}
+/// Ends a command that plants again and again.
+pub(crate) type StopCommand = Box<dyn Fn() + Send>;
 
 impl ProtectedFiles {
-    /// `works` are tops of work trees, each with the folder in which git keeps its references and objects.
+    /// `works` are tops of work trees, each with the folder in which git keeps its references and objects; `others` are
+    /// names in any folder.
     pub(super) fn new(
         workspaces: &[PathBuf],
         works: &[(PathBuf, PathBuf)],
         search_path: Option<&OsStr>,
         caches: &Path,
+        others: &BTreeSet<PathBuf>,
     ) -> ProtectedFiles {
         let inside = |work: &Path| workspaces.iter().any(|workspace| work.starts_with(workspace));
         let tops = works.iter().map(|(work, _)| work).filter(|work| inside(work));
         let roots: BTreeSet<PathBuf> = workspaces.iter().chain(tops).cloned().collect();
+        let roots: Vec<PathBuf> = roots.into_iter().collect();
+        let saved = Snapshot::take(&roots, others, &Snapshot::default());
         ProtectedFiles {
-            roots: roots.into_iter().collect(),
+            roots,
             histories: works.iter().map(|(work, common)| History::load(work, common)).collect(),
+            collected: OnceLock::new(),
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), workspaces),
             caches: caches.to_owned(),
-            recovered: Recovered::beside(caches),
-            state: Mutex::default(),
+            quarantine: Quarantine::new(caches),
+            state: Mutex::new(State { saved, ..State::default() }),
         }
     }
 
@@ -99,22 +107,100 @@ impl ProtectedFiles {
         lock(&self.state)
     }
 
-    /// Takes what is there for the user's, as far as no command that runs could have made it. To be called before each.
-    pub(super) fn begin(&self, others: &BTreeSet<PathBuf>, running: RunningCommands) {
+    /// A command begins. What is there is the user's, as far as no command that runs could have made it.
+    pub(super) fn begin(&self, number: usize, command: RunningCommand, others: &BTreeSet<PathBuf>) {
         let mut state = self.state();
+        if state.running.contains_key(&number) {
+            return;
+        }
         let now = Snapshot::take(&self.roots, others, &state.saved);
-        match running {
-            RunningCommands::None => {
-                state.mounted = now.held_names().cloned().collect();
-                state.saved = now;
-            }
-            RunningCommands::Held => {
-                let State { saved, mounted, .. } = &mut *state;
-                saved.adopt(&now, |path| is_below(&*mounted, path));
-            }
-            RunningCommands::Opened => {}
+        if state.running.is_empty() {
+            state.mounted = now.held_names().cloned().collect();
+            state.saved = now;
+        } else if !state.is_opened() {
+            let State { saved, mounted, .. } = &mut *state;
+            saved.adopt(&now, |path| is_below(&*mounted, path));
         }
         state.accept_saved();
+        state.running.insert(number, command);
+    }
+
+    /// From now on existing names are held from a command by mounts.
+    pub(super) fn close(&self, number: usize) {
+        if let Some(command) = self.state().running.get_mut(&number) {
+            command.opened = false;
+        }
+    }
+
+    /// A command has ended, and what it did was checked.
+    pub(super) fn end(&self, number: usize) {
+        let mut state = self.state();
+        state.running.remove(&number);
+        state.stops.remove(&number);
+    }
+
+    /// Says how to end a command that is about to begin, should it plant names again and again.
+    pub(super) fn stop_with(&self, number: usize, stop: StopCommand) {
+        self.state().stops.insert(number, (stop, BTreeSet::new()));
+    }
+
+    /// Folders at whose top names count.
+    fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// A path relative to the folders around it at whose top names count.
+    fn relative_paths<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = &'p Path> {
+        let name = path.file_name().map(Path::new);
+        self.roots.iter().filter_map(|root| path.strip_prefix(root).ok()).chain(name)
+    }
+
+    fn leads_to_name(&self, folder: &Path) -> bool {
+        self.relative_paths(folder).any(is_or_leads_to_name)
+    }
+
+    /// Reads what every history has under names at its top, so that it is known before it is needed.
+    fn collect_histories(&self) {
+        let collect = |history: &History| history.collect(&self.reader_room).ok();
+        let _ = self.collected.set(self.histories.iter().map(collect).collect());
+    }
+
+    /// Judges what has appeared at a path while commands run, and undoes it.
+    fn judge_now(&self, path: &Path) {
+        let mut state = self.state();
+        let Ok(metadata) = path.symlink_metadata() else { return };
+        let now = Content::read(path, &metadata);
+        let before = state.saved.leaf(path).cloned();
+        let is_held_name = self.relative_paths(path).any(is_held);
+        let change = NameChange { path, before: before.as_ref(), now: Some(&now) };
+        if metadata.is_dir()
+            || !is_held_name
+            || state.running.is_empty()
+            || before.as_ref() == Some(&now)
+            || state.is_allowed(path)
+            || state.is_mounted(path)
+        {
+            return;
+        }
+        self.look_up(&mut state, &[change.clone()]);
+        if judge::stays(&change, &state.known) {
+            return;
+        }
+        let Some(refusal) = self.undo(&change) else { return };
+        state.undone.push(refusal);
+        state.undone.truncate(limits::REPORTED_MAX);
+        // With several commands nobody knows which of them it was.
+        let State { running, stops, .. } = &mut *state;
+        let only_one = running.keys().next().filter(|_| running.len() == 1);
+        if let Some((stop, planted)) = only_one.and_then(|number| stops.get_mut(number)) {
+            // git checks out many files, and each of them once.
+            let is_git = running.values().any(|command| command.opened);
+            let is_again = planted.contains(path) || !is_git && !planted.is_empty();
+            planted.insert(path.to_owned());
+            if is_again {
+                stop();
+            }
+        }
     }
 
     /// Names that exist and are to be held from a command by mounts.
@@ -162,18 +248,15 @@ impl ProtectedFiles {
         state.accept_saved();
     }
 
-    /// Compares with what was there, takes away and puts back, and says so.
-    pub(super) fn check(&self, scope: &CheckScope<'_>) -> Vec<Refusal> {
+    /// Compares with what was there, takes away and puts back, and says so. `others` are names in any folder.
+    pub(super) fn check(&self, others: &BTreeSet<PathBuf>) -> Vec<Refusal> {
         let mut state = self.state();
-        let now = Snapshot::take(&self.roots, scope.others, &state.saved);
+        let now = Snapshot::take(&self.roots, others, &state.saved);
         let before = std::mem::take(&mut state.saved);
-        let mut said = Vec::new();
+        let mut said = std::mem::take(&mut state.undone);
         let mut changes = Vec::new();
-        for change in all_changes(&before, &now) {
-            if (scope.is_granted)(change.path) || is_below(state.being_written.keys(), change.path) {
-                continue;
-            }
-            if !scope.opened && is_below(&state.mounted, change.path) {
+        for change in all_changes(&before, &now).into_iter().filter(|change| !state.is_allowed(change.path)) {
+            if state.is_mounted(change.path) {
                 let done =
                     "no command can write it, so you or another program did that; look at it if you didn't";
                 said.push(Refusal::Changed { path: change.path.to_owned(), done: done.into() });
@@ -187,26 +270,27 @@ impl ProtectedFiles {
             changes.retain(|change| !change.path.starts_with(path) || change.before.is_some());
             changes.insert(0, NameChange { path, before: None, now: Some(&Content::Other) });
         }
-        for change in &changes {
-            said.push(self.undo(change, &before));
+        said.extend(changes.iter().filter_map(|change| self.undo(change)));
+        for refusal in &said {
+            if let Refusal::Protected { path, .. } = refusal {
+                self.remove_new_folders(path, &before);
+            }
         }
-        state.saved = Snapshot::take(&self.roots, scope.others, &now);
+        state.saved = Snapshot::take(&self.roots, others, &now);
         state.accept_saved();
         said
     }
 
-    fn undo(&self, change: &NameChange<'_>, before: &Snapshot) -> Refusal {
+    /// None where another session was quicker.
+    fn undo(&self, change: &NameChange<'_>) -> Option<Refusal> {
         let path = change.path;
         let root = self.root_of(path);
-        let taken = change.now.map(|_| quarantine::take(path, &self.recovered));
-        let restored = change.before.map(|content| quarantine::restore(root, path, content));
-        if change.before.is_none() {
-            for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
-                if before.is_folder(folder) || super::undo::remove_empty_folder(folder).is_err() {
-                    break;
-                }
-            }
+        let taken = change.now.map(|_| self.quarantine.take(path));
+        let is_gone = matches!(&taken, Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound);
+        if is_gone && change.before.is_none() {
+            return None;
         }
+        let restored = change.before.map(|content| quarantine::restore(root, path, content));
         let executed = haft_protected::find(path).map_or("another program", |found| found.row.executed);
         let done = format!(
             "a command changed it, and what it holds is executed by another program ({executed}); {}; to keep such a change, \
@@ -214,7 +298,17 @@ impl ProtectedFiles {
             quarantine::describe(taken, restored),
             shown(path)
         );
-        Refusal::Protected { path: path.to_owned(), done }
+        Some(Refusal::Protected { path: path.to_owned(), done })
+    }
+
+    /// Removes the empty folders that a command made for a file that was taken away.
+    fn remove_new_folders(&self, path: &Path, before: &Snapshot) {
+        let root = self.root_of(path);
+        for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
+            if before.is_folder(folder) || super::undo::remove_empty_folder(folder).is_err() {
+                break;
+            }
+        }
     }
 
     /// Looks up what isn't known of the contents in these changes.
@@ -231,8 +325,15 @@ impl ProtectedFiles {
             }
             if is_new && approved::is_approved(&self.caches, change.path, content.blob()) {
                 known.accepted.insert(key);
-            } else if let Some(at) = self.history_of(change.path).filter(|_| content.blob().is_some()) {
-                asked.entry((at, is_new)).or_default().push(key);
+                continue;
+            }
+            let Some(at) = self.history_of(change.path).filter(|_| content.blob().is_some()) else {
+                continue;
+            };
+            match self.is_collected(at, change.path, content).filter(|_| is_new) {
+                Some(true) => drop(known.accepted.insert(key)),
+                Some(false) => drop(rejected.insert(key)),
+                None => asked.entry((at, is_new)).or_default().push(key),
             }
         }
         for ((at, is_new), contents) in asked {
@@ -268,6 +369,15 @@ impl ProtectedFiles {
         }
     }
 
+    /// Whether a history has this content, if that is known already.
+    fn is_collected(&self, at: usize, path: &Path, content: &Content) -> Option<bool> {
+        let path = path.strip_prefix(&self.histories[at].work).ok()?;
+        let collected = self.collected.get()?.get(at)?.as_ref()?;
+        // Only names at the top are collected.
+        let is_top = path.iter().next().is_some_and(|first| is_or_leads_to_name(Path::new(first)));
+        is_top.then(|| collected.contains(Wanted { path, blob: content.blob().unwrap_or_default() }))
+    }
+
     /// The innermost repository around a path.
     fn history_of(&self, path: &Path) -> Option<usize> {
         let around = self.histories.iter().enumerate().filter(|(_, history)| path.starts_with(&history.work));
@@ -286,6 +396,22 @@ impl ProtectedFiles {
 }
 
 impl State {
+    /// Whether some command may change names that exist.
+    fn is_opened(&self) -> bool {
+        self.running.values().any(|command| command.opened)
+    }
+
+    /// Whether no command can change a path, because it is mounted for all of them.
+    fn is_mounted(&self, path: &Path) -> bool {
+        !self.is_opened() && is_below(&self.mounted, path)
+    }
+
+    /// Whether the user allowed a command to write a path, or a tool of ours writes it.
+    fn is_allowed(&self, path: &Path) -> bool {
+        let mut granted = self.running.values().flat_map(|command| &command.granted);
+        granted.any(|root| root.covers(path)) || is_below(self.being_written.keys(), path)
+    }
+
     /// What is there is the user's.
     fn accept_saved(&mut self) {
         let leaves = self.saved.leaves().map(|(path, content)| (path.to_owned(), content.clone()));
@@ -326,8 +452,14 @@ mod tests {
             }
             fs::create_dir_all(root.join("work")).unwrap();
             fs::create_dir_all(root.join("state/caches")).unwrap();
-            let files = ProtectedFiles::new(&[root.join("work")], &[], None, &root.join("state/caches"));
-            files.begin(&BTreeSet::new(), RunningCommands::None);
+            let files = ProtectedFiles::new(
+                &[root.join("work")],
+                &[],
+                None,
+                &root.join("state/caches"),
+                &BTreeSet::new(),
+            );
+            files.begin(0, RunningCommand { granted: Vec::new(), opened: false }, &BTreeSet::new());
             Room { dir, files }
         }
 
@@ -337,9 +469,9 @@ mod tests {
 
         /// What a check says, by path.
         fn check(&self, opened: bool) -> Vec<String> {
-            let scope = CheckScope { others: &BTreeSet::new(), opened, is_granted: &|_| false };
+            self.files.state().running.values_mut().for_each(|command| command.opened = opened);
             let name = |path: &Path| path.strip_prefix(self.at("")).unwrap().display().to_string();
-            let said = self.files.check(&scope).into_iter().map(|said| match said {
+            let said = self.files.check(&BTreeSet::new()).into_iter().map(|said| match said {
                 Refusal::Protected { path, .. } => name(&path),
                 Refusal::Changed { path, .. } => format!("changed {}", name(&path)),
                 other => panic!("{other:?}"),
@@ -371,7 +503,7 @@ mod tests {
             fs::read_dir(room.at("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, [".cargo", ".npmrc", "src"], "nothing else is left");
-        let kept = fs::read_dir(room.at("../state/recovered")).unwrap().count();
+        let kept = fs::read_dir(room.at("../state/caches/recovered/protected")).unwrap().count();
         assert_eq!(kept, 3);
         assert_eq!(room.check(true), [] as [String; 0], "it is said once");
     }
@@ -386,7 +518,7 @@ mod tests {
         assert_eq!(room.check(false), [] as [String; 0]);
         // What the user did before a command began is no change, though another one runs.
         write(&room.at(".vscode/tasks.json"), "3");
-        room.files.begin(&BTreeSet::new(), RunningCommands::Held);
+        room.files.begin(1, RunningCommand { granted: Vec::new(), opened: false }, &BTreeSet::new());
         assert_eq!(room.check(true), [] as [String; 0]);
         write(&room.at(".vscode/tasks.json"), "4");
         assert_eq!(room.check(true), [".vscode/tasks.json"]);

@@ -60,16 +60,6 @@ impl Recovered {
         Ok(to)
     }
 
-    /// Keeps a copy of a file: another one, whoever has it open.
-    pub(super) fn keep_copy(&self, name: &str, called: &OsStr, file: &File) -> io::Result<PathBuf> {
-        if file.metadata()?.len() > limits::RECOVERED_BYTES_MAX {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let to = self.place(name)?.join(called);
-        io::copy(&mut &*file, &mut File::create(&to)?)?;
-        Ok(to)
-    }
-
     /// Keeps a file with this content.
     pub(super) fn keep_bytes(&self, name: &str, called: &OsStr, bytes: &[u8]) -> io::Result<PathBuf> {
         let to = self.place(name)?.join(called);
@@ -78,7 +68,7 @@ impl Recovered {
     }
 
     /// An empty folder of this name, or nearly.
-    fn place(&self, name: &str) -> io::Result<PathBuf> {
+    pub(super) fn place(&self, name: &str) -> io::Result<PathBuf> {
         private(&self.0).or_else(|error| if self.0.is_dir() { Ok(()) } else { Err(error) })?;
         for number in 0..limits::RECOVERED_MAX * 2 {
             let name = if number == 0 { name.to_owned() } else { format!("{name}-{number}") };

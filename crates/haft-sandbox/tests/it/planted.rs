@@ -54,7 +54,8 @@ async fn what_a_command_plants_is_gone_when_it_has_ended() {
         ("mkdir -p sub/new && echo evil > sub/new/.envrc", &["sub/new/.envrc"]),
         ("echo evil > x && mv x .envrc", &[".envrc"]),
         ("mkdir x && echo evil > x/tasks.json && mv x .vscode", &[".vscode/tasks.json"]),
-        ("echo evil > x && ln -s x .envrc && ln -s sub .idea", &[".envrc", ".idea"]),
+        ("echo evil > x && ln -s x .envrc", &[".envrc"]),
+        ("ln -s sub .idea", &[".idea"]),
         ("echo evil > x && ln x .mcp.json", &[".mcp.json"]),
         ("echo evil > x.code-workspace", &["x.code-workspace"]),
         ("mkdir -p .github && ln -s ../x .github/workflows", &[".github/workflows"]),
@@ -105,7 +106,7 @@ async fn what_the_user_had_there_is_put_back() {
     for (path, content) in mine {
         assert_eq!(fs::read_to_string(user.at("work").join(path)).unwrap(), content, "{path}");
     }
-    let kept = Command::new("grep").arg("-rlx").arg("evil").arg(user.at("state/recovered")).output().unwrap();
+    let kept = Command::new("grep").arg("-rlx").arg("evil").arg(user.at("state/caches/recovered")).output().unwrap();
     assert!(String::from_utf8_lossy(&kept.stdout).lines().count() >= 2, "what was taken away is kept");
     // The next command begins with all of it.
     session.good("cat .npmrc .vscode/tasks.json").await;
@@ -254,6 +255,83 @@ fn as_protected(refused: &Refusal) -> Refusal {
     }
 }
 
+/// The command itself waits until the name is gone.
+#[tokio::test]
+async fn what_a_command_plants_is_gone_at_once() {
+    for (script, name) in [
+        ("echo evil > .mcp.json", ".mcp.json"),
+        ("echo evil > x; mv x .mcp.json", ".mcp.json"),
+        ("echo evil > x; ln x .mcp.json", ".mcp.json"),
+        ("ln -s x .mcp.json", ".mcp.json"),
+        ("exec 9> .mcp.json; echo evil >&9", ".mcp.json"),
+        ("mkdir -p .vscode; echo evil > .vscode/tasks.json", ".vscode/tasks.json"),
+        ("mkdir -p x/y; echo evil > x/y/t; mv x .claude", ".claude/y/t"),
+        ("mkdir -p a/b/c; echo evil > a/b/c/.envrc", "a/b/c/.envrc"),
+        ("mkdir -p a/b; mv a d; mkdir d/b/c; echo evil > d/b/c/.envrc", "d/b/c/.envrc"),
+        ("echo evil > .envrc/x; mkdir sub; echo evil > sub/.envrc", "sub/.envrc"),
+    ] {
+        let user = User::new();
+        let session = user.session();
+        let script =
+            format!("{script}; while [ -L {name} ] || [ -e {name} ]; do sleep 0.001; done; echo seen");
+        let (exit, said, refused) = session.run(at_level(&session, &script, RepositoryLevel::None)).await;
+        assert!(exit == Exit::Code(0) && said.ends_with("seen\n"), "{script}: {exit:?} {said}");
+        assert_eq!(undone(&user, &refused), [name], "{script}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_plants_again_is_killed() {
+    let user = User::new();
+    let session = user.session();
+    let script = "while :; do echo evil > .mcp.json; done";
+    for wanted in [RepositoryLevel::None, RepositoryLevel::Data] {
+        let (exit, said, refused) = session.run(at_level(&session, script, wanted)).await;
+        assert_eq!(exit, Exit::Signal(9), "{said}");
+        assert!(
+            refused.len() >= 2 && undone(&user, &refused).iter().all(|name| name == ".mcp.json"),
+            "{refused:?}"
+        );
+        assert!(!user.at("work/.mcp.json").exists());
+    }
+    // git checks out many files.
+    let script = "mkdir .vscode; for n in 1 2 3; do echo x > .vscode/$n; done; sleep 0.1";
+    let (exit, said, refused) = session.run(at_level(&session, script, RepositoryLevel::Data)).await;
+    assert_eq!((exit, refused.len()), (Exit::Code(0), 3), "{said}");
+}
+
+/// What a session that was killed had let a command do is undone when the next one starts.
+#[tokio::test]
+async fn what_a_killed_session_left_is_undone_by_the_next() {
+    let user = User::new();
+    fs::write(user.at("work/.npmrc"), "mine").unwrap();
+    let session = user.session();
+    let records = user.at("state/caches/git-configs");
+    let wait = at_level(&session, "touch here; until [ -e go ]; do sleep 0.01; done", RepositoryLevel::None);
+    let (here, copies) = (user.at("work/here"), user.at("copies"));
+    let meanwhile = async {
+        tokio::task::spawn_blocking(move || until("it runs", || here.exists())).await.unwrap();
+        // As if it were killed now: its records stay, and nobody holds them.
+        let copied = Command::new("cp").arg("-r").arg(&records).arg(&copies).status().unwrap();
+        assert!(copied.success());
+        fs::write(user.at("work/go"), "").unwrap();
+    };
+    let (outcome, ()) = tokio::join!(session.sandbox.run(wait), meanwhile);
+    assert_eq!(outcome.unwrap().refused, []);
+    drop(session);
+    fs::write(user.at("work/.npmrc"), "evil").unwrap();
+    fs::write(user.at("work/.mcp.json"), "evil").unwrap();
+    fs::remove_dir_all(user.at("state/caches/git-configs")).unwrap();
+    fs::rename(user.at("copies"), user.at("state/caches/git-configs")).unwrap();
+    let session = user.session();
+    let notes = session.sandbox.notes().join("\n");
+    assert!(notes.contains(".npmrc") && notes.contains(".mcp.json"), "{notes}");
+    assert_eq!(fs::read_to_string(user.at("work/.npmrc")).unwrap(), "mine");
+    assert!(!user.at("work/.mcp.json").exists());
+    drop(session);
+    assert_eq!(user.session().sandbox.notes(), [] as [&str; 0], "it is undone once");
+}
+
 /// Each session looks after its own commands, and all of them see the same.
 #[tokio::test]
 async fn several_sessions_at_once_leave_nothing() {
@@ -281,4 +359,90 @@ async fn several_sessions_at_once_leave_nothing() {
     let left = files(&user, "work");
     assert!(left.iter().all(|name| !name.contains(".vscode/") && !name.contains(".envrc")), "{left:?}");
     git(&user.at("work"), &["status"]);
+}
+
+/// How long a planted name exists, and how often a program that watches the folder reads it before it is gone.
+#[tokio::test]
+#[ignore = "prove"]
+async fn prove_how_long_a_planted_name_exists() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Instant;
+    const ROUNDS: usize = 1_000;
+    for busy_threads in [0, 4] {
+        let user = User::new();
+        let session = user.session();
+        let background = haft::ports::Background::default();
+        background.begin();
+        let wait =
+            at_level(&session, "touch here; until [ -e go ]; do sleep 0.1; done", RepositoryLevel::None);
+        let wait = wait.with_background(background).with_timeout(std::time::Duration::from_secs(300));
+        let (work, name) = (user.at("work"), user.at("work/.mcp.json"));
+        let plants = move || {
+            until("it runs", || work.join("here").exists());
+            let (done, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let mut windows = Vec::new();
+            std::thread::scope(|threads| {
+                for _ in 0..busy_threads {
+                    threads.spawn(|| {
+                        while !done.load(Ordering::Relaxed) {
+                            std::hint::spin_loop()
+                        }
+                    });
+                }
+                threads.spawn(|| watch_for(&name, &done, &seen));
+                for round in 0..ROUNDS {
+                    if round % 2 == 0 {
+                        fs::write(&name, "evil").unwrap();
+                    } else {
+                        fs::write(work.join("new"), "evil").unwrap();
+                        fs::rename(work.join("new"), &name).unwrap();
+                    }
+                    let begun = Instant::now();
+                    while name.symlink_metadata().is_ok() {
+                        std::thread::yield_now();
+                    }
+                    windows.push(begun.elapsed());
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            fs::write(work.join("go"), "").unwrap();
+            windows.sort();
+            let at = |part: usize| windows[(ROUNDS * part / 100).min(ROUNDS - 1)];
+            println!(
+                "proof: a planted name existed for {:?} (p50), {:?} (p90), {:?} (p99), {:?} (max) beside {busy_threads} busy threads; \
+                 another watcher read it in {} of {ROUNDS}",
+                at(50),
+                at(90),
+                at(99),
+                at(100),
+                seen.load(Ordering::Relaxed)
+            );
+        };
+        let (outcome, planted) = tokio::join!(session.sandbox.run(wait), tokio::task::spawn_blocking(plants));
+        planted.unwrap();
+        assert!(outcome.unwrap().refused.len() >= ROUNDS / 2);
+        assert!(!user.at("work/.mcp.json").exists());
+    }
+}
+
+/// Reads a file as soon as inotify tells that it is there, like an editor that watches its folder.
+fn watch_for(
+    name: &std::path::Path,
+    done: &std::sync::atomic::AtomicBool,
+    seen: &std::sync::atomic::AtomicUsize,
+) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+    use std::sync::atomic::Ordering;
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, name.parent().unwrap(), WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)
+        .unwrap();
+    let moment = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    while !done.load(Ordering::Relaxed) {
+        let ready = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&moment)).unwrap();
+        let _ = rustix::io::read(&watch, &mut [0; 4096]);
+        if ready > 0 && fs::read_to_string(name).is_ok_and(|read| read == "evil") {
+            seen.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }

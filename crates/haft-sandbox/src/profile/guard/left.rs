@@ -89,19 +89,22 @@ pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String
         };
         done &= cleaned != Cleaned::Fails;
     }
-    let told = said.len();
-    for refusal in said.into_iter().take(limits::NAMES_TOLD_MAX) {
-        if let Refusal::Protected { path, done } = refusal {
-            notes.push(format!(
-                "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-                shown(&path)
-            ));
-        }
-    }
-    if told > limits::NAMES_TOLD_MAX {
-        notes.push(format!("and {} more like that", told - limits::NAMES_TOLD_MAX));
-    }
+    notes.extend(words_of(said));
     done
+}
+
+/// What was undone, for the user.
+pub(super) fn words_of(undone: Vec<Refusal>) -> Vec<String> {
+    let count = undone.len();
+    let words = undone.into_iter().take(limits::NAMES_TOLD_MAX).filter_map(|refusal| match refusal {
+        Refusal::Protected { path, done } => Some(format!(
+            "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+            shown(&path)
+        )),
+        _ => None,
+    });
+    let more = count.checked_sub(limits::NAMES_TOLD_MAX).filter(|more| *more > 0);
+    words.chain(more.map(|more| format!("and {more} more like that"))).collect()
 }
 
 /// What the user had in the folders of git of one repository.

@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
+use super::snapshot::is_or_leads_to_name;
 use crate::profile::{limits, open_plain};
 
 /// The hash of an object, as bytes: 20 or 32.
@@ -27,7 +28,7 @@ type ObjectId = Vec<u8>;
 pub(super) struct History {
     /// The top of the work tree.
     pub(super) work: PathBuf,
-    objects: PathBuf,
+    pub(super) objects: PathBuf,
     tips: BTreeSet<ObjectId>,
 }
 
@@ -66,6 +67,11 @@ impl History {
         History { work: work.to_owned(), objects: common.join("objects"), tips }
     }
 
+    /// One of which nothing is known but what it keeps now.
+    pub(super) fn without_tips(work: PathBuf, objects: PathBuf) -> History {
+        History { work, objects, tips: BTreeSet::new() }
+    }
+
     fn hash_length(&self) -> usize {
         self.tips.first().map_or(20, Vec::len)
     }
@@ -73,19 +79,63 @@ impl History {
     /// Which of these the history has; an error where git can't be asked.
     pub(super) fn find(&self, wanted: &[Wanted<'_>], room: &ReaderRoom) -> io::Result<BTreeSet<usize>> {
         let mut found = BTreeSet::new();
-        if wanted.is_empty() || self.tips.is_empty() {
+        if wanted.is_empty() {
             return Ok(found);
         }
-        let ids: Vec<ObjectId> =
-            wanted.iter().map(|wanted| object_id("blob", wanted.blob, self.hash_length())).collect();
+        let length = self.hash_length();
+        let ids: Vec<ObjectId> = wanted.iter().map(|wanted| object_id("blob", wanted.blob, length)).collect();
+        self.for_each_tree(room, |reader, tree| {
+            for (at, wanted) in wanted.iter().enumerate() {
+                if !found.contains(&at) && reader.holds(tree, wanted.path, &ids[at])? {
+                    found.insert(at);
+                }
+            }
+            Ok(found.len() < wanted.len())
+        })?;
+        Ok(found)
+    }
+
+    /// What the history has under protected names at the top of the work tree.
+    pub(super) fn collect(&self, room: &ReaderRoom) -> io::Result<CollectedBlobs> {
+        let mut collected = CollectedBlobs { blobs: HashSet::new(), hash_length: self.hash_length() };
+        let mut seen = HashSet::new();
+        self.for_each_tree(room, |reader, tree| {
+            let mut left = vec![(PathBuf::new(), tree.to_owned())];
+            while let Some((folder, tree)) = left.pop() {
+                let Some(object) = reader.read(&tree)?.filter(|object| object.kind == "tree") else {
+                    continue;
+                };
+                let entries = TreeEntries { rest: &object.bytes, hash_length: tree.len() };
+                for entry in entries {
+                    let path = folder.join(entry.name);
+                    if !is_or_leads_to_name(&path) || !seen.insert((path.clone(), entry.id.to_owned())) {
+                        continue;
+                    }
+                    match entry.is_folder {
+                        true => left.push((path, entry.id.to_owned())),
+                        false => drop(collected.blobs.insert((path, entry.id.to_owned()))),
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(collected)
+    }
+
+    /// Visits the top folder of every commit, those of the tips first, until the visitor has enough.
+    fn for_each_tree(
+        &self,
+        room: &ReaderRoom,
+        mut visit: impl FnMut(&mut ObjectReader, &[u8]) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        if self.tips.is_empty() {
+            return Ok(());
+        }
         let mut reader = ObjectReader::start(self, room)?;
         let mut left: VecDeque<ObjectId> = self.tips.iter().cloned().collect();
         let mut seen: HashSet<ObjectId> = left.iter().cloned().collect();
         let mut trees = HashSet::new();
         while let Some(id) = left.pop_front() {
-            if found.len() == wanted.len() {
-                break;
-            }
             let Some(Object { kind, bytes }) = reader.read(&id)? else { continue };
             let linked = match kind.as_str() {
                 "commit" => header_ids(&bytes, "parent "),
@@ -94,17 +144,12 @@ impl History {
             };
             left.extend(linked.into_iter().filter(|id| seen.insert(id.clone())));
             for tree in header_ids(&bytes, "tree ") {
-                if !trees.insert(tree.clone()) {
-                    continue;
-                }
-                for (at, wanted) in wanted.iter().enumerate() {
-                    if !found.contains(&at) && reader.holds(&tree, wanted.path, &ids[at])? {
-                        found.insert(at);
-                    }
+                if trees.insert(tree.clone()) && !visit(&mut reader, &tree)? {
+                    return Ok(());
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Which of these the repository keeps now.
@@ -123,6 +168,19 @@ impl History {
             found.extend(reader.read(&id)?.map(|_| at));
         }
         Ok(found)
+    }
+}
+
+/// Blobs of a history with their paths, relative to the top of the work tree.
+#[derive(Debug)]
+pub(super) struct CollectedBlobs {
+    blobs: HashSet<(PathBuf, ObjectId)>,
+    hash_length: usize,
+}
+
+impl CollectedBlobs {
+    pub(super) fn contains(&self, wanted: Wanted<'_>) -> bool {
+        self.blobs.contains(&(wanted.path.to_owned(), object_id("blob", wanted.blob, self.hash_length)))
     }
 }
 
@@ -228,7 +286,9 @@ impl ObjectReader {
         let mut names = path.iter().peekable();
         while let Some(name) = names.next() {
             let object = self.read(&at)?.filter(|object| object.kind == "tree");
-            let Some(next) = object.and_then(|object| entry_of(&object.bytes, name, at.len())) else {
+            let mut entries =
+                object.iter().flat_map(|object| TreeEntries { rest: &object.bytes, hash_length: at.len() });
+            let Some(next) = entries.find(|entry| entry.name == name).map(|entry| entry.id.to_owned()) else {
                 return Ok(false);
             };
             if names.peek().is_none() {
@@ -247,20 +307,30 @@ impl Drop for ObjectReader {
     }
 }
 
-/// The object of a name in a tree.
-fn entry_of(tree: &[u8], name: &OsStr, hash_length: usize) -> Option<ObjectId> {
-    let mut rest = tree;
-    while !rest.is_empty() {
-        let end = rest.iter().position(|byte| *byte == 0)?;
-        let (entry, after) = (&rest[..end], rest.get(end + 1..)?);
-        let id = after.get(..hash_length)?;
-        let (_, entry_name) = entry.split_at(entry.iter().position(|byte| *byte == b' ')? + 1);
-        if entry_name == name.as_bytes() {
-            return Some(id.to_owned());
-        }
-        rest = &after[hash_length..];
+/// What a tree holds.
+struct TreeEntries<'t> {
+    rest: &'t [u8],
+    hash_length: usize,
+}
+
+struct TreeEntry<'t> {
+    name: &'t OsStr,
+    id: &'t [u8],
+    is_folder: bool,
+}
+
+impl<'t> Iterator for TreeEntries<'t> {
+    type Item = TreeEntry<'t>;
+
+    fn next(&mut self) -> Option<TreeEntry<'t>> {
+        let end = self.rest.iter().position(|byte| *byte == 0)?;
+        let (entry, after) = (&self.rest[..end], &self.rest[end + 1..]);
+        let (id, rest) = after.split_at_checked(self.hash_length)?;
+        let blank = entry.iter().position(|byte| *byte == b' ')?;
+        self.rest = rest;
+        let name = OsStr::from_bytes(&entry[blank + 1..]);
+        Some(TreeEntry { name, id, is_folder: &entry[..blank] == b"40000" })
     }
-    None
 }
 
 /// The ids in lines of a header that begin so.
@@ -353,7 +423,10 @@ mod tests {
             repository.git(&["stash", "-qu"]);
             repository.git(&["gc", "-q"]);
             let history = repository.history();
+            let collected = history.collect(&repository.room()).unwrap();
             for content in ["old", "new", "side"] {
+                let wanted = Wanted { path: Path::new(".vscode/tasks.json"), blob: content.as_bytes() };
+                assert!(collected.contains(wanted) && !collected.contains(Wanted { blob: b"x", ..wanted }));
                 assert!(repository.has(&history, ".vscode/tasks.json", content), "{format} {content}");
                 assert!(!repository.has(&history, ".vscode/launch.json", content));
             }

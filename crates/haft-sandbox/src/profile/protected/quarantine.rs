@@ -3,12 +3,23 @@
 //! The content is first renamed to an inert name where it is, which is atomic, and then copied to the state directory: a
 //! process that has the file open writes to nothing that counts.
 
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use haft::sync::lock;
 
 use super::snapshot::Content;
 use crate::profile::recovered::Recovered;
-use crate::profile::{shown, undo};
+use crate::profile::{limits, shown, undo};
+
+/// Where what a session takes away is kept.
+pub(super) struct Quarantine {
+    recovered: Recovered,
+    /// Made with the first file, with how many there are.
+    folder: Mutex<Option<(PathBuf, usize)>>,
+}
 
 /// Where something is that was taken away.
 pub(super) enum Taken {
@@ -17,24 +28,48 @@ pub(super) enum Taken {
     Symlink(PathBuf),
 }
 
-/// Takes away what is at a path.
-pub(super) fn take(path: &Path, recovered: &Recovered) -> io::Result<Taken> {
-    let aside = undo::rename_aside(path)?;
-    if let Ok(target) = std::fs::read_link(&aside) {
-        undo::remove(&aside)?;
-        return Ok(Taken::Symlink(target));
+impl Quarantine {
+    pub(super) fn new(caches: &Path) -> Quarantine {
+        Quarantine { recovered: Recovered::beside(caches), folder: Mutex::default() }
     }
-    let name = path.file_name().unwrap_or_default();
-    let kept = match undo::open_file(&aside) {
-        Ok(file) => recovered.keep_copy("protected", name, &file),
-        Err(_) if aside.is_dir() => Ok(recovered.keep("protected", &aside)),
-        Err(error) => Err(error),
-    };
-    // What can't be copied stays under the name that nothing obeys.
-    let Ok(kept) = kept else { return Ok(Taken::Kept(aside)) };
-    match undo::remove(&aside) {
-        Err(_) if undo::is_there(&aside) => Ok(Taken::Kept(aside)),
-        _ => Ok(Taken::Kept(kept)),
+
+    /// Takes away what is at a path.
+    pub(super) fn take(&self, path: &Path) -> io::Result<Taken> {
+        let aside = undo::rename_aside(path)?;
+        if let Ok(target) = fs::read_link(&aside) {
+            undo::remove(&aside)?;
+            return Ok(Taken::Symlink(target));
+        }
+        let kept = match undo::open_file(&aside) {
+            Ok(file) => self.keep(path, &file),
+            Err(_) if aside.is_dir() => Ok(self.recovered.keep("protected", &aside)),
+            Err(error) => Err(error),
+        };
+        // What can't be copied stays under the name that nothing obeys.
+        let Ok(kept) = kept else { return Ok(Taken::Kept(aside)) };
+        match undo::remove(&aside) {
+            Err(_) if undo::is_there(&aside) => Ok(Taken::Kept(aside)),
+            _ => Ok(Taken::Kept(kept)),
+        }
+    }
+
+    /// Copies a file, so that it is another one for whoever has it open.
+    fn keep(&self, path: &Path, file: &File) -> io::Result<PathBuf> {
+        let mut folder = lock(&self.folder);
+        if folder.is_none() {
+            *folder = Some((self.recovered.place("protected")?, 0));
+        }
+        let (folder, count) = folder.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let is_too_much =
+            *count >= limits::QUARANTINED_MAX || file.metadata()?.len() > limits::QUARANTINED_BYTES_MAX;
+        if is_too_much {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        *count += 1;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let to = folder.join(format!("{count}-{name}"));
+        io::copy(&mut &*file, &mut File::create_new(&to)?)?;
+        Ok(to)
     }
 }
 

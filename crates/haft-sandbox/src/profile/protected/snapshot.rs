@@ -81,6 +81,16 @@ impl Protection {
     }
 }
 
+/// Whether a path, relative to a folder at whose top names count, is protected or the first part of such a name.
+pub(super) fn is_or_leads_to_name(relative: &Path) -> bool {
+    Protection::find(relative).is_some()
+}
+
+/// Whether content under such a path is undone at once.
+pub(super) fn is_held(relative: &Path) -> bool {
+    Protection::find(relative).is_some_and(|found| found.class == ProtectionClass::Held)
+}
+
 impl Snapshot {
     /// Looks at protected names in these folders, and at these other paths. What hasn't changed is taken from before.
     pub(super) fn take(roots: &[PathBuf], others: &BTreeSet<PathBuf>, before: &Snapshot) -> Snapshot {
@@ -94,6 +104,19 @@ impl Snapshot {
             }
         }
         taken
+    }
+
+    /// What was at these paths at another time.
+    pub(super) fn from_leaves(leaves: impl IntoIterator<Item = (PathBuf, Content)>) -> Snapshot {
+        let entry = |content| Entry {
+            stamp: (0, 0, 0, 0),
+            fresh: true,
+            class: ProtectionClass::Held,
+            is_name: false,
+            kind: EntryKind::Leaf(content),
+        };
+        let entries = leaves.into_iter().map(|(path, content)| (path, entry(content))).collect();
+        Snapshot { entries, too_large: BTreeSet::new() }
     }
 
     fn add(&mut self, root: &Path, relative: &Path, before: &Snapshot, room: &mut usize) {
