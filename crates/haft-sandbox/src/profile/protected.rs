@@ -127,8 +127,12 @@ impl ProtectedFiles {
 
     /// From now on existing names are held from a command by mounts.
     pub(super) fn close(&self, number: usize) {
-        if let Some(command) = self.state().running.get_mut(&number) {
+        let mut state = self.state();
+        let State { running, mounted, saved, .. } = &mut *state;
+        if let Some(command) = running.get_mut(&number) {
             command.opened = false;
+            // What isn't there can't be.
+            mounted.retain(|name| saved.has(name));
         }
     }
 
@@ -151,8 +155,7 @@ impl ProtectedFiles {
 
     /// A path relative to the folders around it at whose top names count.
     fn relative_paths<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = &'p Path> {
-        let name = path.file_name().map(Path::new);
-        self.roots.iter().filter_map(|root| path.strip_prefix(root).ok()).chain(name)
+        self.roots.iter().filter_map(|root| path.strip_prefix(root).ok())
     }
 
     fn leads_to_name(&self, folder: &Path) -> bool {
@@ -182,7 +185,7 @@ impl ProtectedFiles {
         {
             return;
         }
-        self.look_up(&mut state, &[change.clone()]);
+        self.look_up(&mut state, std::slice::from_ref(&change));
         if judge::stays(&change, &state.known) {
             return;
         }
@@ -216,8 +219,7 @@ impl ProtectedFiles {
 
     /// Whether a path is a protected name or lies in one.
     pub(super) fn is_protected(&self, path: &Path) -> bool {
-        let mut relative = self.roots.iter().filter_map(|root| path.strip_prefix(root).ok());
-        relative.any(|relative| find_for_commands(relative).is_some())
+        self.relative_paths(path).any(|relative| find_for_commands(relative).is_some())
     }
 
     /// A tool of ours is about to write these, as the user or a rule allows it.
@@ -248,9 +250,18 @@ impl ProtectedFiles {
         state.accept_saved();
     }
 
-    /// Compares with what was there, takes away and puts back, and says so. `others` are names in any folder.
+    /// Compares with what was there before the commands that run, takes away and puts back, and says so. `others` are names
+    /// in any folder.
     pub(super) fn check(&self, others: &BTreeSet<PathBuf>) -> Vec<Refusal> {
         let mut state = self.state();
+        if state.running.is_empty() {
+            // None has begun, so what is there is the user's.
+            return Vec::new();
+        }
+        self.compare(&mut state, others)
+    }
+
+    fn compare(&self, state: &mut State, others: &BTreeSet<PathBuf>) -> Vec<Refusal> {
         let now = Snapshot::take(&self.roots, others, &state.saved);
         let before = std::mem::take(&mut state.saved);
         let mut said = std::mem::take(&mut state.undone);
@@ -264,7 +275,7 @@ impl ProtectedFiles {
                 changes.push(change);
             }
         }
-        self.look_up(&mut state, &changes);
+        self.look_up(state, &changes);
         changes.retain(|change| !judge::stays(change, &state.known));
         for path in now.too_large.difference(&before.too_large) {
             changes.retain(|change| !change.path.starts_with(path) || change.before.is_some());

@@ -106,7 +106,8 @@ async fn what_the_user_had_there_is_put_back() {
     for (path, content) in mine {
         assert_eq!(fs::read_to_string(user.at("work").join(path)).unwrap(), content, "{path}");
     }
-    let kept = Command::new("grep").arg("-rlx").arg("evil").arg(user.at("state/caches/recovered")).output().unwrap();
+    let kept =
+        Command::new("grep").arg("-rlx").arg("evil").arg(user.at("state/caches/recovered")).output().unwrap();
     assert!(String::from_utf8_lossy(&kept.stdout).lines().count() >= 2, "what was taken away is kept");
     // The next command begins with all of it.
     session.good("cat .npmrc .vscode/tasks.json").await;

@@ -86,7 +86,7 @@ impl ProtectedFiles {
         leaves.extend(
             uncompared.into_iter().filter_map(|path| now.leaf(&path).cloned().map(|now| (path, now))),
         );
-        let state = State { saved: Snapshot::from_leaves(leaves), ..State::default() };
+        let mut state = State { saved: Snapshot::from_leaves(leaves), ..State::default() };
         let files = ProtectedFiles {
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), &roots),
             roots,
@@ -94,9 +94,9 @@ impl ProtectedFiles {
             collected: OnceLock::new(),
             caches: caches.to_owned(),
             quarantine: Quarantine::new(caches),
-            state: Mutex::new(state),
+            state: Mutex::default(),
         };
-        files.check(&others)
+        files.compare(&mut state, &others)
     }
 }
 

@@ -176,6 +176,10 @@ impl Snapshot {
         }
     }
 
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.entries.contains_key(path)
+    }
+
     pub(super) fn is_folder(&self, path: &Path) -> bool {
         matches!(self.entries.get(path), Some(Entry { kind: EntryKind::Folder(_), .. }))
     }
