@@ -371,7 +371,8 @@ impl Guard {
         if command.opened {
             self.live.expect_git(&self.files);
         }
-        self.files.begin(address(request), command, &state.protected_names(&self.workspaces));
+        let others = state.protected_names(&self.workspaces);
+        self.files.begin(address(request), command, &others, || self.journal.living_files());
         if state.files.is_none() {
             let kept = self.journal.keep_files(&self.files.to_record());
             state.files = Some(kept.map_err(|error| {

@@ -206,6 +206,22 @@ impl Journal {
         self.write(&[&[FILES], record].concat(), &Whereabouts::default())
     }
 
+    /// What living sessions have kept of protected names, because commands of theirs run.
+    pub(super) fn living_files(&self) -> Vec<Vec<u8>> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let living = entries.take(limits::STAND_INS_SWEPT_MAX).filter_map(|entry| {
+            let file = File::open(entry.path()).ok()?;
+            flock(&file, FlockOperation::NonBlockingLockShared)
+                .is_err()
+                .then(|| fs::read(entry.path()).ok())?
+        });
+        let record = |bytes: Vec<u8>| match Record::parse(Whereabouts::parse(&bytes).1) {
+            Some(Record::Files(record)) => Some(record.to_owned()),
+            _ => None,
+        };
+        living.filter_map(record).collect()
+    }
+
     fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
         let _alone = alone(&self.folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);

@@ -31,6 +31,7 @@ use self::history::{CollectedBlobs, History, ReaderRoom, Wanted};
 use self::judge::{KnownContents, NameChange};
 pub(super) use self::live::LiveWatch;
 use self::quarantine::Quarantine;
+use self::record::Recorded;
 use self::snapshot::{Content, Snapshot, is_held, is_or_leads_to_name};
 use super::approved;
 use super::{limits, shown};
@@ -107,8 +108,15 @@ impl ProtectedFiles {
         lock(&self.state)
     }
 
-    /// A command begins. What is there is the user's, as far as no command that runs could have made it.
-    pub(super) fn begin(&self, number: usize, command: RunningCommand, others: &BTreeSet<PathBuf>) {
+    /// A command begins. What is there is the user's, as far as no command that runs could have made it; `records` are those
+    /// of other sessions whose commands run.
+    pub(super) fn begin(
+        &self,
+        number: usize,
+        command: RunningCommand,
+        others: &BTreeSet<PathBuf>,
+        records: impl FnOnce() -> Vec<Vec<u8>>,
+    ) {
         let mut state = self.state();
         if state.running.contains_key(&number) {
             return;
@@ -117,6 +125,9 @@ impl ProtectedFiles {
         if state.running.is_empty() {
             state.mounted = now.held_names().cloned().collect();
             state.saved = now;
+            for record in records() {
+                Recorded::parse(&record).apply(&mut state.saved);
+            }
         } else if !state.is_opened() {
             let State { saved, mounted, .. } = &mut *state;
             saved.adopt(&now, |path| is_below(&*mounted, path));
@@ -316,7 +327,8 @@ impl ProtectedFiles {
     fn remove_new_folders(&self, path: &Path, before: &Snapshot) {
         let root = self.root_of(path);
         for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
-            if before.is_folder(folder) || super::undo::remove_empty_folder(folder).is_err() {
+            let is_new = self.leads_to_name(folder) && !before.is_folder(folder);
+            if !is_new || super::undo::remove_empty_folder(folder).is_err() {
                 break;
             }
         }
@@ -470,7 +482,7 @@ mod tests {
                 &root.join("state/caches"),
                 &BTreeSet::new(),
             );
-            files.begin(0, RunningCommand { granted: Vec::new(), opened: false }, &BTreeSet::new());
+            files.begin(0, held(), &BTreeSet::new(), Vec::new);
             Room { dir, files }
         }
 
@@ -489,6 +501,10 @@ mod tests {
             });
             said.collect()
         }
+    }
+
+    fn held() -> RunningCommand {
+        RunningCommand { granted: Vec::new(), opened: false }
     }
 
     fn write(path: &Path, content: &str) {
@@ -529,7 +545,7 @@ mod tests {
         assert_eq!(room.check(false), [] as [String; 0]);
         // What the user did before a command began is no change, though another one runs.
         write(&room.at(".vscode/tasks.json"), "3");
-        room.files.begin(1, RunningCommand { granted: Vec::new(), opened: false }, &BTreeSet::new());
+        room.files.begin(1, held(), &BTreeSet::new(), Vec::new);
         assert_eq!(room.check(true), [] as [String; 0]);
         write(&room.at(".vscode/tasks.json"), "4");
         assert_eq!(room.check(true), [".vscode/tasks.json"]);
@@ -560,5 +576,21 @@ mod tests {
         }
         assert_eq!(room.check(true), [".idea"]);
         assert!(!room.at(".idea").exists());
+    }
+
+    /// What a command of another session has planted isn't the user's, though it was there first.
+    #[test]
+    fn a_session_that_begins_beside_another_takes_over_what_that_knows() {
+        let room = Room::new(&[(".npmrc", "mine")]);
+        let record = room.files.to_record();
+        write(&room.at(".npmrc"), "evil");
+        write(&room.at(".vscode/tasks.json"), "evil");
+        let caches = room.at("../state/caches");
+        let other = ProtectedFiles::new(&[room.at("")], &[], None, &caches, &BTreeSet::new());
+        other.begin(0, held(), &BTreeSet::new(), || vec![record]);
+        assert_eq!(room.check(true), [".npmrc", ".vscode/tasks.json"]);
+        assert_eq!(other.check(&BTreeSet::new()), []);
+        assert_eq!(fs::read_to_string(room.at(".npmrc")).unwrap(), "mine");
+        assert!(!room.at(".vscode").exists());
     }
 }

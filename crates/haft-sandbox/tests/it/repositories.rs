@@ -1,7 +1,6 @@
 //! Repositories that commands make, and sessions side by side in one working directory.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 

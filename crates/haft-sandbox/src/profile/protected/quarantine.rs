@@ -26,6 +26,8 @@ pub(super) enum Taken {
     Kept(PathBuf),
     /// A symlink, which holds nothing but its target.
     Symlink(PathBuf),
+    /// A pipe, a socket or a device.
+    Special,
 }
 
 impl Quarantine {
@@ -36,9 +38,11 @@ impl Quarantine {
     /// Takes away what is at a path.
     pub(super) fn take(&self, path: &Path) -> io::Result<Taken> {
         let aside = undo::rename_aside(path)?;
-        if let Ok(target) = fs::read_link(&aside) {
+        let kind = aside.symlink_metadata()?.file_type();
+        if !kind.is_file() && !kind.is_dir() {
+            let target = fs::read_link(&aside);
             undo::remove(&aside)?;
-            return Ok(Taken::Symlink(target));
+            return Ok(target.map_or(Taken::Special, Taken::Symlink));
         }
         let kept = match undo::open_file(&aside) {
             Ok(file) => self.keep(path, &file),
@@ -95,6 +99,7 @@ pub(super) fn restore(root: &Path, path: &Path, content: &Content) -> io::Result
 pub(super) fn describe(taken: Option<io::Result<Taken>>, restored: Option<io::Result<()>>) -> String {
     let taken = taken.map(|taken| match taken {
         Ok(Taken::Kept(kept)) => format!("it was taken away and is kept in `{}`", shown(&kept)),
+        Ok(Taken::Special) => "it was no file, and was removed".to_owned(),
         Ok(Taken::Symlink(target)) => format!("it was a symlink to `{}`, and was removed", shown(&target)),
         Err(error) => format!("it can't be taken away: {error}; remove it"),
     });

@@ -1,6 +1,6 @@
 //! What protected names held when a command began, written down for the session after one that is killed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -55,34 +55,11 @@ impl ProtectedFiles {
         search_path: Option<&OsStr>,
         caches: &Path,
     ) -> Vec<Refusal> {
-        let (mut roots, mut histories, mut leaves, mut uncompared) = (vec![], vec![], vec![], vec![]);
-        let mut fields = Fields(record);
-        while let Some(kind) = fields.next() {
-            let Some(path) = fields.next().map(to_path) else { break };
-            match kind {
-                b"root" => roots.push(path),
-                b"work" => {
-                    let objects = fields.next().map(to_path).unwrap_or_default();
-                    histories.push(History::without_tips(path, objects));
-                }
-                kind => {
-                    let bytes = fields.next().unwrap_or_default();
-                    match kind {
-                        b"symlink" => leaves.push((path, Content::Symlink(to_path(bytes)))),
-                        b"file" | b"program" => {
-                            let executable = kind == b"program";
-                            leaves.push((path, Content::File { bytes: bytes.into(), executable }));
-                        }
-                        _ => uncompared.push(path),
-                    }
-                }
-            }
-        }
+        let Recorded { mut roots, works, mut leaves, uncompared } = Recorded::parse(record);
         roots.retain(|root| root.is_dir());
-        let others: BTreeSet<PathBuf> =
-            others.iter().cloned().chain(leaves.iter().map(|(path, _)| path.clone())).collect();
+        let others: BTreeSet<PathBuf> = others.iter().chain(leaves.keys()).cloned().collect();
         let now = Snapshot::take(&roots, &others, &Snapshot::default());
-        leaves.retain(|(path, _)| roots.iter().any(|root| path.starts_with(root)));
+        leaves.retain(|path, _| roots.iter().any(|root| path.starts_with(root)));
         leaves.extend(
             uncompared.into_iter().filter_map(|path| now.leaf(&path).cloned().map(|now| (path, now))),
         );
@@ -90,13 +67,60 @@ impl ProtectedFiles {
         let files = ProtectedFiles {
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), &roots),
             roots,
-            histories,
+            histories: works
+                .into_iter()
+                .map(|(work, objects)| History::without_tips(work, objects))
+                .collect(),
             collected: OnceLock::new(),
             caches: caches.to_owned(),
             quarantine: Quarantine::new(caches),
             state: Mutex::default(),
         };
         files.compare(&mut state, &others)
+    }
+}
+
+/// What a record says.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    roots: Vec<PathBuf>,
+    /// Work trees, each with where git keeps its objects.
+    works: Vec<(PathBuf, PathBuf)>,
+    leaves: BTreeMap<PathBuf, Content>,
+    /// What is there and isn't compared.
+    uncompared: Vec<PathBuf>,
+}
+
+impl Recorded {
+    pub(super) fn parse(record: &[u8]) -> Recorded {
+        let mut recorded = Recorded::default();
+        let mut fields = Fields(record);
+        while let Some((kind, path)) = fields.next().zip(fields.next().map(to_path)) {
+            if kind == b"root" {
+                recorded.roots.push(path);
+                continue;
+            }
+            let bytes = fields.next().unwrap_or_default();
+            match kind {
+                b"work" => recorded.works.push((path, to_path(bytes))),
+                b"symlink" => drop(recorded.leaves.insert(path, Content::Symlink(to_path(bytes)))),
+                b"file" | b"program" => {
+                    let content = Content::File { bytes: bytes.into(), executable: kind == b"program" };
+                    recorded.leaves.insert(path, content);
+                }
+                _ => recorded.uncompared.push(path),
+            }
+        }
+        recorded
+    }
+
+    /// Takes what was there when this was written for what should be there.
+    pub(super) fn apply(self, saved: &mut Snapshot) {
+        let Recorded { roots, leaves, uncompared, .. } = self;
+        let is_recorded = |path: &Path| {
+            roots.iter().any(|root| path.starts_with(root)) && !uncompared.iter().any(|other| other == path)
+        };
+        saved.adopt_leaves(leaves, is_recorded);
     }
 }
 

@@ -15,7 +15,7 @@ use haft_protected::{ProtectionClass, find_for_commands, may_begin};
 use sha2::{Digest as _, Sha256};
 
 use crate::profile::nested::is_fresh;
-use crate::profile::{limits, open_plain};
+use crate::profile::{limits, open_plain, undo};
 
 /// What is at a protected path. Two that are equal do the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,6 +191,24 @@ impl Snapshot {
         self.entries.extend(taken.map(|(path, entry)| (path.clone(), entry.clone())));
     }
 
+    /// Takes these for what is at all paths that count, and leaves those that are the same.
+    pub(super) fn adopt_leaves(
+        &mut self,
+        leaves: BTreeMap<PathBuf, Content>,
+        counts: impl Fn(&Path) -> bool,
+    ) {
+        let is_same = |path: &PathBuf, entry: &Entry| match &entry.kind {
+            EntryKind::Leaf(content) => leaves.get(path) == Some(content),
+            EntryKind::Folder(_) => true,
+        };
+        self.entries.retain(|path, entry| !counts(path) || is_same(path, entry));
+        for (path, entry) in Snapshot::from_leaves(leaves).entries {
+            if counts(&path) {
+                self.entries.entry(path).or_insert(entry);
+            }
+        }
+    }
+
     /// Names of class *held* that exist, and names that hold too much.
     pub(super) fn held_names(&self) -> impl Iterator<Item = &PathBuf> {
         let is_held = |entry: &Entry| entry.is_name && entry.class == ProtectionClass::Held;
@@ -206,7 +224,12 @@ fn name_of(root: &Path, relative: &Path) -> Option<PathBuf> {
 }
 
 fn protected_names_in(folder: &Path, relative: &Path) -> Vec<OsString> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    // A command may have closed it to hide something.
+    let opened = fs::read_dir(folder).or_else(|error| match undo::open_up(folder) {
+        true => fs::read_dir(folder),
+        false => Err(error),
+    });
+    let entries = opened.into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name());
     let mut names: Vec<OsString> = match relative.as_os_str().is_empty() {
         true => names.filter(|name| may_begin(&name.to_string_lossy())).collect(),
