@@ -23,7 +23,7 @@ use crate::local::LocalProcesses;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
-use crate::profile::{Profile, ProfileConfig};
+use crate::profile::{Profile, ProfileConfig, StopCommand};
 use crate::scene::Scene;
 use crate::views::{Running, Views};
 use crate::wire::Job;
@@ -46,8 +46,14 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
-    /// Takes away what lies there for the next child alone.
-    fn tidy(&self) {}
+    /// Says how to end a child that changes again and again what it may not.
+    fn stop_with(&self, _: &ProcessRequest, _: StopCommand) {}
+
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    fn begin_writes(&self, _: &[PathBuf]) {}
+
+    /// It no longer does.
+    fn end_writes(&self, _: &[PathBuf]) {}
 
     /// Looks at what running children have made, before a program outside of the sandbox uses it.
     fn check_now(&self) {}
@@ -83,8 +89,16 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
-    fn tidy(&self) {
-        Profile::tidy(self);
+    fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        Profile::stop_with(self, request, stop);
+    }
+
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        Profile::begin_writes(self, paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        Profile::end_writes(self, paths);
     }
 
     fn check_now(&self) {
@@ -541,8 +555,12 @@ impl Processes for Sandbox {
         true
     }
 
-    fn tidy(&self) {
-        self.inner.scenes.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.begin_writes(paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.end_writes(paths);
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
@@ -559,6 +577,8 @@ impl Processes for Sandbox {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
+            let told = orders.clone();
+            inner.scenes.stop_with(request, Box::new(move || told.stop_planting()));
             let outcome = watch::run(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
             let changed = inner.scenes.finished(request);

@@ -39,13 +39,19 @@ struct OrdersInner {
     wake: OwnedFd,
 }
 
-const CANCEL: u8 = 1;
-const ABANDON: u8 = 2;
+const STOP_PLANTING: u8 = 1;
+const CANCEL: u8 = 2;
+const ABANDON: u8 = 3;
 
 impl Orders {
     pub(crate) fn new() -> io::Result<Orders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), moved: AtomicBool::new(false), wake })))
+    }
+
+    /// Kill the child: it plants names that other programs execute.
+    pub(crate) fn stop_planting(&self) {
+        self.give(STOP_PLANTING);
     }
 
     /// End the child, and answer.
@@ -77,6 +83,7 @@ impl Orders {
     fn take(&self) -> Option<Stop> {
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
         match self.0.order.load(Ordering::Acquire) {
+            STOP_PLANTING => Some(Stop::Planted),
             CANCEL => Some(Stop::Cancelled),
             ABANDON => Some(Stop::Abandoned),
             _ => None,
@@ -87,6 +94,8 @@ impl Orders {
 /// Why a child is ended. A later reason replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
+    /// It put files again and again where other programs execute them.
+    Planted,
     TimedOut,
     Cancelled,
     Abandoned,
@@ -420,9 +429,9 @@ impl Watched<'_> {
         self.ending();
         let exit = match (self.stop, self.ended) {
             (Some(Stop::TimedOut), _) => Exit::TimedOut,
-            (None, Some(exit)) => exit,
+            (Some(Stop::Planted) | None, Some(exit)) => exit,
             // Only a child that was stopped is given up.
-            (Some(Stop::Cancelled | Stop::Abandoned), _) | (None, None) => Exit::Cancelled,
+            (Some(_), _) | (None, None) => Exit::Cancelled,
         };
         let (stdout, stderr): (Captured, Captured) =
             (self.output.capture.finish(), self.errors.capture.finish());
@@ -552,7 +561,11 @@ impl Watched<'_> {
         if self.stop >= Some(stop) || self.ended.is_some() {
             return;
         }
-        let grace = if stop == Stop::Abandoned { limits::GRACE_ABANDONED } else { limits::GRACE };
+        let grace = match stop {
+            Stop::Planted => Duration::ZERO,
+            Stop::TimedOut | Stop::Cancelled => limits::GRACE,
+            Stop::Abandoned => limits::GRACE_ABANDONED,
+        };
         if self.stop.is_none() {
             self.child.signal(Signal::TERM);
             // One that was stopped hears nothing until it goes on.

@@ -24,7 +24,7 @@ use haft_sandbox::{
 
 use crate::temp_folder::{TempFolder, is_below_temp};
 use crate::text::one_line;
-use crate::{Environment, NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError};
 
 /// Starts the children of this program.
 pub struct SessionProcesses {
@@ -86,6 +86,11 @@ impl SessionProcesses {
         sandbox.get_or_insert_with(|| self.make()).clone()
     }
 
+    /// The sandbox, unless it is not made yet or is being made.
+    fn ready_sandbox(&self) -> Option<Arc<Sandbox>> {
+        self.sandbox.try_read().ok()?.as_ref()?.as_ref().ok().cloned()
+    }
+
     fn make(&self) -> Result<Arc<Sandbox>, String> {
         let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
         let plan = lock(plan).take();
@@ -136,12 +141,15 @@ impl Processes for SessionProcesses {
         self.plan.is_some() && haft_sandbox::is_possible()
     }
 
-    fn tidy(&self) {
-        // While it is being made nothing lies there.
-        if let Ok(sandbox) = self.sandbox.try_read()
-            && let Some(Ok(sandbox)) = &*sandbox
-        {
-            sandbox.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        if let Some(sandbox) = self.ready_sandbox() {
+            sandbox.begin_writes(paths);
+        }
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        if let Some(sandbox) = self.ready_sandbox() {
+            sandbox.end_writes(paths);
         }
     }
 
@@ -213,13 +221,6 @@ pub struct Surroundings<'a> {
     pub(crate) temp: &'a TempFolder,
     /// What path rules name.
     pub(crate) named: &'a [NamedPath],
-}
-
-/// Removes placeholder files that sandboxes of killed processes left in workspaces.
-pub fn remove_leftovers(environment: &Environment) {
-    if let Some(state) = haft::env::state_dir(&|name| environment.get(name)) {
-        haft_sandbox::clear_way(&caches(&state));
-    }
 }
 
 /// Where sandboxes keep what outlives them.

@@ -35,9 +35,16 @@ pub trait Processes: Send + Sync + 'static {
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
 
-    /// Takes away what lies in working directories for the next child alone. Called before a tool looks at files, or
-    /// changes them, by itself; costs nothing where nothing lies there.
-    fn tidy(&self) {}
+    /// A tool of this process is about to write or remove these paths by itself, as the user or a rule allows it: what
+    /// changes there is not the work of a child that runs meanwhile.
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        let _ = paths;
+    }
+
+    /// It no longer does. Called once for each call of [`begin_writes`](Processes::begin_writes), with the same paths.
+    fn end_writes(&self, paths: &[PathBuf]) {
+        let _ = paths;
+    }
 
     /// Checks whether a child that nothing confines may reach this host and port, with what `grants` adds to the session's
     /// rules. In a sandbox the session's proxy checks every connection itself. By default no host may be reached.
