@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal};
+use haft::ports::{
+    Captured, Exit, HostRequests, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -214,7 +216,8 @@ pub(crate) fn run(
         output: Stream::new(output, Capture::new(request.output_bytes_max, request.spill.clone())),
         errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
         lines: lines.map(|pipe| (pipe, Lines::new())),
-        deadline: Instant::now().checked_add(request.timeout),
+        started: Instant::now(),
+        asked_before: asked(request),
         stop: None,
         kill_at: None,
         killed: false,
@@ -348,8 +351,9 @@ struct Watched<'a> {
     output: Stream,
     errors: Stream,
     lines: Option<(OwnedFd, Lines)>,
-    /// When its time is over.
-    deadline: Option<Instant>,
+    started: Instant,
+    /// How long the user was asked about hosts before it was started.
+    asked_before: Duration,
     stop: Option<Stop>,
     /// When it is killed because it didn't end; afterwards, when it is given up.
     kill_at: Option<Instant>,
@@ -441,7 +445,7 @@ impl Watched<'_> {
     fn wait(&self) -> Result<Ready, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
-            None => self.kill_at.or(self.deadline),
+            None => self.kill_at.or_else(|| self.wakes_at()),
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
@@ -507,11 +511,24 @@ impl Watched<'_> {
         Ok(())
     }
 
+    /// When its time is over. Questions to the user about its hosts don't count.
+    fn deadline(&self) -> Option<Instant> {
+        let asking = asked(self.request).saturating_sub(self.asked_before);
+        self.started.checked_add(self.request.timeout)?.checked_add(asking)
+    }
+
+    /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its end.
+    fn wakes_at(&self) -> Option<Instant> {
+        let is_asking = self.request.host_requests.as_ref().is_some_and(HostRequests::is_asking);
+        let deadline = self.deadline()?;
+        Some(if is_asking { deadline.max(Instant::now() + limits::QUESTION_POLL) } else { deadline })
+    }
+
     fn keep_time(&mut self, now: Instant) {
         if self.ended.is_some() {
             return;
         }
-        if self.stop.is_none() && self.deadline.is_some_and(|at| now >= at) {
+        if self.stop.is_none() && self.deadline().is_some_and(|at| now >= at) {
             self.stop(Stop::TimedOut);
         }
         if !self.killed && self.kill_at.is_some_and(|at| now >= at) {
@@ -540,6 +557,11 @@ impl Watched<'_> {
             self.kill_at = Some(self.kill_at.map_or(by, |at| at.min(by)));
         }
     }
+}
+
+/// How long the user was asked about hosts of the call.
+fn asked(request: &ProcessRequest) -> Duration {
+    request.host_requests.as_ref().map_or(Duration::ZERO, HostRequests::time_asking)
 }
 
 /// What there is to do.
