@@ -60,7 +60,8 @@ fn run(room: &Room, path: &[PathBuf], command: &str, answer: &str) -> Option<End
         eprintln!("skipped: {said}");
         return None;
     }
-    let ended: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let ended: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     Some(Ended {
         code: ended["code"].as_i64().unwrap(),
         questions: ended["questions"].as_i64().unwrap(),
@@ -72,7 +73,10 @@ fn run(room: &Room, path: &[PathBuf], command: &str, answer: &str) -> Option<End
 fn check(ended: &Ended, installed: &Path) {
     let Ended { code, questions, screen } = ended;
     assert!(*code == 0 && *questions == 1 && installed.exists(), "{code}, {questions} questions:\n{screen}");
-    assert!(screen.contains("package registries") && screen.contains("registries also accept uploads"), "{screen}");
+    assert!(
+        screen.contains("package registries") && screen.contains("registries also accept uploads"),
+        "{screen}"
+    );
 }
 
 /// The interpreter with pip and uv, and the folders that it needs.
@@ -101,7 +105,8 @@ fn folder_of(program: &str) -> Option<PathBuf> {
 fn pip_installs_after_one_question() {
     let Some((python, shown)) = python() else { return };
     let room = room(&shown, &private_hosts());
-    let command = format!("PIP_CERT=ca.pem {python} -m pip install --disable-pip-version-check --target lib tiny");
+    let command =
+        format!("PIP_CERT=ca.pem {python} -m pip install --disable-pip-version-check --target lib tiny");
     let Some(ended) = run(&room, &[], &command, "y") else { return };
     check(&ended, &room.path("work/lib/tiny.py"));
 }
@@ -114,8 +119,10 @@ fn uv_installs_after_one_question() {
         return eprintln!("skipped: uv is not installed beside {python}");
     }
     let room = room(&shown, &private_hosts());
-    let command =
-        format!("SSL_CERT_FILE=$PWD/ca.pem {} pip install --no-cache --python {python} --target lib tiny", uv.display());
+    let command = format!(
+        "SSL_CERT_FILE=$PWD/ca.pem {} pip install --no-cache --python {python} --target lib tiny",
+        uv.display()
+    );
     let Some(ended) = run(&room, &[], &command, "y") else { return };
     check(&ended, &room.path("work/lib/tiny.py"));
 }
@@ -164,13 +171,20 @@ fn a_refusal_says_what_would_help() {
         "PIP_CERT=ca.pem {python} -m pip install --disable-pip-version-check --retries 0 --target lib tiny"
     );
     for (network, answer, words) in [
-        (private_hosts(), "r no", vec!["the user said no to `pypi.org`: no", r#""presets": ["package-registries"]"#]),
+        (
+            private_hosts(),
+            "r no",
+            vec!["the user said no to `pypi.org`: no", r#""presets": ["package-registries"]"#],
+        ),
         (json!({}), "y", vec!["leads to no public address", "privateHosts", r#""cidr": "10.77.0.1/32""#]),
     ] {
         let room = room(&shown, &network);
         let Some(Ended { code, questions, screen }) = run(&room, &[], &command, answer) else { return };
         let flat = screen.replace('\n', "");
-        assert!(code == 1 && questions == 1 && !room.path("work/lib/tiny.py").exists(), "{questions}:\n{screen}");
+        assert!(
+            code == 1 && questions == 1 && !room.path("work/lib/tiny.py").exists(),
+            "{questions}:\n{screen}"
+        );
         assert!(words.iter().all(|words| flat.contains(words)), "{screen}");
     }
 }
