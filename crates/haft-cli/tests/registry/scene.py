@@ -80,7 +80,10 @@ class Registry(http.server.BaseHTTPRequestHandler):
         self.send_header('Content-Type', kind or 'text/plain')
         self.send_header('Content-Length', str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != 'HEAD':
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
 
     def log_message(self, *_):
         pass

@@ -246,9 +246,9 @@ impl Call {
         Cow::Owned(self.grants.iter().cloned().chain(more).collect())
     }
 
-    /// Whether it is asked about hosts that it isn't granted.
+    /// Whether a person may be asked about hosts that it isn't granted.
     pub(super) fn may_ask(&self) -> bool {
-        self.requests.is_some()
+        self.requests.as_ref().is_some_and(HostRequests::has_user)
     }
 
     fn tell(&self, refusal: impl FnOnce() -> Refusal) {

@@ -47,7 +47,8 @@ impl<'a> HostDecisions<'a> {
             return None;
         }
         let (requests, queue) = HostRequests::channel();
-        cx.running().takes_host_requests(requests);
+        let has_user = shared.host.ports.available_asker().is_some();
+        cx.running().takes_host_requests(requests.with_user(has_user));
         let questions = AtomicUsize::new(0);
         Some(HostDecisions { shared, opened, cx, queue, questions, ends_turn: false })
     }

@@ -70,6 +70,7 @@ pub enum HostAnswer {
 pub struct HostRequests {
     sender: mpsc::Sender<HostRequest>,
     clock: Arc<QuestionClock>,
+    has_user: bool,
 }
 
 /// The other end: requests in the order in which they came.
@@ -91,7 +92,20 @@ impl HostRequests {
     pub fn channel() -> (HostRequests, HostRequestQueue) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let clock = Arc::<QuestionClock>::default();
-        (HostRequests { sender, clock: clock.clone() }, HostRequestQueue { receiver, clock })
+        let requests = HostRequests { sender, clock: clock.clone(), has_user: false };
+        (requests, HostRequestQueue { receiver, clock })
+    }
+
+    /// Sets whether a user can be asked, so that an answer may take as long as a person takes.
+    #[must_use]
+    pub fn with_user(mut self, has_user: bool) -> HostRequests {
+        self.has_user = has_user;
+        self
+    }
+
+    /// Whether a user can be asked.
+    pub fn has_user(&self) -> bool {
+        self.has_user
     }
 
     /// Asks for a host.

@@ -31,6 +31,24 @@ fn on_thread(work: impl Future<Output = ()> + Send + 'static) {
     });
 }
 
+/// Package managers wait as long as a person may take, where there is one.
+#[test]
+fn package_managers_are_told_to_wait_where_a_person_answers() {
+    let net = net(NetworkPolicy::new(), World::default());
+    for has_user in [true, false] {
+        let (requests, _queue) = HostRequests::channel();
+        let ticket = net.admit_asking(requests.with_user(has_user));
+        let patience: Vec<_> = ticket
+            .patience()
+            .into_iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
+        let expected = ["PIP_TIMEOUT=600", "npm_config_fetch_timeout=600000"].map(str::to_owned);
+        assert_eq!(expected.iter().all(|setting| patience.contains(setting)), has_user, "{patience:?}");
+        assert_eq!(patience.is_empty(), !has_user);
+    }
+}
+
 /// The next request, without an answer yet.
 fn next(queue: &mut HostRequestQueue) -> HostRequest {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(queue.next()).unwrap()
