@@ -114,7 +114,7 @@ impl NetworkPolicy {
         self
     }
 
-    /// Hosts that aren't allowed are refused, and nobody is asked about them.
+    /// Hosts that aren't allowed are refused without a question.
     #[must_use]
     pub fn without_questions(mut self) -> NetworkPolicy {
         self.is_closed = true;

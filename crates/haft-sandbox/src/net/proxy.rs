@@ -1,6 +1,6 @@
 //! One connection to the proxy: a head, a token, a verdict, and then a tunnel or one request.
 //!
-//! A host that isn't granted is asked about where somebody can be asked; the connection waits for the answer.
+//! A host that isn't granted is asked about, where the call can ask; the connection waits for the answer.
 //!
 //! One connection carries one request. Clients lose a round trip for each further `http://` request, and nobody has to
 //! agree with a stranger's server on where a request ends. TLS goes through as it is; only the name in its first

@@ -177,7 +177,7 @@ impl Call {
         host: &Host,
         port: u16,
     ) -> Result<Pass, Refused> {
-        let parked = Parked(&self.parked);
+        let parked = ParkedConnection(&self.parked);
         if parked.0.fetch_add(1, Ordering::Relaxed) >= limits::CALL_PARKED_MAX {
             return Err(Refused::grantable(format!(
                 "no rule allows `{host}`, and {} connections of this call wait for an answer already",
@@ -309,9 +309,9 @@ impl Drop for Connection {
 }
 
 /// A connection that waits for an answer.
-struct Parked<'a>(&'a AtomicUsize);
+struct ParkedConnection<'a>(&'a AtomicUsize);
 
-impl Drop for Parked<'_> {
+impl Drop for ParkedConnection<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
