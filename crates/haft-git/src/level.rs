@@ -85,6 +85,16 @@ mod tests {
         assert_eq!(RepositoryLevel::from_number(200), RepositoryLevel::None);
     }
 
+    /// The request of the engine carries the number and paths, and never says what they mean.
+    #[test]
+    fn the_engine_knows_nothing_of_repositories() {
+        let request = include_str!("../../haft/src/ports/processes.rs").to_lowercase();
+        assert!(request.contains("pub struct protectionlevel"));
+        for word in ["git", "repositor"] {
+            assert!(!request.contains(word), "{word}");
+        }
+    }
+
     #[test]
     fn the_highest_level_counts_with_all_folders_that_are_written() {
         let used = |level, folders: &[&str]| {

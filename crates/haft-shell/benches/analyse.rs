@@ -13,7 +13,8 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    let commands: Vec<String> = COMMANDS.lines().map(|line| line.replace("\\n", "\n")).collect();
+    // A mark and a blank stand before each command.
+    let commands: Vec<String> = COMMANDS.lines().map(|line| line[2..].replace("\\n", "\n")).collect();
     let place = Place::new("/repo").with_home("/home/me");
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {

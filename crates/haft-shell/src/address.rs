@@ -12,28 +12,30 @@ use super::{Word, marks};
 pub(crate) fn connect(form: AddressForm, word: &Word, access: Access, findings: &mut Vec<Finding>) {
     let mut found = AddressFindings { access, findings };
     match form {
-        AddressForm::Address => found.address(word),
+        AddressForm::Address => found.add_address(word),
         AddressForm::Host => match word.literal().and_then(remote_host) {
-            Some(host) if host.parse::<u16>().is_err() && !word.plain().contains("://") => found.text(host),
-            _ => found.address(word),
+            Some(host) if host.parse::<u16>().is_err() && !word.plain().contains("://") => {
+                found.add_text(host)
+            }
+            _ => found.add_address(word),
         },
-        AddressForm::Copy => found.copy(word),
+        AddressForm::Copy => found.add_copy(word),
         AddressForm::Url => {
             if word.prefix().contains("://") || word.prefix().is_empty() && word.literal().is_none() {
-                found.address(word);
+                found.add_address(word);
             } else if let Some((_, host)) = word.literal().and_then(|text| text.split_once("host=")) {
-                found.text(host.split(' ').next().unwrap_or(""));
+                found.add_text(host.split(' ').next().unwrap_or(""));
             }
         }
         AddressForm::UrlOrFolder => {
             if word.literal().is_none_or(|text| text.contains("://")) {
-                found.address(word);
+                found.add_address(word);
             }
         }
-        AddressForm::Remote(named) => found.remote(word, named),
-        AddressForm::Image => found.image(word),
-        AddressForm::Mapping(with_port) => found.mapping(word, with_port),
-        AddressForm::Socket => found.socket(word),
+        AddressForm::Remote(named) => found.add_remote(word, named),
+        AddressForm::Image(usual) => found.add_image(word, usual),
+        AddressForm::Mapping(with_port) => found.add_mapping(word, with_port),
+        AddressForm::Socket => found.add_socket(word),
     }
 }
 
@@ -43,7 +45,7 @@ struct AddressFindings<'f> {
 }
 
 impl AddressFindings<'_> {
-    fn host(&mut self, host: String) {
+    fn add_host(&mut self, host: String) {
         let known =
             |finding: &Finding| matches!(finding, Finding::Connect { host: other, .. } if *other == host);
         if !self.findings.iter().any(known) {
@@ -51,105 +53,105 @@ impl AddressFindings<'_> {
         }
     }
 
-    fn unknown(&mut self, why: String) {
+    fn add_unknown(&mut self, why: String) {
         self.findings.push(Finding::UnknownHost(why));
     }
 
-    fn file(&mut self, path: &str) {
+    fn add_file(&mut self, path: &str) {
         self.findings.push(Finding::Read { word: literal(path), extent: PathExtent::File });
     }
 
     /// An address, or a host alone.
-    fn address(&mut self, word: &Word) {
+    fn add_address(&mut self, word: &Word) {
         match word {
-            Word::Literal(text) => self.text(text),
+            Word::Literal(text) => self.add_text(text),
             Word::Dynamic(open) => {
                 // What is expanded behind the host doesn't matter: `https://x.io/$path`.
                 let start = open.shape.split(|c| c <= marks::GLOB).next().unwrap_or("");
                 let rest = start.split_once("://").map_or(start, |(_, rest)| rest);
                 let ended = rest.contains(['/', '?', '#']) && !rest.starts_with(['/', '.']);
-                if ended { self.text(start) } else { self.hidden(word) }
+                if ended { self.add_text(start) } else { self.add_hidden(word) }
             }
         }
     }
 
-    fn hidden(&mut self, word: &Word) {
-        self.unknown(format!("which host `{}` is, is known only when it runs", word.plain()));
+    fn add_hidden(&mut self, word: &Word) {
+        self.add_unknown(format!("which host `{}` is, is known only when it runs", word.plain()));
     }
 
-    fn text(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         if let Some(path) = text.strip_prefix("file://") {
-            return self.file(path.strip_prefix("localhost").unwrap_or(path));
+            return self.add_file(path.strip_prefix("localhost").unwrap_or(path));
         }
         match host_of(text) {
-            Some(host) => self.host(host),
-            None => self.unknown(format!("which host `{text}` is can't be read")),
+            Some(host) => self.add_host(host),
+            None => self.add_unknown(format!("which host `{text}` is can't be read")),
         }
     }
 
     /// `[user@]host:path`, an address, or a local file.
-    fn copy(&mut self, word: &Word) {
+    fn add_copy(&mut self, word: &Word) {
         let text = word.prefix();
         if text.contains("://") {
-            return self.address(word);
+            return self.add_address(word);
         }
         let pattern = word.plain().starts_with(['~', '*', '?']);
         match (word.literal(), remote_host(text)) {
-            (_, Some(host)) => self.text(host),
+            (_, Some(host)) => self.add_text(host),
             // `$x:path` and `$x`, which may be anything.
-            (None, None) if text.is_empty() && !pattern => self.hidden(word),
+            (None, None) if text.is_empty() && !pattern => self.add_hidden(word),
             _ => {}
         }
     }
 
     /// A URL, `host:path`, a folder, or else the name of a remote.
-    fn remote(&mut self, word: &Word, named: bool) {
+    fn add_remote(&mut self, word: &Word, named: bool) {
         let text = word.prefix();
         if let Some(path) = word.literal().and_then(|text| text.strip_prefix("file://")) {
-            return self.file(path);
+            return self.add_file(path);
         }
         if text.contains("::") {
-            return self.unknown(format!("`{}` is a command that makes the connection", word.plain()));
+            return self.add_unknown(format!("`{}` is a command that makes the connection", word.plain()));
         }
         if text.contains("://") {
-            return self.address(word);
+            return self.add_address(word);
         }
         match (word.literal(), remote_host(text)) {
-            (None, None) => self.hidden(word),
-            (_, Some(host)) => self.text(host),
+            (None, None) => self.add_hidden(word),
+            (_, Some(host)) => self.add_text(host),
             (Some(text), None) if named && !text.starts_with(['/', '.', '~']) => {
-                self.unknown(format!("the configuration names the host of the remote `{text}`"));
+                self.add_unknown(format!("the configuration names the host of the remote `{text}`"));
             }
-            (Some(text), None) => self.file(text),
+            (Some(text), None) => self.add_file(text),
         }
     }
 
     /// The registry of an image.
-    fn image(&mut self, word: &Word) {
-        let Some(text) = word.literal() else { return self.hidden(word) };
+    fn add_image(&mut self, word: &Word, usual: &str) {
+        let Some(text) = word.literal() else { return self.add_hidden(word) };
         let first = text.split('/').next().unwrap_or(text);
         let registry = first.contains(['.', ':']) || first == "localhost";
         match registry && (text.contains('/') || !text.contains(':')) {
-            true => self.text(first),
-            false => self.host("docker.io".to_owned()),
+            true => self.add_text(first),
+            false => self.add_host(usual.to_owned()),
         }
     }
 
     /// `name:port:address` and `name:port:other:port`: the third is who is reached.
-    fn mapping(&mut self, word: &Word, with_port: bool) {
+    fn add_mapping(&mut self, word: &Word, with_port: bool) {
         let parts = word.literal().map(|text| text.trim_start_matches('+'));
         let Some(rest) = parts.and_then(|text| text.splitn(3, ':').nth(2)) else {
-            return self.unknown(format!("what `{}` names can't be read", word.plain()));
+            return self.add_unknown(format!("what `{}` names can't be read", word.plain()));
         };
         let other = if with_port { rest.rsplit_once(':').map_or(rest, |(host, _)| host) } else { rest };
         for one in other.split(',').filter(|one| !one.is_empty()) {
             let bare = one.contains(':') && !one.starts_with('[');
-            self.text(&if bare { format!("[{one}]") } else { one.to_owned() });
+            self.add_text(&if bare { format!("[{one}]") } else { one.to_owned() });
         }
     }
 
     /// `TCP:host:port` and the like.
-    fn socket(&mut self, word: &Word) {
+    fn add_socket(&mut self, word: &Word) {
         const KINDS: &[&str] = &["TCP", "UDP", "OPENSSL", "SSL", "SOCKS", "PROXY"];
         let text = word.prefix();
         let kind = text.split(':').next().unwrap_or("").to_ascii_uppercase();
@@ -157,8 +159,8 @@ impl AddressFindings<'_> {
             return;
         }
         match (word.literal(), text.split(':').nth(1)) {
-            (Some(_), Some(host)) => self.text(host),
-            _ => self.hidden(word),
+            (Some(_), Some(host)) => self.add_text(host),
+            _ => self.add_hidden(word),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{Place, Word, marks, normal};
 pub(super) fn is_critical(word: &Word, recursive: bool, here: &WorkingFolders, place: &Place) -> bool {
     (recursive && (is_open(word) || word.stands_for_names())) || names_critical(word, here, place)
 }
+
 /// Whether a word may become anything. A pattern names what is there, and `~` the home.
 fn is_open(word: &Word) -> bool {
     matches!(word, Word::Dynamic(open) if open.shape.contains([marks::EXPANSION, marks::BRACE]))

@@ -9,7 +9,7 @@ use super::programs::PLAIN_PAGER;
 
 /// What setting a variable means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
+pub(super) enum VariableWeight {
     /// Language, colour, width: allow rules look past it.
     Harmless,
     /// A script's own variable.
@@ -54,7 +54,7 @@ const PLAIN_FLAGS: &str =
     "-O* -g* -W* -D* -U* -I* -L* -l* -std=* -m* -f* -pthread -pipe -static -shared -s -w -pedantic";
 
 /// What setting this variable means. The value counts for pagers, options of compilers and modules of the project.
-pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
+pub(super) fn weight(name: &str, value: Option<&str>) -> VariableWeight {
     let plain = |fits: &dyn Fn(&str) -> bool| value.is_some_and(fits);
     let harmless = match name {
         _ if name.ends_with("PAGER") => plain(&|value| value.is_empty() || value == PLAIN_PAGER),
@@ -62,22 +62,22 @@ pub(super) fn weight(name: &str, value: Option<&str>) -> Weight {
         _ => fits_any(HARMLESS, name),
     };
     if harmless {
-        return Weight::Harmless;
+        return VariableWeight::Harmless;
     }
     // Where modules of the project are: the interpreter finds them in its folder anyway.
     let inside =
         |part: &str| !part.starts_with('/') && !part.is_empty() && part.split('/').all(|name| name != "..");
     if name == "PYTHONPATH" && plain(&|value| value.split(':').all(inside)) {
-        return Weight::Unclear;
+        return VariableWeight::Unclear;
     }
     if DANGEROUS.iter().any(|patterns| fits_any(patterns, name)) {
-        return Weight::Dangerous;
+        return VariableWeight::Dangerous;
     }
     let ordinary = name == "IFS" || name.bytes().any(|b| b.is_ascii_lowercase());
-    if ordinary { Weight::Ordinary } else { Weight::Unclear }
+    if ordinary { VariableWeight::Ordinary } else { VariableWeight::Unclear }
 }
 
-fn weight_of_flags(value: Option<&str>) -> Weight {
+fn weight_of_flags(value: Option<&str>) -> VariableWeight {
     let plain = |flag: &str| {
         let loads = ["plugin", "specs", "-Wl,", "-Xlinker"].iter().any(|sign| flag.contains(sign));
         fits_any(PLAIN_FLAGS, flag)
@@ -86,7 +86,7 @@ fn weight_of_flags(value: Option<&str>) -> Weight {
             && !flag.starts_with("-fuse-ld=/")
     };
     let known = value.is_some_and(|value| value.split_whitespace().all(plain));
-    if known { Weight::Unclear } else { Weight::Dangerous }
+    if known { VariableWeight::Unclear } else { VariableWeight::Dangerous }
 }
 
 #[cfg(test)]
@@ -95,19 +95,19 @@ mod tests {
 
     #[test]
     fn weights() {
-        assert_eq!(weight("LC_ALL", None), Weight::Harmless);
-        assert_eq!(weight("GIT_PAGER", Some("cat")), Weight::Harmless);
-        assert_eq!(weight("GIT_PAGER", Some("sh -c x")), Weight::Dangerous);
-        assert_eq!(weight("LD_PRELOAD", None), Weight::Dangerous);
-        assert_eq!(weight("PYTHONPATH", Some("src:.")), Weight::Unclear);
-        assert_eq!(weight("PYTHONPATH", Some("/x")), Weight::Dangerous);
-        assert_eq!(weight("BASH_CMDS", None), Weight::Dangerous);
-        assert_eq!(weight("https_proxy", None), Weight::Dangerous);
-        assert_eq!(weight("MANOPT", None), Weight::Dangerous);
-        assert_eq!(weight("CFLAGS", Some("-O2 -Wall")), Weight::Unclear);
-        assert_eq!(weight("CFLAGS", Some("-O2 -wrapper x")), Weight::Dangerous);
-        assert_eq!(weight("line", None), Weight::Ordinary);
-        assert_eq!(weight("IFS", None), Weight::Ordinary);
-        assert_eq!(weight("FILE", None), Weight::Unclear);
+        assert_eq!(weight("LC_ALL", None), VariableWeight::Harmless);
+        assert_eq!(weight("GIT_PAGER", Some("cat")), VariableWeight::Harmless);
+        assert_eq!(weight("GIT_PAGER", Some("sh -c x")), VariableWeight::Dangerous);
+        assert_eq!(weight("LD_PRELOAD", None), VariableWeight::Dangerous);
+        assert_eq!(weight("PYTHONPATH", Some("src:.")), VariableWeight::Unclear);
+        assert_eq!(weight("PYTHONPATH", Some("/x")), VariableWeight::Dangerous);
+        assert_eq!(weight("BASH_CMDS", None), VariableWeight::Dangerous);
+        assert_eq!(weight("https_proxy", None), VariableWeight::Dangerous);
+        assert_eq!(weight("MANOPT", None), VariableWeight::Dangerous);
+        assert_eq!(weight("CFLAGS", Some("-O2 -Wall")), VariableWeight::Unclear);
+        assert_eq!(weight("CFLAGS", Some("-O2 -wrapper x")), VariableWeight::Dangerous);
+        assert_eq!(weight("line", None), VariableWeight::Ordinary);
+        assert_eq!(weight("IFS", None), VariableWeight::Ordinary);
+        assert_eq!(weight("FILE", None), VariableWeight::Unclear);
     }
 }

@@ -19,7 +19,7 @@ use super::model::*;
 use super::words::{
     GivenOption, WordReading, at_home, is_certain, is_plus, plain_words, read_words, replace_mark, without,
 };
-use super::{Open, Started, Word, address, base_name, languages, marks, parse, programs, streams};
+use super::{DynamicWord, StartMethod, Word, address, base_name, languages, marks, parse, programs, streams};
 
 /// Something that a command does, or may do.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +84,7 @@ pub(crate) struct LayerFinding {
     pub(crate) argv: Vec<Word>,
     /// Where it begins, if its words are the last ones as written.
     pub(crate) from: Option<usize>,
-    pub(crate) started: Started,
+    pub(crate) started: StartMethod,
     pub(crate) location: RunLocation,
     pub(crate) quiet: bool,
     /// By the likeliest reading.
@@ -148,7 +148,7 @@ fn examine_nested(argv: &[Word], incoming: CommandInput<'_>, depth: usize) -> Ve
         let layer = LayerFinding {
             argv: words,
             from: None,
-            started: Started::Launched,
+            started: StartMethod::Launched,
             location: RunLocation::Here,
             quiet: false,
             likely: true,
@@ -182,8 +182,8 @@ fn examine_nested(argv: &[Word], incoming: CommandInput<'_>, depth: usize) -> Ve
         shown: shown.to_owned(),
         sed_parts: Vec::new(),
     };
-    examiner.entry(entry, 1);
-    examiner.guard(entry);
+    examiner.examine_entry(entry, 1);
+    examiner.guard_words(entry);
     let usual = program.is_some_and(|program| programs::is_usual(program, name));
     if known.renamed || !usual {
         examiner.push(Finding::Open);
@@ -237,28 +237,34 @@ impl CommandExaminer<'_> {
         }
     }
 
-    fn exact_only(&mut self, reason: &'static str) {
+    fn add_exact_only(&mut self, reason: &'static str) {
         self.push(Finding::ExactOnly(reason));
     }
 
-    fn undetermined(&mut self, reason: &'static str) {
-        self.exact_only(reason);
+    fn add_undetermined(&mut self, reason: &'static str) {
+        self.add_exact_only(reason);
         self.push(Finding::Undetermined);
     }
 
-    fn entry(&mut self, entry: &'static ProgramEntry, start: usize) {
+    fn examine_entry(&mut self, entry: &'static ProgramEntry, start: usize) {
         let words = &self.argv[start.min(self.argv.len())..];
         let readings = read_words(entry, words);
         let sure = readings.len() == 1;
         let likely = self.likely;
         for (number, reading) in readings.iter().enumerate() {
             self.likely = likely && number == 0;
-            self.reading(entry, start, reading, sure);
+            self.examine_reading(entry, start, reading, sure);
         }
         self.likely = likely;
     }
 
-    fn reading(&mut self, entry: &'static ProgramEntry, start: usize, reading: &WordReading, sure: bool) {
+    fn examine_reading(
+        &mut self,
+        entry: &'static ProgramEntry,
+        start: usize,
+        reading: &WordReading,
+        sure: bool,
+    ) {
         let words = &self.argv[start.min(self.argv.len())..];
         let valued = |kind: fn(&MeaningKind) -> bool| {
             let has = |given: &&GivenOption| given.spec.meanings.iter().any(|meaning| kind(&meaning.kind));
@@ -271,30 +277,30 @@ impl CommandExaminer<'_> {
         let (from, attached, reason) = (None, false, TELLS);
         let place = ValuePlace { entry, reading, start, from, attached, base, head, mark, reason };
         for given in &reading.options {
-            self.option(given, &place);
+            self.examine_option(given, &place);
         }
         if reading.unfinished {
-            self.undetermined(RUNS_GIVEN);
+            self.add_undetermined(RUNS_GIVEN);
         }
-        self.unlisted(entry, words, reading);
-        self.repository(entry.level);
+        self.examine_unlisted(entry, words, reading);
+        self.add_repository(entry.level);
         let subcommand = reading.operands.first().and_then(|at| {
             let found = entry.subcommand(words[*at].literal()?)?;
             Some((found, start + at + 1))
         });
         if let Some((found, below)) = subcommand {
-            self.entry_below(found, below, base);
-            return self.covers(entry, found, words, reading, sure);
+            self.examine_below(found, below, base);
+            return self.judge_coverage(entry, found, words, reading, sure);
         }
         let place = ValuePlace { base: operand_base, ..place };
-        self.operands(&place, words);
-        self.all(entry.input, &[], &place);
-        self.sed_script(&place);
-        self.covers(entry, entry, words, reading, sure);
+        self.examine_operands(&place, words);
+        self.apply_all(entry.input, &[], &place);
+        self.evaluate_sed(&place);
+        self.judge_coverage(entry, entry, words, reading, sure);
     }
 
     /// An option with its values.
-    fn option(&mut self, given: &GivenOption, place: &ValuePlace<'_>) {
+    fn examine_option(&mut self, given: &GivenOption, place: &ValuePlace<'_>) {
         let meanings = match place.entry.syntax.plus {
             PlusWords::Value(meanings) if is_plus(given.spec) => meanings,
             _ => given.spec.meanings,
@@ -303,20 +309,20 @@ impl CommandExaminer<'_> {
             matches!(meaning.kind, MeaningKind::Program | MeaningKind::Text(TextLanguage::Shell))
         };
         if given.shortened && meanings.iter().any(runs) {
-            self.undetermined(TELLS);
+            self.add_undetermined(TELLS);
         }
         let from = (!given.attached).then_some(place.start + given.at);
-        self.all(meanings, &given.values, &ValuePlace { from, attached: given.attached, ..*place });
+        self.apply_all(meanings, &given.values, &ValuePlace { from, attached: given.attached, ..*place });
         let hidden = given.values.iter().any(|word| matches!(word, Word::Dynamic(open) if open.splits));
         if hidden && !given.attached && place.entry.unknown == UnknownOption::Doubt {
-            self.undetermined(TELLS);
+            self.add_undetermined(TELLS);
         }
     }
 
     /// A sub-command, whose names count from the folder that an option of the program gave.
-    fn entry_below(&mut self, entry: &'static ProgramEntry, start: usize, base: Option<&Word>) {
+    fn examine_below(&mut self, entry: &'static ProgramEntry, start: usize, base: Option<&Word>) {
         let before = self.findings.len();
-        self.entry(entry, start);
+        self.examine_entry(entry, start);
         let Some(base) = base else { return };
         for finding in &mut self.findings[before..] {
             if let Finding::Read { word, .. }
@@ -331,19 +337,21 @@ impl CommandExaminer<'_> {
     }
 
     /// Writes so much of the repository of the folder that the command runs in.
-    pub(crate) fn repository(&mut self, level: RepositoryLevel) {
+    pub(crate) fn add_repository(&mut self, level: RepositoryLevel) {
         if level > RepositoryLevel::None {
             self.push(Finding::Repository { level, folder: literal(".") });
         }
     }
 
     /// What options that aren't listed mean.
-    fn unlisted(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
+    fn examine_unlisted(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
         for at in &reading.unknown {
             match entry.unknown {
-                UnknownOption::Doubt => self.undetermined(TELLS),
-                UnknownOption::LongFlag if !words[*at].prefix().starts_with("--") => self.undetermined(TELLS),
-                UnknownOption::ShellState => self.shell_state(TAKES_COMMANDS),
+                UnknownOption::Doubt => self.add_undetermined(TELLS),
+                UnknownOption::LongFlag if !words[*at].prefix().starts_with("--") => {
+                    self.add_undetermined(TELLS)
+                }
+                UnknownOption::ShellState => self.add_shell_state(TAKES_COMMANDS),
                 _ => {}
             }
             let text = words[*at].prefix();
@@ -352,7 +360,7 @@ impl CommandExaminer<'_> {
                 && let Some((name, _)) = text.strip_prefix("--").and_then(|long| long.split_once('='))
                 && (name.contains("file") || name.contains("from"))
             {
-                self.file(&without(&words[*at], name.len() + 3), PathExtent::File);
+                self.add_read(&without(&words[*at], name.len() + 3), PathExtent::File);
             }
             if entry.traits.has(ProgramTraits::CHANGES_FILES)
                 && let Some((name, _)) = text.split_once('=')
@@ -364,15 +372,15 @@ impl CommandExaminer<'_> {
         }
     }
 
-    fn operands(&mut self, place: &ValuePlace<'_>, words: &[Word]) {
+    fn examine_operands(&mut self, place: &ValuePlace<'_>, words: &[Word]) {
         let (entry, reading) = (place.entry, place.reading);
         if entry.traits.has(ProgramTraits::STRICT_WORDS) && splits_into_options(entry, reading, words) {
             match entry.unknown {
-                UnknownOption::ShellState => self.shell_state(TAKES_COMMANDS),
-                _ => self.undetermined(RUNS_GIVEN),
+                UnknownOption::ShellState => self.add_shell_state(TAKES_COMMANDS),
+                _ => self.add_undetermined(RUNS_GIVEN),
             }
         }
-        if entry.traits.has(ProgramTraits::CHANGES_FILES) && self.changes_roughly(place, words) {
+        if entry.traits.has(ProgramTraits::CHANGES_FILES) && self.change_roughly(place, words) {
             return;
         }
         let (count, dashes) = (reading.operands.len(), reading.dashes);
@@ -387,7 +395,7 @@ impl CommandExaminer<'_> {
                 OperandPosition::Missing(number) if count > number => continue,
                 OperandPosition::Argument if words.is_empty() => continue,
                 OperandPosition::Missing(_) | OperandPosition::Argument | OperandPosition::Always => {
-                    self.all(spec.meanings, &[], place);
+                    self.apply_all(spec.meanings, &[], place);
                     continue;
                 }
             };
@@ -398,7 +406,7 @@ impl CommandExaminer<'_> {
                     let values = reading.operands[first..(first + step).min(range.end)].iter();
                     let values: Vec<Word> = values.map(|at| words[*at].clone()).collect();
                     let from = Some(place.start + reading.operands[first]);
-                    self.meaning(meaning, &values, &ValuePlace { from, ..*place });
+                    self.apply_meaning(meaning, &values, &ValuePlace { from, ..*place });
                 }
             }
         }

@@ -140,12 +140,12 @@ pub struct Layer {
     /// The words as the program gets them.
     pub argv: Vec<Word>,
     /// How it is started by the layer before; nothing for the first.
-    pub started: Started,
+    pub started: StartMethod,
 }
 
 /// How a layer is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Started {
+pub enum StartMethod {
     /// As written.
     Directly,
     /// By a wrapper that changes nothing but time, priority or buffers: rules of every kind look past it.
@@ -157,7 +157,7 @@ pub enum Started {
     /// it, and rules that allow it by its own name do.
     Launched,
     /// By a command that holds it in an argument, an option or a script (`sh -c '…'`, `tar --to-command=…`, `git -c
-    /// alias.x='!…'`); see [`SubCommand::within`]. Stands for [`Started::Directly`] there.
+    /// alias.x='!…'`); see [`SubCommand::within`]. Stands for [`StartMethod::Directly`] there.
     Held,
 }
 
@@ -178,12 +178,12 @@ pub enum Word {
     /// Known: quotes removed, nothing expanded.
     Literal(String),
     /// Known only when it runs.
-    Dynamic(Open),
+    Dynamic(DynamicWord),
 }
 
 /// A word with something to expand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Open {
+pub struct DynamicWord {
     /// As written.
     pub written: String,
     /// The text with a mark for each thing that is expanded; see [`marks`].
@@ -418,7 +418,7 @@ impl SubCommand {
                 return texts;
             }
         }
-        let wrapped = self.layers.iter().skip(1).take_while(|layer| layer.started == Started::Wrapped);
+        let wrapped = self.layers.iter().skip(1).take_while(|layer| layer.started == StartMethod::Wrapped);
         texts.extend(wrapped.map(|layer| layer.text.clone()));
         texts
     }
@@ -523,13 +523,18 @@ impl Word {
 
     /// Whether it stands for names that another command finds, or a loop.
     fn stands_for_names(&self) -> bool {
-        let names = |open: &Open| open.shape.contains(marks::GLOB) && !open.written.contains(['*', '?', '[']);
+        let names =
+            |open: &DynamicWord| open.shape.contains(marks::GLOB) && !open.written.contains(['*', '?', '[']);
         matches!(self, Word::Dynamic(open) if names(open))
     }
 
     /// A word of which nothing is known.
     fn anything() -> Word {
-        Word::Dynamic(Open { written: "…".to_owned(), shape: marks::EXPANSION.to_string(), splits: true })
+        Word::Dynamic(DynamicWord {
+            written: "…".to_owned(),
+            shape: marks::EXPANSION.to_string(),
+            splits: true,
+        })
     }
 }
 

@@ -177,8 +177,8 @@ pub(crate) enum WordPart {
 pub(crate) enum DerivedPath {
     /// A file named like the last part of an address.
     UrlFileName,
-    /// A folder named like a repository.
-    RepositoryName,
+    /// A folder named like the last part of an address, without this end.
+    LastName(&'static str),
     /// Sources and a target, which is a file or a folder.
     IntoTarget(PathExtent),
     /// The first of several files with this prefix, and this end.
@@ -202,8 +202,8 @@ pub(crate) enum AddressForm {
     UrlOrFolder,
     /// A remote of a repository: an address, a folder or a name; with `false` a name is a folder.
     Remote(bool),
-    /// A container image.
-    Image,
+    /// A container image, from this registry if it names none.
+    Image(&'static str),
     /// `name:port:address`, or with `true` `name:port:host:port`.
     Mapping(bool),
     /// `TCP:host:port` and the like.

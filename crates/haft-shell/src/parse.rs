@@ -9,15 +9,18 @@
 //!
 //! Words and what is expanded in them are in [`super::word`], redirections and here-documents in [`super::redirect`].
 
-use super::redirect::Pending;
-use super::tree::{Assign, Command, Compound, Item, Join, Kind, Script, Simple, Step, Word};
+use super::redirect::PendingDocument;
+use super::tree::{
+    AndOrList, AssignmentNode, CommandNode, CompoundCommand, CompoundKind, PipelineStep, ScriptNode,
+    SimpleCommand, SourceWord, StepJoin,
+};
 use super::{CHARS_MAX, COMMANDS_MAX, DEPTH_MAX, Doubt};
 
-pub(super) type Res<T> = Result<T, Doubt>;
+pub(super) type ParseResult<T> = Result<T, Doubt>;
 
 /// What was learnt beside the tree.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Notes {
+pub(super) struct ParseNotes {
     /// Something evaluates the text of a variable as an expression, which can run a substitution in it.
     pub(super) evaluates: bool,
     /// Some quoted text holds a substitution that would run if it were evaluated.
@@ -28,7 +31,7 @@ pub(super) struct Notes {
     pub(super) expressions: Vec<String>,
 }
 
-impl Notes {
+impl ParseNotes {
     /// Some text is evaluated as an expression.
     pub(super) fn evaluate(&mut self, text: &str) {
         self.evaluates = true;
@@ -38,11 +41,11 @@ impl Notes {
 
 /// A parsed command.
 #[derive(Debug)]
-pub(super) struct Tree {
-    pub(super) script: Script,
+pub(super) struct ParsedText {
+    pub(super) script: ScriptNode,
     /// What here-documents expand, by the number in their redirections.
-    pub(super) documents: Vec<Word>,
-    pub(super) notes: Notes,
+    pub(super) documents: Vec<SourceWord>,
+    pub(super) notes: ParseNotes,
 }
 
 pub(super) struct Parser<'s> {
@@ -50,18 +53,18 @@ pub(super) struct Parser<'s> {
     pub(super) pos: usize,
     pub(super) depth: usize,
     pub(super) left: usize,
-    pub(super) notes: Notes,
+    pub(super) notes: ParseNotes,
     /// Here-documents that begin after this line.
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<PendingDocument>,
     /// Inside the text of a here-document, where quotes in `${…}` are read in different ways.
     pub(super) in_document: bool,
     /// What here-documents expand, by number.
-    pub(super) documents: Vec<Word>,
+    pub(super) documents: Vec<SourceWord>,
 }
 
 /// Where a script ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ScriptEnd {
     End,
     Paren,
     /// `;;` and the like, or `esac`.
@@ -70,7 +73,7 @@ pub(super) enum Stop {
 }
 
 /// Parses a whole command.
-pub(super) fn parse(src: &str, depth: usize) -> Res<Tree> {
+pub(super) fn parse(src: &str, depth: usize) -> ParseResult<ParsedText> {
     if src.chars().count() > CHARS_MAX {
         return Err(Doubt::TooLong);
     }
@@ -83,16 +86,16 @@ pub(super) fn parse(src: &str, depth: usize) -> Res<Tree> {
         pos: 0,
         depth,
         left: COMMANDS_MAX,
-        notes: Notes::default(),
+        notes: ParseNotes::default(),
         pending: Vec::new(),
         in_document: false,
         documents: Vec::new(),
     };
-    let script = parser.script(Stop::End)?;
+    let script = parser.parse_script(ScriptEnd::End)?;
     if !parser.pending.is_empty() {
-        return Err(parser.syntax("a here-document without its end"));
+        return Err(parser.syntax_error("a here-document without its end"));
     }
-    Ok(Tree { script, documents: parser.documents, notes: parser.notes })
+    Ok(ParsedText { script, documents: parser.documents, notes: parser.notes })
 }
 
 /// Characters that turn the order of what is shown.
@@ -135,17 +138,17 @@ impl Parser<'_> {
         here
     }
 
-    pub(super) fn syntax(&self, what: &'static str) -> Doubt {
+    pub(super) fn syntax_error(&self, what: &'static str) -> Doubt {
         Doubt::Syntax { what, at: self.pos }
     }
 
-    pub(super) fn enter(&mut self) -> Res<()> {
+    pub(super) fn enter(&mut self) -> ParseResult<()> {
         self.depth += 1;
         if self.depth > DEPTH_MAX { Err(Doubt::TooDeep) } else { Ok(()) }
     }
 
     /// Blanks and joined lines, not the end of a line.
-    pub(super) fn blanks(&mut self) {
+    pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
                 Some(b' ' | b'\t') => self.pos += 1,
@@ -155,7 +158,7 @@ impl Parser<'_> {
         }
     }
 
-    fn comment(&mut self) {
+    fn skip_comment(&mut self) {
         if self.peek() == Some(b'#') {
             while self.peek().is_some_and(|b| b != b'\n') {
                 self.pos += 1;
@@ -164,63 +167,63 @@ impl Parser<'_> {
     }
 
     /// Blanks, comments and ends of lines, with the here-documents that begin after a line.
-    fn lines(&mut self) -> Res<()> {
+    fn skip_lines(&mut self) -> ParseResult<()> {
         loop {
-            self.blanks();
-            self.comment();
+            self.skip_blanks();
+            self.skip_comment();
             if self.peek() != Some(b'\n') {
                 return Ok(());
             }
             self.pos += 1;
-            self.bodies()?;
+            self.parse_documents()?;
         }
     }
 
     /// The unquoted word here, if it could be a reserved one.
-    fn reserved(&self) -> &str {
+    fn peek_word(&self) -> &str {
         let rest = &self.src[self.pos..];
         let end = rest.bytes().position(is_meta).unwrap_or(rest.len());
         &rest[..end]
     }
 
-    fn keyword(&mut self, word: &str) -> bool {
-        let here = self.reserved() == word;
+    fn take_keyword(&mut self, word: &str) -> bool {
+        let here = self.peek_word() == word;
         self.pos += if here { word.len() } else { 0 };
         here
     }
 
-    fn expect(&mut self, word: &'static str) -> Res<()> {
-        self.lines()?;
-        if self.keyword(word) { Ok(()) } else { Err(self.syntax(word)) }
+    fn expect_keyword(&mut self, word: &'static str) -> ParseResult<()> {
+        self.skip_lines()?;
+        if self.take_keyword(word) { Ok(()) } else { Err(self.syntax_error(word)) }
     }
 
-    pub(super) fn script(&mut self, stop: Stop) -> Res<Script> {
-        let mut script = Script::default();
+    pub(super) fn parse_script(&mut self, stop: ScriptEnd) -> ParseResult<ScriptNode> {
+        let mut script = ScriptNode::default();
         let mut separated = true;
         loop {
             let before = self.pos;
-            self.lines()?;
+            self.skip_lines()?;
             separated |= self.src[before..self.pos].contains('\n');
             let ended = match self.peek() {
-                None if stop == Stop::End => true,
-                None => return Err(self.syntax("the end of a command")),
-                Some(b')') if stop == Stop::Paren => true,
-                Some(b';') if stop == Stop::Case && (self.at(";;") || self.at(";&")) => true,
-                Some(b';' | b'&' | b'|' | b')') => return Err(self.syntax("a command")),
+                None if stop == ScriptEnd::End => true,
+                None => return Err(self.syntax_error("the end of a command")),
+                Some(b')') if stop == ScriptEnd::Paren => true,
+                Some(b';') if stop == ScriptEnd::Case && (self.at(";;") || self.at(";&")) => true,
+                Some(b';' | b'&' | b'|' | b')') => return Err(self.syntax_error("a command")),
                 Some(_) => match stop {
-                    Stop::Words(words) => words.contains(&self.reserved()),
-                    Stop::Case => self.reserved() == "esac",
-                    Stop::End | Stop::Paren => false,
+                    ScriptEnd::Words(words) => words.contains(&self.peek_word()),
+                    ScriptEnd::Case => self.peek_word() == "esac",
+                    ScriptEnd::End | ScriptEnd::Paren => false,
                 },
             };
             if ended {
                 return Ok(script);
             }
             if !separated {
-                return Err(self.syntax("`;` or a new line"));
+                return Err(self.syntax_error("`;` or a new line"));
             }
-            let mut item = self.item()?;
-            self.blanks();
+            let mut item = self.parse_list()?;
+            self.skip_blanks();
             separated = false;
             if self.peek() == Some(b';') && !self.at(";;") && !self.at(";&") {
                 self.pos += 1;
@@ -234,40 +237,40 @@ impl Parser<'_> {
         }
     }
 
-    fn item(&mut self) -> Res<Item> {
-        let mut item = Item { steps: Vec::new(), background: false };
-        let mut join = Join::First;
+    fn parse_list(&mut self) -> ParseResult<AndOrList> {
+        let mut item = AndOrList { steps: Vec::new(), background: false };
+        let mut join = StepJoin::First;
         loop {
-            item.steps.push(self.pipeline(join)?);
-            self.blanks();
+            item.steps.push(self.parse_pipeline(join)?);
+            self.skip_blanks();
             join = if self.take("&&") {
-                Join::And
+                StepJoin::And
             } else if self.take("||") {
-                Join::Or
+                StepJoin::Or
             } else {
                 return Ok(item);
             };
-            self.lines()?;
+            self.skip_lines()?;
         }
     }
 
-    fn pipeline(&mut self, join: Join) -> Res<Step> {
-        let mut step = Step { join, commands: Vec::new(), negated: false };
+    fn parse_pipeline(&mut self, join: StepJoin) -> ParseResult<PipelineStep> {
+        let mut step = PipelineStep { join, commands: Vec::new(), negated: false };
         let start = self.pos;
         let mut timed: Vec<&'static str> = Vec::new();
         loop {
-            self.blanks();
-            if self.keyword("!") {
+            self.skip_blanks();
+            if self.take_keyword("!") {
                 step.negated = true;
-            } else if self.reserved() == "time" {
+            } else if self.peek_word() == "time" {
                 self.pos += "time".len();
-                self.blanks();
+                self.skip_blanks();
                 timed.push("time");
-                if self.keyword("-p") {
+                if self.take_keyword("-p") {
                     timed.push("-p");
-                    self.blanks();
+                    self.skip_blanks();
                 }
-                self.keyword("--");
+                self.take_keyword("--");
             } else {
                 break;
             }
@@ -277,136 +280,141 @@ impl Parser<'_> {
             return Ok(step);
         }
         loop {
-            self.blanks();
-            step.commands.push(self.command()?);
-            self.blanks();
-            if let [Command::Simple(simple)] = &mut step.commands[..] {
+            self.skip_blanks();
+            step.commands.push(self.parse_command()?);
+            self.skip_blanks();
+            if let [CommandNode::Simple(simple)] = &mut step.commands[..] {
                 timed_words(simple, &mut timed);
             }
             if self.at("||") || !(self.take("|&") || self.take("|")) {
                 return Ok(step);
             }
-            self.lines()?;
-            if self.reserved() == "!" {
-                return Err(self.syntax("a command after `|`"));
+            self.skip_lines()?;
+            if self.peek_word() == "!" {
+                return Err(self.syntax_error("a command after `|`"));
             }
         }
     }
 
-    fn command(&mut self) -> Res<Command> {
+    fn parse_command(&mut self) -> ParseResult<CommandNode> {
         self.left = self.left.checked_sub(1).ok_or(Doubt::TooMany)?;
         self.enter()?;
-        let command = self.command_inside();
+        let command = self.parse_nested_command();
         self.depth -= 1;
         command
     }
 
-    fn command_inside(&mut self) -> Res<Command> {
+    fn parse_nested_command(&mut self) -> ParseResult<CommandNode> {
         if self.at("((") {
             self.pos += 2;
-            let mut word = Word::default();
-            self.arithmetic(&mut word)?;
-            return self.compound(Kind::Test, vec![word], Vec::new());
+            let mut word = SourceWord::default();
+            self.parse_arithmetic(&mut word)?;
+            return self.parse_compound(CompoundKind::Test, vec![word], Vec::new());
         }
         if self.take("(") {
-            let body = self.closed()?;
-            return self.compound(Kind::Subshell, Vec::new(), vec![body]);
+            let body = self.parse_closed_script()?;
+            return self.parse_compound(CompoundKind::Subshell, Vec::new(), vec![body]);
         }
-        let word = self.reserved().to_owned();
+        let word = self.peek_word().to_owned();
         match &*word {
             "{" => {
                 self.pos += 1;
-                let body = self.script(Stop::Words(&["}"]))?;
-                self.expect("}")?;
-                self.compound(Kind::Group, Vec::new(), vec![body])
+                let body = self.parse_script(ScriptEnd::Words(&["}"]))?;
+                self.expect_keyword("}")?;
+                self.parse_compound(CompoundKind::Group, Vec::new(), vec![body])
             }
-            "if" => self.condition(),
+            "if" => self.parse_condition(),
             "while" | "until" => {
                 self.pos += word.len();
-                let test = self.script(Stop::Words(&["do"]))?;
-                let body = self.body()?;
-                self.compound(Kind::Loop(None), Vec::new(), vec![test, body])
+                let test = self.parse_script(ScriptEnd::Words(&["do"]))?;
+                let body = self.parse_body()?;
+                self.parse_compound(CompoundKind::Loop(None), Vec::new(), vec![test, body])
             }
             "for" | "select" => {
                 self.pos += word.len();
-                self.each()
+                self.parse_for()
             }
-            "case" => self.case(),
+            "case" => self.parse_case(),
             "[[" => {
                 self.pos += 2;
-                let words = self.test()?;
-                self.compound(Kind::Test, words, Vec::new())
+                let words = self.parse_test()?;
+                self.parse_compound(CompoundKind::Test, words, Vec::new())
             }
             "function" => {
                 self.pos += word.len();
-                self.blanks();
-                let name = self.reserved().to_owned();
+                self.skip_blanks();
+                let name = self.peek_word().to_owned();
                 self.pos += name.len();
-                self.blanks();
+                self.skip_blanks();
                 if self.take("(") {
-                    self.blanks();
+                    self.skip_blanks();
                     if !self.take(")") {
-                        return Err(self.syntax("`()`"));
+                        return Err(self.syntax_error("`()`"));
                     }
                 }
-                self.function(name)
+                self.parse_function(name)
             }
             "coproc" => {
                 self.pos += word.len();
-                self.blanks();
+                self.skip_blanks();
                 // `coproc NAME { …; }`: the name is there only before a compound command.
-                let name = self.reserved().to_owned();
+                let name = self.peek_word().to_owned();
                 if is_name(&name) && !is_reserved(&name) {
                     let start = self.pos;
                     self.pos += name.len();
-                    self.blanks();
-                    if !(self.peek() == Some(b'(') || is_reserved(self.reserved())) {
+                    self.skip_blanks();
+                    if !(self.peek() == Some(b'(') || is_reserved(self.peek_word())) {
                         self.pos = start;
                     }
                 }
-                let command = self.command()?;
-                let step = Step { join: Join::First, commands: vec![command], negated: false };
-                let body = Script::from_step(step);
-                self.compound(Kind::Subshell, Vec::new(), vec![body])
+                let command = self.parse_command()?;
+                let step = PipelineStep { join: StepJoin::First, commands: vec![command], negated: false };
+                let body = ScriptNode::from_step(step);
+                self.parse_compound(CompoundKind::Subshell, Vec::new(), vec![body])
             }
             "then" | "else" | "elif" | "fi" | "do" | "done" | "esac" | "in" | "}" | "]]"
                 if word != "in" && word != "]]" =>
             {
-                Err(self.syntax("a command"))
+                Err(self.syntax_error("a command"))
             }
-            _ => self.simple_or_function(),
+            _ => self.parse_simple_or_function(),
         }
     }
 
     /// A compound command with the redirections behind it.
-    fn compound(&mut self, kind: Kind, words: Vec<Word>, bodies: Vec<Script>) -> Res<Command> {
+    fn parse_compound(
+        &mut self,
+        kind: CompoundKind,
+        words: Vec<SourceWord>,
+        bodies: Vec<ScriptNode>,
+    ) -> ParseResult<CommandNode> {
         let mut redirects = Vec::new();
         loop {
-            self.blanks();
-            match self.redirect()? {
+            self.skip_blanks();
+            match self.parse_redirect()? {
                 Some(redirect) => redirects.push(redirect),
                 None => break,
             }
         }
-        let moves = kind != Kind::Subshell && bodies.iter().any(Script::moves);
-        Ok(Command::Compound(Compound { kind, words, bodies, redirects, moves }))
+        let moves = kind != CompoundKind::Subshell && bodies.iter().any(ScriptNode::moves);
+        Ok(CommandNode::Compound(CompoundCommand { kind, words, bodies, redirects, moves }))
     }
 
     /// A script up to its `)`.
-    fn closed(&mut self) -> Res<Script> {
-        let script = self.script(Stop::Paren)?;
-        if self.take(")") { Ok(script) } else { Err(self.syntax("`)`")) }
+    fn parse_closed_script(&mut self) -> ParseResult<ScriptNode> {
+        let script = self.parse_script(ScriptEnd::Paren)?;
+        if self.take(")") { Ok(script) } else { Err(self.syntax_error("`)`")) }
     }
 
     /// The script of `$( … )` or `<( … )`, after the opening. Its here-documents are its own.
-    pub(super) fn substitution(&mut self) -> Res<Script> {
+    pub(super) fn parse_substitution(&mut self) -> ParseResult<ScriptNode> {
         self.enter()?;
         let outer = std::mem::take(&mut self.pending);
         let in_document = std::mem::take(&mut self.in_document);
         let start = self.pos;
-        let script = self.closed()?;
+        let script = self.parse_closed_script()?;
         if !self.pending.is_empty() || (!outer.is_empty() && self.src[start..self.pos].contains('\n')) {
-            return Err(self.syntax("here-documents and substitutions that don't overlap"));
+            return Err(self.syntax_error("here-documents and substitutions that don't overlap"));
         }
         self.pending = outer;
         self.in_document = in_document;
@@ -414,139 +422,145 @@ impl Parser<'_> {
         Ok(script)
     }
 
-    fn condition(&mut self) -> Res<Command> {
+    fn parse_condition(&mut self) -> ParseResult<CommandNode> {
         self.pos += "if".len();
-        let mut bodies = vec![self.script(Stop::Words(&["then"]))?];
-        self.expect("then")?;
+        let mut bodies = vec![self.parse_script(ScriptEnd::Words(&["then"]))?];
+        self.expect_keyword("then")?;
         loop {
-            bodies.push(self.script(Stop::Words(&["elif", "else", "fi"]))?);
-            if self.keyword("elif") {
-                bodies.push(self.script(Stop::Words(&["then"]))?);
-                self.expect("then")?;
-            } else if self.keyword("else") {
-                bodies.push(self.script(Stop::Words(&["fi"]))?);
+            bodies.push(self.parse_script(ScriptEnd::Words(&["elif", "else", "fi"]))?);
+            if self.take_keyword("elif") {
+                bodies.push(self.parse_script(ScriptEnd::Words(&["then"]))?);
+                self.expect_keyword("then")?;
+            } else if self.take_keyword("else") {
+                bodies.push(self.parse_script(ScriptEnd::Words(&["fi"]))?);
             } else {
-                self.expect("fi")?;
-                return self.compound(Kind::Choice, Vec::new(), bodies);
+                self.expect_keyword("fi")?;
+                return self.parse_compound(CompoundKind::Choice, Vec::new(), bodies);
             }
         }
     }
 
     /// `do … done`, or the old form in braces.
-    fn body(&mut self) -> Res<Script> {
-        self.lines()?;
-        if self.keyword("{") {
-            let body = self.script(Stop::Words(&["}"]))?;
-            self.expect("}")?;
+    fn parse_body(&mut self) -> ParseResult<ScriptNode> {
+        self.skip_lines()?;
+        if self.take_keyword("{") {
+            let body = self.parse_script(ScriptEnd::Words(&["}"]))?;
+            self.expect_keyword("}")?;
             return Ok(body);
         }
-        self.expect("do")?;
-        let body = self.script(Stop::Words(&["done"]))?;
-        self.expect("done")?;
+        self.expect_keyword("do")?;
+        let body = self.parse_script(ScriptEnd::Words(&["done"]))?;
+        self.expect_keyword("done")?;
         Ok(body)
     }
 
-    fn each(&mut self) -> Res<Command> {
-        self.blanks();
+    fn parse_for(&mut self) -> ParseResult<CommandNode> {
+        self.skip_blanks();
         let mut words = Vec::new();
         let mut variable = None;
         if self.take("((") {
-            let mut word = Word::default();
-            self.arithmetic(&mut word)?;
+            let mut word = SourceWord::default();
+            self.parse_arithmetic(&mut word)?;
             words.push(word);
-            self.blanks();
+            self.skip_blanks();
             self.take(";");
         } else {
-            let name = self.reserved().to_owned();
+            let name = self.peek_word().to_owned();
             if !is_name(&name) {
-                return Err(self.syntax("the name of a variable"));
+                return Err(self.syntax_error("the name of a variable"));
             }
             self.pos += name.len();
             variable = Some(name);
-            self.lines()?;
-            if self.keyword("in") {
+            self.skip_lines()?;
+            if self.take_keyword("in") {
                 loop {
-                    self.blanks();
+                    self.skip_blanks();
                     match self.peek() {
                         Some(b';') => {
                             self.pos += 1;
                             break;
                         }
                         Some(b'\n') => break,
-                        Some(b'#') => self.comment(),
-                        _ => words.push(self.word()?),
+                        Some(b'#') => self.skip_comment(),
+                        _ => words.push(self.parse_word()?),
                     }
                 }
             } else {
                 self.take(";");
             }
         }
-        let body = self.body()?;
-        self.compound(Kind::Loop(variable), words, vec![body])
+        let body = self.parse_body()?;
+        self.parse_compound(CompoundKind::Loop(variable), words, vec![body])
     }
 
-    fn case(&mut self) -> Res<Command> {
+    fn parse_case(&mut self) -> ParseResult<CommandNode> {
         self.pos += "case".len();
-        self.blanks();
-        let mut words = vec![self.word()?];
-        self.expect("in")?;
+        self.skip_blanks();
+        let mut words = vec![self.parse_word()?];
+        self.expect_keyword("in")?;
         let mut bodies = Vec::new();
         loop {
-            self.lines()?;
-            if self.keyword("esac") {
-                return self.compound(Kind::Choice, words, bodies);
+            self.skip_lines()?;
+            if self.take_keyword("esac") {
+                return self.parse_compound(CompoundKind::Choice, words, bodies);
             }
             self.take("(");
             loop {
-                self.blanks();
-                words.push(self.word()?);
-                self.blanks();
+                self.skip_blanks();
+                words.push(self.parse_word()?);
+                self.skip_blanks();
                 if self.take(")") {
                     break;
                 }
                 if !self.take("|") {
-                    return Err(self.syntax("`)` after a pattern"));
+                    return Err(self.syntax_error("`)` after a pattern"));
                 }
             }
-            bodies.push(self.script(Stop::Case)?);
-            if !(self.take(";;&") || self.take(";;") || self.take(";&")) && self.reserved() != "esac" {
-                return Err(self.syntax("`;;`"));
+            bodies.push(self.parse_script(ScriptEnd::Case)?);
+            if !(self.take(";;&") || self.take(";;") || self.take(";&")) && self.peek_word() != "esac" {
+                return Err(self.syntax_error("`;;`"));
             }
         }
     }
 
-    fn function(&mut self, name: String) -> Res<Command> {
+    fn parse_function(&mut self, name: String) -> ParseResult<CommandNode> {
         if name.is_empty() || name.contains(['$', '`', '"', '\'', '\\', '{', '}', '*', '?', '[', '~', '#']) {
-            return Err(self.syntax("a plain name for the function"));
+            return Err(self.syntax_error("a plain name for the function"));
         }
-        self.lines()?;
+        self.skip_lines()?;
         let compound = self.peek() == Some(b'(')
-            || matches!(self.reserved(), "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[[");
+            || matches!(self.peek_word(), "{" | "if" | "while" | "until" | "for" | "select" | "case" | "[[");
         if !compound {
-            return Err(self.syntax("the body of a function"));
+            return Err(self.syntax_error("the body of a function"));
         }
-        let body = self.command()?;
+        let body = self.parse_command()?;
         let moves = match &body {
-            Command::Compound(compound) => compound.moves,
-            Command::Simple(_) => false,
+            CommandNode::Compound(compound) => compound.moves,
+            CommandNode::Simple(_) => false,
         };
-        let step = Step { join: Join::First, commands: vec![body], negated: false };
-        let bodies = vec![Script::from_step(step)];
-        let kind = Kind::Function(name);
-        Ok(Command::Compound(Compound { kind, words: Vec::new(), bodies, redirects: Vec::new(), moves }))
+        let step = PipelineStep { join: StepJoin::First, commands: vec![body], negated: false };
+        let bodies = vec![ScriptNode::from_step(step)];
+        let kind = CompoundKind::Function(name);
+        Ok(CommandNode::Compound(CompoundCommand {
+            kind,
+            words: Vec::new(),
+            bodies,
+            redirects: Vec::new(),
+            moves,
+        }))
     }
 
     /// `[[ … ]]`: operators and words up to the closing one.
-    fn test(&mut self) -> Res<Vec<Word>> {
-        let mut words: Vec<Word> = Vec::new();
+    fn parse_test(&mut self) -> ParseResult<Vec<SourceWord>> {
+        let mut words: Vec<SourceWord> = Vec::new();
         let mut open = 0_usize;
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek() {
-                None => return Err(self.syntax("`]]`")),
+                None => return Err(self.syntax_error("`]]`")),
                 Some(b'\n') => {
                     self.pos += 1;
-                    self.bodies()?;
+                    self.parse_documents()?;
                 }
                 Some(b'(') => {
                     self.pos += 1;
@@ -554,24 +568,24 @@ impl Parser<'_> {
                 }
                 Some(b')') => {
                     self.pos += 1;
-                    open = open.checked_sub(1).ok_or_else(|| self.syntax("`(`"))?;
+                    open = open.checked_sub(1).ok_or_else(|| self.syntax_error("`(`"))?;
                 }
                 Some(b'&' | b'|') => {
                     if !(self.take("&&") || self.take("||")) {
-                        return Err(self.syntax("`&&` or `||`"));
+                        return Err(self.syntax_error("`&&` or `||`"));
                     }
                 }
                 // A comparison of strings, unless it opens a substitution.
                 Some(b'<' | b'>') if !self.at("<(") && !self.at(">(") => self.pos += 1,
-                Some(b';') => return Err(self.syntax("`]]`")),
-                Some(_) if self.reserved() == "]]" && open == 0 => {
+                Some(b';') => return Err(self.syntax_error("`]]`")),
+                Some(_) if self.peek_word() == "]]" && open == 0 => {
                     self.pos += 2;
                     self.evaluate_operands(&mut words);
                     return Ok(words);
                 }
                 Some(_) => {
                     let after_regex = words.last().is_some_and(|word| word.raw == "=~");
-                    let word = if after_regex { self.regex()? } else { self.word()? };
+                    let word = if after_regex { self.parse_regex()? } else { self.parse_word()? };
                     words.push(word);
                 }
             }
@@ -579,9 +593,10 @@ impl Parser<'_> {
     }
 
     /// Notes the operands of a test that are evaluated as expressions.
-    fn evaluate_operands(&mut self, words: &mut [Word]) {
-        let evaluates =
-            |word: &Word| matches!(&*word.raw, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "-v" | "-R");
+    fn evaluate_operands(&mut self, words: &mut [SourceWord]) {
+        let evaluates = |word: &SourceWord| {
+            matches!(&*word.raw, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" | "-v" | "-R")
+        };
         let operators: Vec<usize> = (0..words.len()).filter(|at| evaluates(&words[*at])).collect();
         for at in operators.iter().flat_map(|at| [at.wrapping_sub(1), at + 1]) {
             if let Some(word) = words.get_mut(at) {
@@ -591,18 +606,18 @@ impl Parser<'_> {
         }
     }
 
-    fn simple_or_function(&mut self) -> Res<Command> {
-        let mut simple = Simple::default();
+    fn parse_simple_or_function(&mut self) -> ParseResult<CommandNode> {
+        let mut simple = SimpleCommand::default();
         loop {
-            self.blanks();
-            if let Some(redirect) = self.redirect()? {
+            self.skip_blanks();
+            if let Some(redirect) = self.parse_redirect()? {
                 simple.redirects.push(redirect);
                 continue;
             }
             match self.peek() {
                 None | Some(b'\n' | b';' | b'&' | b'|' | b')') => break,
                 Some(b'#') => {
-                    self.comment();
+                    self.skip_comment();
                     continue;
                 }
                 Some(b'(') => {
@@ -612,12 +627,12 @@ impl Parser<'_> {
                         && simple.words.len() == 1
                         && !simple.words[0].quoted;
                     self.pos += 1;
-                    self.blanks();
+                    self.skip_blanks();
                     if !lone || !self.take(")") {
-                        return Err(self.syntax("no `(` inside a command"));
+                        return Err(self.syntax_error("no `(` inside a command"));
                     }
                     let name = simple.words.remove(0).raw;
-                    return self.function(name);
+                    return self.parse_function(name);
                 }
                 Some(_) => {}
             }
@@ -626,12 +641,13 @@ impl Parser<'_> {
                 .first()
                 .is_some_and(|word| word.literal().is_some_and(|name| DECLARATIONS.contains(&&*name)));
             if simple.words.is_empty() {
-                if let Some(assignment) = self.assignment()? {
+                if let Some(assignment) = self.parse_assignment()? {
                     simple.assignments.push(assignment);
                     continue;
                 }
-            } else if declares && let Some(mut assignment) = self.assignment()? {
-                let mut word = Word { raw: assignment.raw.clone(), quoted: true, ..Word::default() };
+            } else if declares && let Some(mut assignment) = self.parse_assignment()? {
+                let mut word =
+                    SourceWord { raw: assignment.raw.clone(), quoted: true, ..SourceWord::default() };
                 word.push_text(&format!("{}=", assignment.name));
                 for part in assignment.value.iter_mut().chain(&mut assignment.others) {
                     word.pieces.append(&mut part.pieces);
@@ -640,20 +656,20 @@ impl Parser<'_> {
                 simple.words.push(word);
                 continue;
             }
-            let word = self.word()?;
+            let word = self.parse_word()?;
             if simple.words.is_empty() && word.raw.contains("\\\n") {
-                return Err(self.syntax("the name of a command on one line"));
+                return Err(self.syntax_error("the name of a command on one line"));
             }
             simple.words.push(word);
         }
         if simple.words.is_empty() && simple.assignments.is_empty() && simple.redirects.is_empty() {
-            return Err(self.syntax("a command"));
+            return Err(self.syntax_error("a command"));
         }
-        Ok(Command::Simple(simple))
+        Ok(CommandNode::Simple(simple))
     }
 
     /// `name=value`, `name+=value`, `name[…]=value`, `name=( … )`.
-    fn assignment(&mut self) -> Res<Option<Assign>> {
+    fn parse_assignment(&mut self) -> ParseResult<Option<AssignmentNode>> {
         let start = self.pos;
         let rest = &self.src[start..];
         let end = rest.bytes().position(|b| !(b.is_ascii_alphanumeric() || b == b'_')).unwrap_or(rest.len());
@@ -666,10 +682,10 @@ impl Parser<'_> {
         let mut others = Vec::new();
         if self.peek() == Some(b'[') {
             self.pos += 1;
-            let subscript = self.subscript()?;
+            let subscript = self.parse_subscript()?;
             others.push(subscript);
             if !(self.at("=") || self.at("+=")) {
-                return Err(self.syntax("`=` after a subscript"));
+                return Err(self.syntax_error("`=` after a subscript"));
             }
         }
         if !(self.take("+=") || self.take("=")) {
@@ -679,32 +695,36 @@ impl Parser<'_> {
         let mut value = None;
         if self.take("(") {
             loop {
-                self.lines()?;
+                self.skip_lines()?;
                 match self.peek() {
-                    None => return Err(self.syntax("`)` of an array")),
+                    None => return Err(self.syntax_error("`)` of an array")),
                     Some(b')') => {
                         self.pos += 1;
                         break;
                     }
                     Some(b'[') => {
                         // `[subscript]=value` evaluates the subscript.
-                        let mut word = self.word()?;
+                        let mut word = self.parse_word()?;
                         word.evaluate_from(0);
                         self.notes.evaluate(&word.raw);
                         others.push(word);
                     }
-                    Some(_) => others.push(self.word()?),
+                    Some(_) => others.push(self.parse_word()?),
                 }
             }
         } else if self.peek().is_some_and(|b| !is_meta(b)) || self.at("<(") || self.at(">(") {
-            value = Some(self.value()?);
+            value = Some(self.parse_value()?);
         }
         let raw = self.src[start..self.pos].to_owned();
-        Ok(Some(Assign { name, value, others, raw }))
+        Ok(Some(AssignmentNode { name, value, others, raw }))
     }
 
     /// Parses another text with the same bounds.
-    pub(super) fn inner<T>(&mut self, src: &str, run: impl FnOnce(&mut Parser<'_>) -> Res<T>) -> Res<T> {
+    pub(super) fn parse_inner<T>(
+        &mut self,
+        src: &str,
+        run: impl FnOnce(&mut Parser<'_>) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         self.enter()?;
         let mut inner = Parser {
             src,
@@ -718,7 +738,7 @@ impl Parser<'_> {
         };
         let result = run(&mut inner)?;
         if inner.pos < src.len() || !inner.pending.is_empty() {
-            return Err(inner.syntax("the end of a substitution"));
+            return Err(inner.syntax_error("the end of a substitution"));
         }
         (self.left, self.notes, self.documents) = (inner.left, inner.notes, inner.documents);
         self.depth -= 1;
@@ -737,9 +757,9 @@ pub(super) fn precedes_command(word: &str) -> bool {
 }
 
 /// `time` is a word of the grammar, and a program for shells that keep to the standard; rules see it as the latter.
-fn timed_words(simple: &mut Simple, timed: &mut Vec<&'static str>) {
+fn timed_words(simple: &mut SimpleCommand, timed: &mut Vec<&'static str>) {
     let named = simple.words.first().is_some_and(|word| !word.raw.starts_with('-'));
     if named && simple.assignments.is_empty() {
-        simple.words.splice(0..0, timed.drain(..).map(Word::plain));
+        simple.words.splice(0..0, timed.drain(..).map(SourceWord::plain));
     }
 }

@@ -1,10 +1,10 @@
 //! Redirections, and here-documents, whose text comes only after the line that announces them.
 
-use super::parse::{Parser, Res, is_name};
-use super::tree::{Op, Redir, Word};
+use super::parse::{ParseResult, Parser, is_name};
+use super::tree::{RedirectNode, RedirectOperator, SourceWord};
 
 /// A here-document that was announced and not read yet.
-pub(super) struct Pending {
+pub(super) struct PendingDocument {
     delimiter: String,
     quoted: bool,
     tabs: bool,
@@ -13,7 +13,7 @@ pub(super) struct Pending {
 
 impl Parser<'_> {
     /// A redirection, if one begins here.
-    pub(super) fn redirect(&mut self) -> Res<Option<Redir>> {
+    pub(super) fn parse_redirect(&mut self) -> ParseResult<Option<RedirectNode>> {
         let start = self.pos;
         while self.peek().is_some_and(|b| b.is_ascii_digit()) {
             self.pos += 1;
@@ -30,19 +30,19 @@ impl Parser<'_> {
             self.pos = start;
             return Ok(None);
         }
-        const OPS: &[(&str, Op)] = &[
-            ("&>>", Op::Append),
-            ("&>", Op::Write),
-            (">>", Op::Append),
-            (">|", Op::Write),
-            (">&", Op::DupOut),
-            (">", Op::Write),
-            ("<<<", Op::Here),
-            ("<<-", Op::Here),
-            ("<<", Op::Here),
-            ("<&", Op::DupIn),
-            ("<>", Op::Write),
-            ("<", Op::Read),
+        const OPS: &[(&str, RedirectOperator)] = &[
+            ("&>>", RedirectOperator::Append),
+            ("&>", RedirectOperator::Write),
+            (">>", RedirectOperator::Append),
+            (">|", RedirectOperator::Write),
+            (">&", RedirectOperator::DupOut),
+            (">", RedirectOperator::Write),
+            ("<<<", RedirectOperator::Here),
+            ("<<-", RedirectOperator::Here),
+            ("<<", RedirectOperator::Here),
+            ("<&", RedirectOperator::DupIn),
+            ("<>", RedirectOperator::Write),
+            ("<", RedirectOperator::Read),
         ];
         let found = OPS.iter().find(|(text, _)| self.at(text) && !(numbered && text.starts_with('&')));
         let Some(&(text, op)) = found else {
@@ -50,37 +50,37 @@ impl Parser<'_> {
             return Ok(None);
         };
         self.pos += text.len();
-        self.blanks();
-        let target = self.word()?;
+        self.skip_blanks();
+        let target = self.parse_word()?;
         let mut document = None;
         if matches!(text, "<<" | "<<-") {
             let delimiter = target.literal().filter(|_| !target.raw.contains(['$', '`']));
-            let delimiter = delimiter.ok_or_else(|| self.syntax("a plain end of a here-document"))?;
+            let delimiter = delimiter.ok_or_else(|| self.syntax_error("a plain end of a here-document"))?;
             let number = self.documents.len();
-            self.documents.push(Word::default());
+            self.documents.push(SourceWord::default());
             let tabs = text == "<<-";
-            self.pending.push(Pending { delimiter, quoted: target.quoted, tabs, number });
+            self.pending.push(PendingDocument { delimiter, quoted: target.quoted, tabs, number });
             document = Some(number);
         }
-        Ok(Some(Redir { op, target, document }))
+        Ok(Some(RedirectNode { op, target, document }))
     }
 
     /// Reads the here-documents that were announced on the line before.
-    pub(super) fn bodies(&mut self) -> Res<()> {
+    pub(super) fn parse_documents(&mut self) -> ParseResult<()> {
         for pending in std::mem::take(&mut self.pending) {
             let mut text = String::new();
             loop {
                 if self.pos >= self.src.len() {
-                    return Err(self.syntax("the end of a here-document"));
+                    return Err(self.syntax_error("the end of a here-document"));
                 }
-                let mut line = self.line();
+                let mut line = self.take_line();
                 // Unless the delimiter is quoted, lines are joined before they are compared.
                 while !pending.quoted && line.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1 {
                     if pending.tabs || self.pos >= self.src.len() {
-                        return Err(self.syntax("a here-document without joined lines"));
+                        return Err(self.syntax_error("a here-document without joined lines"));
                     }
                     line.pop();
-                    line.push_str(&self.line());
+                    line.push_str(&self.take_line());
                 }
                 let shown = if pending.tabs { line.trim_start_matches('\t') } else { &line };
                 if shown == pending.delimiter {
@@ -93,14 +93,14 @@ impl Parser<'_> {
                 self.notes.hides |= text.contains("$(") || text.contains('`');
                 self.documents[pending.number].push_text(&text);
             } else {
-                let word = self.inner(&text, |inner| inner.document())?;
+                let word = self.parse_inner(&text, |inner| inner.parse_document())?;
                 self.documents[pending.number] = word;
             }
         }
         Ok(())
     }
 
-    fn line(&mut self) -> String {
+    fn take_line(&mut self) -> String {
         let rest = &self.src[self.pos..];
         let end = rest.find('\n').unwrap_or(rest.len());
         self.pos = (self.pos + end + 1).min(self.src.len());

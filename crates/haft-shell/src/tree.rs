@@ -4,69 +4,69 @@
 //! condition and a choice differ only in how often their bodies run. Substitutions hang at the word in which they
 //! stand, so whoever walks the words finds them all.
 
-use super::{Open, marks, programs};
+use super::{DynamicWord, marks, programs};
 
 /// Commands one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Script {
-    pub(super) items: Vec<Item>,
+pub(super) struct ScriptNode {
+    pub(super) items: Vec<AndOrList>,
     /// What it prints becomes a part of an expression.
     pub(super) evaluated: bool,
 }
 
 /// Pipelines joined by `&&` and `||`, up to `;`, `&` or the end of the line.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) steps: Vec<Step>,
+pub(super) struct AndOrList {
+    pub(super) steps: Vec<PipelineStep>,
     /// Ends in `&`, so runs in a shell of its own.
     pub(super) background: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) join: Join,
+pub(super) struct PipelineStep {
+    pub(super) join: StepJoin,
     /// Commands joined by `|`; each runs in a shell of its own if there are several.
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<CommandNode>,
     /// Negated or timed, so that what follows says nothing about its success.
     pub(super) negated: bool,
 }
 
 /// How a step hangs on the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Join {
+pub(super) enum StepJoin {
     First,
     And,
     Or,
 }
 
 #[derive(Debug)]
-pub(super) enum Command {
-    Simple(Simple),
-    Compound(Compound),
+pub(super) enum CommandNode {
+    Simple(SimpleCommand),
+    Compound(CompoundCommand),
 }
 
 /// Assignments, words, redirections: the only thing that starts a program.
 #[derive(Debug, Default)]
-pub(super) struct Simple {
-    pub(super) assignments: Vec<Assign>,
-    pub(super) words: Vec<Word>,
-    pub(super) redirects: Vec<Redir>,
+pub(super) struct SimpleCommand {
+    pub(super) assignments: Vec<AssignmentNode>,
+    pub(super) words: Vec<SourceWord>,
+    pub(super) redirects: Vec<RedirectNode>,
 }
 
 /// Anything with a body.
 #[derive(Debug)]
-pub(super) struct Compound {
-    pub(super) kind: Kind,
+pub(super) struct CompoundCommand {
+    pub(super) kind: CompoundKind,
     /// What is looped over, tested or compared.
-    pub(super) words: Vec<Word>,
-    pub(super) bodies: Vec<Script>,
-    pub(super) redirects: Vec<Redir>,
+    pub(super) words: Vec<SourceWord>,
+    pub(super) bodies: Vec<ScriptNode>,
+    pub(super) redirects: Vec<RedirectNode>,
     /// Whether something in it changes the directory, or may.
     pub(super) moves: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CompoundKind {
     /// `( … )` and `coproc …`.
     Subshell,
     Group,
@@ -80,26 +80,26 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-pub(super) struct Assign {
+pub(super) struct AssignmentNode {
     pub(super) name: String,
     /// The scalar value; none for `name=` and for arrays.
-    pub(super) value: Option<Word>,
+    pub(super) value: Option<SourceWord>,
     /// The elements of `name=( … )`, and words in a subscript.
-    pub(super) others: Vec<Word>,
+    pub(super) others: Vec<SourceWord>,
     pub(super) raw: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Redir {
-    pub(super) op: Op,
+pub(super) struct RedirectNode {
+    pub(super) op: RedirectOperator,
     /// The target; the delimiter for a here-document.
-    pub(super) target: Word,
+    pub(super) target: SourceWord,
     /// The number of the here-document.
     pub(super) document: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum RedirectOperator {
     /// `>`, `>|`, `&>`, `<>`.
     Write,
     /// `>>`, `&>>`.
@@ -114,18 +114,18 @@ pub(super) enum Op {
 
 /// One word as it stands in the source.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+pub(super) struct SourceWord {
     /// As written.
     pub(super) raw: String,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<WordPiece>,
     /// Every script in a substitution of this word.
-    pub(super) scripts: Vec<Script>,
+    pub(super) scripts: Vec<ScriptNode>,
     /// Some part is quoted, so an empty word is a word.
     pub(super) quoted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum WordPiece {
     /// Stands for itself.
     Text(String),
     /// An unquoted `*`, `?` or `[`.
@@ -138,22 +138,19 @@ pub(super) enum Piece {
     Expansion { quoted: bool },
 }
 
-impl Word {
+impl SourceWord {
     /// A word that stands for itself.
-    pub(super) fn plain(text: &str) -> Word {
-        Word { raw: text.to_owned(), pieces: vec![Piece::Text(text.to_owned())], ..Word::default() }
+    pub(super) fn plain(text: &str) -> SourceWord {
+        SourceWord {
+            raw: text.to_owned(),
+            pieces: vec![WordPiece::Text(text.to_owned())],
+            ..SourceWord::default()
+        }
     }
 
     /// The text of the word, if nothing in it is expanded.
     pub(super) fn literal(&self) -> Option<String> {
-        let mut text = String::new();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Text(part) => text.push_str(part),
-                _ => return None,
-            }
-        }
-        Some(text)
+        self.pieces.iter().all(|piece| matches!(piece, WordPiece::Text(_))).then(|| self.prefix())
     }
 
     /// The word as a program gets it.
@@ -167,20 +164,23 @@ impl Word {
             ["$@", "${@", "[@]", "@}", "[*]", "$*", "${*"].iter().any(|list| self.raw.contains(list));
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => {
+                WordPiece::Text(text) => {
                     shape.extend(text.chars().map(|c| if c <= marks::GLOB { '?' } else { c }))
                 }
-                Piece::Glob(_) => shape.push(marks::GLOB),
-                Piece::Brace => shape.push(marks::BRACE),
-                Piece::Tilde(name) => {
+                WordPiece::Glob(_) => shape.push(marks::GLOB),
+                WordPiece::Brace => shape.push(marks::BRACE),
+                WordPiece::Tilde(name) => {
                     shape.push(marks::HOME);
                     shape.push_str(name);
                 }
-                Piece::Expansion { .. } => shape.push(marks::EXPANSION),
+                WordPiece::Expansion { .. } => shape.push(marks::EXPANSION),
             }
-            splits |= matches!(piece, Piece::Glob(_) | Piece::Brace | Piece::Expansion { quoted: false });
+            splits |= matches!(
+                piece,
+                WordPiece::Glob(_) | WordPiece::Brace | WordPiece::Expansion { quoted: false }
+            );
         }
-        super::Word::Dynamic(Open { written: self.raw.clone(), shape, splits })
+        super::Word::Dynamic(DynamicWord { written: self.raw.clone(), shape, splits })
     }
 
     /// The literal text before the first expansion.
@@ -188,7 +188,7 @@ impl Word {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(part) => text.push_str(part),
+                WordPiece::Text(part) => text.push_str(part),
                 _ => break,
             }
         }
@@ -201,31 +201,31 @@ impl Word {
     }
 
     pub(super) fn push_text(&mut self, part: &str) {
-        if let Some(Piece::Text(text)) = self.pieces.last_mut() {
+        if let Some(WordPiece::Text(text)) = self.pieces.last_mut() {
             text.push_str(part);
         } else {
-            self.pieces.push(Piece::Text(part.to_owned()));
+            self.pieces.push(WordPiece::Text(part.to_owned()));
         }
     }
 }
 
-impl Script {
-    pub(super) fn from_step(step: Step) -> Script {
-        Script { items: vec![Item { steps: vec![step], background: false }], evaluated: false }
+impl ScriptNode {
+    pub(super) fn from_step(step: PipelineStep) -> ScriptNode {
+        ScriptNode { items: vec![AndOrList { steps: vec![step], background: false }], evaluated: false }
     }
 
     /// Whether something in it changes the directory of the shell that runs it, or may.
     pub(super) fn moves(&self) -> bool {
         self.items.iter().flat_map(|item| &item.steps).flat_map(|step| &step.commands).any(|command| {
             match command {
-                Command::Simple(simple) => simple.moves(),
-                Command::Compound(compound) => compound.moves,
+                CommandNode::Simple(simple) => simple.moves(),
+                CommandNode::Compound(compound) => compound.moves,
             }
         })
     }
 }
 
-impl Simple {
+impl SimpleCommand {
     fn moves(&self) -> bool {
         let first_is_open = self.words.first().is_some_and(|word| word.literal().is_none());
         first_is_open || self.words.iter().any(|word| programs::may_move(&word.prefix()))

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::bindings::VariableBindings;
-use super::environment::{self, Weight};
+use super::environment::{self, VariableWeight};
 use super::evaluation::{self, ExpressionCheck};
 use super::examine::{
     CommandInput, Finding, HeldCommand, HeldFinding, HeldShell, LayerFinding, examine, names_below,
@@ -15,18 +15,21 @@ use super::examine::{
 };
 use super::folders::WorkingFolders;
 use super::model::RunLocation;
-use super::parse::{self, Tree};
+use super::parse::{self, ParsedText};
 use super::questions::{self, CommandPlace};
-use super::tree::{Assign, Command, Compound, Item, Join, Kind, Op, Piece, Redir, Script, Simple, Step};
+use super::tree::{
+    AndOrList, AssignmentNode, CommandNode, CompoundCommand, CompoundKind, PipelineStep, RedirectNode,
+    RedirectOperator, ScriptNode, SimpleCommand, StepJoin, WordPiece,
+};
 use super::{
-    Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FileAccess, Layer, Place, Redirect, Started,
+    Analysis, Assignment, COMMANDS_MAX, DEPTH_MAX, Doubt, FileAccess, Layer, Place, Redirect, StartMethod,
     SubCommand, Word, normal, programs, streams, tree,
 };
 
 pub(super) fn analyse(command: &str, place: &Place) -> Analysis {
-    let walker = Walker::new(place, true).walk(command);
+    let walker = Walker::new(place, true).walk_all(command);
     // A variable of a loop that something else sets as well isn't what the loop says.
-    let walker = if walker.rebinds { Walker::new(place, false).walk(command) } else { walker };
+    let walker = if walker.rebinds { Walker::new(place, false).walk_all(command) } else { walker };
     walker.found
 }
 
@@ -76,10 +79,10 @@ impl<'p> Walker<'p> {
         }
     }
 
-    fn walk(mut self, command: &str) -> Walker<'p> {
-        self.text(command, WorkingFolders::start());
+    fn walk_all(mut self, command: &str) -> Walker<'p> {
+        self.walk_text(command, WorkingFolders::start());
         if self.notes == (true, true) {
-            self.doubt(Doubt::Evaluates);
+            self.add_doubt(Doubt::Evaluates);
         }
         let unseen = &self.unseen;
         let looks = |(at, command): (usize, &SubCommand)| unseen.contains(&at) || command.read_only.is_ok();
@@ -112,23 +115,23 @@ impl<'p> Walker<'p> {
 }
 
 /// Where the shell is after a step that went well, and after one that didn't.
-type After = (WorkingFolders, WorkingFolders);
+type FoldersAfter = (WorkingFolders, WorkingFolders);
 
 impl Walker<'_> {
-    fn doubt(&mut self, doubt: Doubt) {
+    fn add_doubt(&mut self, doubt: Doubt) {
         if !self.found.doubts.contains(&doubt) && self.found.doubts.len() < COMMANDS_MAX {
             self.found.doubts.push(doubt);
         }
     }
 
     /// Parses a text and walks it; returns where it ends.
-    fn text(&mut self, text: &str, here: WorkingFolders) -> WorkingFolders {
+    fn walk_text(&mut self, text: &str, here: WorkingFolders) -> WorkingFolders {
         match parse::parse(text, self.depth) {
             Ok(tree) => {
                 self.notes.0 |= tree.notes.evaluates;
                 self.notes.1 |= tree.notes.hides;
                 for name in &tree.notes.sets {
-                    self.set(name, None);
+                    self.set_variable(name, None);
                     self.expressions.assign(name, "", true);
                 }
                 for text in &tree.notes.expressions {
@@ -138,57 +141,62 @@ impl Walker<'_> {
                         self.rebinds |= self.variables.assign(&name);
                     }
                 }
-                self.script(&tree.script, &tree, here)
+                self.walk_script(&tree.script, &tree, here)
             }
             Err(doubt) => {
-                self.doubt(doubt);
+                self.add_doubt(doubt);
                 WorkingFolders::unknown()
             }
         }
     }
 
-    fn set(&mut self, name: &str, value: Option<&str>) -> Weight {
+    fn set_variable(&mut self, name: &str, value: Option<&str>) -> VariableWeight {
         self.rebinds |= self.bound.iter().any(|(bound, _)| bound == name);
         self.rebinds |= self.variables.assign(name);
         let weight = environment::weight(name, value);
-        if weight == Weight::Dangerous {
-            self.doubt(Doubt::Environment(name.to_owned()));
+        if weight == VariableWeight::Dangerous {
+            self.add_doubt(Doubt::Environment(name.to_owned()));
         }
         weight
     }
 
-    fn script(&mut self, script: &Script, tree: &Tree, mut here: WorkingFolders) -> WorkingFolders {
+    fn walk_script(
+        &mut self,
+        script: &ScriptNode,
+        tree: &ParsedText,
+        mut here: WorkingFolders,
+    ) -> WorkingFolders {
         self.depth += 1;
         if self.depth > DEPTH_MAX * 2 {
-            self.doubt(Doubt::TooDeep);
+            self.add_doubt(Doubt::TooDeep);
             return WorkingFolders::unknown();
         }
         for item in &script.items {
-            here = self.item(item, tree, here);
+            here = self.walk_list(item, tree, here);
         }
         self.depth -= 1;
         here
     }
 
-    fn item(&mut self, item: &Item, tree: &Tree, here: WorkingFolders) -> WorkingFolders {
+    fn walk_list(&mut self, item: &AndOrList, tree: &ParsedText, here: WorkingFolders) -> WorkingFolders {
         let before = here.clone();
         let (mut well, mut badly) = (here.clone(), here);
         let mut lasting = self.variables.len();
         for step in &item.steps {
             self.is_certain =
-                self.depth == 1 && step.join != Join::Or && !item.background && step.commands.len() == 1;
+                self.depth == 1 && step.join != StepJoin::Or && !item.background && step.commands.len() == 1;
             match step.join {
-                Join::First => {
-                    (well, badly) = self.step(step, tree, &well);
+                StepJoin::First => {
+                    (well, badly) = self.walk_step(step, tree, &well);
                     lasting = self.variables.len();
                 }
-                Join::And => {
-                    let (after, failed) = self.step(step, tree, &well);
+                StepJoin::And => {
+                    let (after, failed) = self.walk_step(step, tree, &well);
                     (well, badly) = (after, badly.or(&failed));
                 }
-                Join::Or => {
+                StepJoin::Or => {
                     self.variables.truncate(lasting);
-                    let (after, failed) = self.step(step, tree, &badly);
+                    let (after, failed) = self.walk_step(step, tree, &badly);
                     (well, badly) = (well.or(&after), failed);
                 }
             }
@@ -198,7 +206,7 @@ impl Walker<'_> {
         if self.lost { WorkingFolders::unknown() } else { after }
     }
 
-    fn step(&mut self, step: &Step, tree: &Tree, here: &WorkingFolders) -> After {
+    fn walk_step(&mut self, step: &PipelineStep, tree: &ParsedText, here: &WorkingFolders) -> FoldersAfter {
         let here = if self.lost { WorkingFolders::unknown() } else { here.clone() };
         let mut after = (here.clone(), here.clone());
         let alone = step.commands.len() == 1;
@@ -206,9 +214,9 @@ impl Walker<'_> {
         for command in &step.commands {
             (self.prints, self.prints_numbers) = (None, false);
             let ends = match command {
-                Command::Simple(simple) => self.simple(simple, tree, &here, names.take()),
-                Command::Compound(compound) => {
-                    let end = self.compound(compound, tree, &here);
+                CommandNode::Simple(simple) => self.walk_simple(simple, tree, &here, names.take()),
+                CommandNode::Compound(compound) => {
+                    let end = self.walk_compound(compound, tree, &here);
                     self.prints_numbers = false;
                     (end.clone(), end)
                 }
@@ -221,61 +229,66 @@ impl Walker<'_> {
         if step.negated { (after.0.clone().or(&after.1), after.1.or(&after.0)) } else { after }
     }
 
-    fn compound(&mut self, compound: &Compound, tree: &Tree, here: &WorkingFolders) -> WorkingFolders {
+    fn walk_compound(
+        &mut self,
+        compound: &CompoundCommand,
+        tree: &ParsedText,
+        here: &WorkingFolders,
+    ) -> WorkingFolders {
         let mut data = compound.words.is_empty();
         for word in &compound.words {
-            data |= self.inside(word, tree, here);
+            data |= self.walk_substitutions(word, tree, here);
         }
         for redirect in &compound.redirects {
-            self.redirect(redirect, tree, here);
+            self.walk_redirect(redirect, tree, here);
         }
         let mut at = here.clone();
         match &compound.kind {
-            Kind::Test => {}
-            Kind::Subshell => {
+            CompoundKind::Test => {}
+            CompoundKind::Subshell => {
                 for body in &compound.bodies {
-                    self.script(body, tree, at.clone());
+                    self.walk_script(body, tree, at.clone());
                 }
             }
-            Kind::Group => {
+            CompoundKind::Group => {
                 for body in &compound.bodies {
-                    at = self.script(body, tree, at);
+                    at = self.walk_script(body, tree, at);
                 }
             }
-            Kind::Choice => {
+            CompoundKind::Choice => {
                 for body in &compound.bodies {
-                    let end = self.script(body, tree, at.clone());
+                    let end = self.walk_script(body, tree, at.clone());
                     at = at.or(&end);
                 }
             }
-            Kind::Loop(variable) => {
+            CompoundKind::Loop(variable) => {
                 let bound = self.bound.len();
                 if let Some(name) = variable {
-                    self.set(name, None);
+                    self.set_variable(name, None);
                     self.expressions.assign(name, "", data);
                     compound.words.iter().for_each(|word| self.expressions.assign(name, &word.raw, false));
-                    let values = self.values_of(&compound.words).filter(|_| self.binds);
+                    let values = self.loop_values(&compound.words).filter(|_| self.binds);
                     self.bound.extend(values.map(|values| (name.clone(), values)));
                 }
                 if compound.moves {
                     at = WorkingFolders::unknown();
                 }
                 for body in &compound.bodies {
-                    self.script(body, tree, at.clone());
+                    self.walk_script(body, tree, at.clone());
                 }
                 // What a loop leaves behind is any of its values, and may be none.
                 self.bound.truncate(bound);
             }
-            Kind::Function(name) => {
+            CompoundKind::Function(name) => {
                 if programs::is_special(name) {
-                    self.doubt(Doubt::Elsewhere(format!("{name} ()")));
+                    self.add_doubt(Doubt::Elsewhere(format!("{name} ()")));
                 }
                 self.lost |= compound.moves;
                 // It is called from wherever the shell is then.
                 let body_at =
                     if tree.script.moves() || self.lost { WorkingFolders::unknown() } else { here.clone() };
                 for body in &compound.bodies {
-                    self.script(body, tree, body_at.clone());
+                    self.walk_script(body, tree, body_at.clone());
                 }
             }
         }
@@ -284,10 +297,15 @@ impl Walker<'_> {
 
     /// Walks the substitutions of a word, each in a shell of its own. Whether the word may become any text by them, or by
     /// names of files.
-    fn inside(&mut self, word: &tree::Word, tree: &Tree, here: &WorkingFolders) -> bool {
-        let mut data = word.pieces.iter().any(|piece| matches!(piece, Piece::Glob(_)));
+    fn walk_substitutions(
+        &mut self,
+        word: &tree::SourceWord,
+        tree: &ParsedText,
+        here: &WorkingFolders,
+    ) -> bool {
+        let mut data = word.pieces.iter().any(|piece| matches!(piece, WordPiece::Glob(_)));
         for script in &word.scripts {
-            self.script(script, tree, here.clone());
+            self.walk_script(script, tree, here.clone());
             let alone = matches!(&script.items[..], [item] if item.steps.len() == 1);
             let numbers = alone && self.prints_numbers;
             data |= !numbers;
@@ -298,17 +316,17 @@ impl Walker<'_> {
         data
     }
 
-    fn redirect(&mut self, redirect: &Redir, tree: &Tree, here: &WorkingFolders) {
-        self.inside(&redirect.target, tree, here);
+    fn walk_redirect(&mut self, redirect: &RedirectNode, tree: &ParsedText, here: &WorkingFolders) {
+        self.walk_substitutions(&redirect.target, tree, here);
         if let Some(document) = redirect.document.and_then(|number| tree.documents.get(number)) {
-            self.inside(document, tree, here);
+            self.walk_substitutions(document, tree, here);
         }
-        let target = self.word(&redirect.target);
+        let target = self.resolve_word(&redirect.target);
         let access = match redirect.op {
-            Op::Write | Op::Append => FileAccess::Write,
-            Op::Read => FileAccess::Read,
-            Op::Here | Op::DupIn => return,
-            Op::DupOut => match target.literal() {
+            RedirectOperator::Write | RedirectOperator::Append => FileAccess::Write,
+            RedirectOperator::Read => FileAccess::Read,
+            RedirectOperator::Here | RedirectOperator::DupIn => return,
+            RedirectOperator::DupOut => match target.literal() {
                 Some(text) if is_descriptor(text) => return,
                 _ => FileAccess::Write,
             },
@@ -320,36 +338,42 @@ impl Walker<'_> {
         };
         if !target.literal().is_some_and(streams::is_stream) {
             if paths.is_none() || target.literal().is_none() {
-                self.doubt(Doubt::Target(target.plain().to_owned()));
+                self.add_doubt(Doubt::Target(target.plain().to_owned()));
             }
             self.found.redirects.push(Redirect { access, target, paths });
         }
     }
 
-    fn simple(&mut self, simple: &Simple, tree: &Tree, here: &WorkingFolders, names: Option<Word>) -> After {
+    fn walk_simple(
+        &mut self,
+        simple: &SimpleCommand,
+        tree: &ParsedText,
+        here: &WorkingFolders,
+        names: Option<Word>,
+    ) -> FoldersAfter {
         let stay = (here.clone(), here.clone());
         for assignment in &simple.assignments {
             let mut data = false;
             for word in assignment.value.iter().chain(&assignment.others) {
-                data |= self.inside(word, tree, here);
+                data |= self.walk_substitutions(word, tree, here);
             }
             self.expressions.assign(&assignment.name, &assignment.raw, data);
         }
         for word in &simple.words {
-            self.inside(word, tree, here);
+            self.walk_substitutions(word, tree, here);
         }
         for redirect in &simple.redirects {
-            self.redirect(redirect, tree, here);
+            self.walk_redirect(redirect, tree, here);
         }
         let is_certain = self.is_certain && self.depth == 1 && self.binds;
         let alone = is_certain && simple.words.is_empty() && simple.redirects.is_empty();
-        let (assignments, heaviest) = self.assignments(&simple.assignments, alone);
+        let (assignments, heaviest) = self.apply_assignments(&simple.assignments, alone);
         if simple.words.is_empty() {
             if !assignments.is_empty() {
                 let text =
                     assignments.iter().map(|assignment| &*assignment.text).collect::<Vec<_>>().join(" ");
                 let read_only =
-                    if heaviest <= Weight::Ordinary { Ok(()) } else { Err(unclear(&assignments)) };
+                    if heaviest <= VariableWeight::Ordinary { Ok(()) } else { Err(unclear(&assignments)) };
                 let effects = read_only.is_ok().then(haft::Effects::none);
                 let within = self.within;
                 let number = self.push(SubCommand {
@@ -360,27 +384,32 @@ impl Walker<'_> {
                     effects,
                     ..SubCommand::default()
                 });
-                if heaviest == Weight::Unclear {
+                if heaviest == VariableWeight::Unclear {
                     self.unseen.push(number);
                 }
             }
             return stay;
         }
         let written: Vec<&str> = simple.words.iter().map(|word| &*word.raw).collect();
-        let argv: Vec<Word> = simple.words.iter().map(|word| self.word(word)).collect();
+        let argv: Vec<Word> = simple.words.iter().map(|word| self.resolve_word(word)).collect();
         let input = simple.redirects.iter().rev().find_map(|redirect| given_text(redirect, tree));
         let names = if input.is_some() { None } else { names };
         let text = input.flatten();
         let incoming = CommandInput { text: text.as_deref(), names: names.as_ref() };
         let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
-        let after = self.command(started, here);
+        let after = self.walk_command(started, here);
         // What goes wrong may be any text.
-        self.prints_numbers &= simple.redirects.iter().all(|redirect| redirect.op != Op::DupOut);
+        self.prints_numbers &=
+            simple.redirects.iter().all(|redirect| redirect.op != RedirectOperator::DupOut);
         after
     }
 
-    fn assignments(&mut self, assigns: &[Assign], binds: bool) -> (Vec<Assignment>, Weight) {
-        let mut heaviest = Weight::Harmless;
+    fn apply_assignments(
+        &mut self,
+        assigns: &[AssignmentNode],
+        binds: bool,
+    ) -> (Vec<Assignment>, VariableWeight) {
+        let mut heaviest = VariableWeight::Harmless;
         let mut assignments = Vec::new();
         for assign in assigns {
             let value = match &assign.value {
@@ -388,12 +417,12 @@ impl Walker<'_> {
                 None => Some(String::new()),
             };
             let is_first = !self.variables.is_assigned(&assign.name);
-            let weight = self.set(&assign.name, value.as_deref());
+            let weight = self.set_variable(&assign.name, value.as_deref());
             if binds && assign.others.is_empty() && assign.raw[assign.name.len()..].starts_with('=') {
                 self.variables.bind(&assign.name, value.as_deref().unwrap_or_default(), is_first);
             }
             heaviest = heaviest.max(weight);
-            let harmless = weight == Weight::Harmless && value.is_some();
+            let harmless = weight == VariableWeight::Harmless && value.is_some();
             assignments.push(Assignment { name: assign.name.clone(), text: assign.raw.clone(), harmless });
         }
         (assignments, heaviest)
@@ -401,7 +430,7 @@ impl Walker<'_> {
 
     fn push(&mut self, command: SubCommand) -> usize {
         if self.found.commands.len() >= COMMANDS_MAX {
-            self.doubt(Doubt::TooMany);
+            self.add_doubt(Doubt::TooMany);
         } else {
             self.found.commands.push(command);
         }
@@ -409,11 +438,11 @@ impl Walker<'_> {
     }
 
     /// One command with its words: takes wrappers off, judges what is left, and walks what it holds.
-    fn command(&mut self, started: StartedCommand<'_>, here: &WorkingFolders) -> After {
+    fn walk_command(&mut self, started: StartedCommand<'_>, here: &WorkingFolders) -> FoldersAfter {
         let StartedCommand { argv, written, assignments, heaviest, incoming } = started;
         let front = assignments.iter().map(|assignment| &*assignment.text);
         let text = front.chain(written.iter().copied()).collect::<Vec<_>>().join(" ");
-        let first = if self.within.is_some() { Started::Held } else { Started::Directly };
+        let first = if self.within.is_some() { StartMethod::Held } else { StartMethod::Directly };
         let mut layers = vec![Layer { text: written.join(" "), argv, started: first }];
         let mut at = here.clone();
         let unwrapped = self.unwrap(&mut layers, written, &mut at, incoming);
@@ -425,10 +454,10 @@ impl Walker<'_> {
             let changes = "works on the repository of a folder that isn't known";
             findings.extend([Finding::Open, Finding::Changes(changes.to_owned())]);
         }
-        self.doubts_of(&findings, argv, Some(&text));
-        let heaviest = heaviest.max(self.variables(&findings));
+        self.add_doubts(&findings, argv, Some(&text));
+        let heaviest = heaviest.max(self.set_variables(&findings));
         exact_only = exact_only.or(questions::exact_only(&findings));
-        let mut read_only = match (&starter, heaviest > Weight::Ordinary) {
+        let mut read_only = match (&starter, heaviest > VariableWeight::Ordinary) {
             (_, true) => Err(unclear(&assignments)),
             (Some(starter), _) => Err(format!("`{starter}` starts another command")),
             (None, false) => questions::read_only(&findings),
@@ -441,7 +470,7 @@ impl Walker<'_> {
         let known = starter.is_none()
             && held.iter().all(|held| held.quiet)
             && !findings.iter().any(starts)
-            && heaviest <= Weight::Ordinary;
+            && heaviest <= VariableWeight::Ordinary;
         let files: [&[Finding]; 2] = if contained { [&outer, &[]] } else { [&findings, &outer] };
         let command_place = CommandPlace { here: &at, place: self.place };
         let touched = command_place.effects(program, files);
@@ -453,9 +482,10 @@ impl Walker<'_> {
             read_only = Err("which files it reads isn't known".to_owned());
         }
         let effects = effects.map(|effects| known_effects(effects, known, argv));
-        let plain =
-            layers.iter().all(|layer| !matches!(layer.started, Started::Executed | Started::Launched));
-        let after = self.moves(&findings, plain, &at, here);
+        let plain = layers
+            .iter()
+            .all(|layer| !matches!(layer.started, StartMethod::Executed | StartMethod::Launched));
+        let after = self.folders_after(&findings, plain, &at, here);
         let prints = findings.iter().find_map(|finding| match finding {
             Finding::PrintsPaths(word) if read_only.is_ok() => Some(word.clone()),
             _ => None,
@@ -499,7 +529,7 @@ impl Walker<'_> {
         loop {
             let argv = &layers[layers.len() - 1].argv;
             if argv[0].literal().is_none_or(str::is_empty) {
-                self.doubt(Doubt::Command(argv[0].plain().to_owned()));
+                self.add_doubt(Doubt::Command(argv[0].plain().to_owned()));
             }
             let mut findings = examine(argv, incoming);
             let is_start = |finding: &mut Finding| matches!(finding, Finding::Layer(_));
@@ -518,17 +548,17 @@ impl Walker<'_> {
             let shown = rewritten.take();
             let shown = shown.unwrap_or_else(|| written.iter().map(|word| (*word).to_owned()).collect());
             if layers.len() + starts.len() >= DEPTH_MAX {
-                self.doubt(Doubt::TooDeep);
+                self.add_doubt(Doubt::TooDeep);
                 unwrapped.findings = findings;
                 return unwrapped;
             }
-            self.doubts_of(&findings, argv, None);
-            self.variables(&findings);
+            self.add_doubts(&findings, argv, None);
+            self.set_variables(&findings);
             if !next.quiet && unwrapped.starter.is_none() {
                 unwrapped.starter = Some(argv[0].plain().to_owned());
             }
             let executed =
-                (next.started == Started::Executed).then_some("starts another command in its own way");
+                (next.started == StartMethod::Executed).then_some("starts another command in its own way");
             unwrapped.exact_only = unwrapped.exact_only.or(executed).or(questions::exact_only(&findings));
             unwrapped.contained |= next.location == RunLocation::OtherMachine;
             if next.location != RunLocation::Here
@@ -549,17 +579,17 @@ impl Walker<'_> {
     }
 
     /// What isn't known of what a command starts.
-    fn doubts_of(&mut self, findings: &[Finding], argv: &[Word], text: Option<&str>) {
+    fn add_doubts(&mut self, findings: &[Finding], argv: &[Word], text: Option<&str>) {
         for finding in findings {
             match finding {
-                Finding::Undetermined => self.doubt(Doubt::Starts(shown(argv))),
+                Finding::Undetermined => self.add_doubt(Doubt::Starts(shown(argv))),
                 Finding::ShellState => {
                     self.rebinds |= !self.bound.is_empty() || self.variables.len() > 0;
-                    self.doubt(Doubt::Elsewhere(shown(argv)));
+                    self.add_doubt(Doubt::Elsewhere(shown(argv)));
                 }
                 Finding::CommandsIn(_) => {
                     let shown = text.map_or_else(|| shown(argv), str::to_owned);
-                    self.doubt(Doubt::Starts(shown));
+                    self.add_doubt(Doubt::Starts(shown));
                 }
                 _ => {}
             }
@@ -567,28 +597,28 @@ impl Walker<'_> {
     }
 
     /// Variables that a command sets.
-    fn variables(&mut self, findings: &[Finding]) -> Weight {
-        let mut heaviest = Weight::Harmless;
+    fn set_variables(&mut self, findings: &[Finding]) -> VariableWeight {
+        let mut heaviest = VariableWeight::Harmless;
         for finding in findings {
             if let Finding::Variable { name, value } = finding {
-                heaviest = heaviest.max(self.set(name, value.as_deref()));
+                heaviest = heaviest.max(self.set_variable(name, value.as_deref()));
                 self.expressions.assign(name, value.as_deref().unwrap_or_default(), value.is_none());
             }
             if *finding == Finding::ShellState {
-                heaviest = Weight::Dangerous;
+                heaviest = VariableWeight::Dangerous;
             }
         }
         heaviest
     }
 
     /// Where the shell is after this command.
-    fn moves(
+    fn folders_after(
         &mut self,
         findings: &[Finding],
         plain: bool,
         at: &WorkingFolders,
         here: &WorkingFolders,
-    ) -> After {
+    ) -> FoldersAfter {
         let stay = here.clone();
         if findings.contains(&Finding::LosesDirectory) {
             self.variables.close();
@@ -618,7 +648,12 @@ impl Walker<'_> {
     }
 
     /// Walks the commands in the arguments of another. Returns where the shell is then, if it is the same shell.
-    fn walk_held(&mut self, held: Vec<HeldFinding>, number: usize, at: &WorkingFolders) -> Option<After> {
+    fn walk_held(
+        &mut self,
+        held: Vec<HeldFinding>,
+        number: usize,
+        at: &WorkingFolders,
+    ) -> Option<FoldersAfter> {
         let outer = self.within.replace(number);
         let mut after = None;
         self.depth += 1;
@@ -629,7 +664,7 @@ impl Walker<'_> {
             }
             let start = if elsewhere { WorkingFolders::unknown() } else { at.clone() };
             match command {
-                HeldCommand::Words(argv) => self.given(argv, &start),
+                HeldCommand::Words(argv) => self.walk_given(argv, &start),
                 HeldCommand::Text(text) => {
                     if shell == HeldShell::Later {
                         self.lost |= parse::parse(&text, self.depth).is_ok_and(|tree| tree.script.moves());
@@ -637,7 +672,7 @@ impl Walker<'_> {
                     // Another shell knows no variables of this one.
                     let another = shell == HeldShell::Another;
                     let variables = another.then(|| std::mem::take(&mut self.variables));
-                    let end = self.text(&text, start);
+                    let end = self.walk_text(&text, start);
                     self.variables = variables.unwrap_or_else(|| std::mem::take(&mut self.variables));
                     if shell == HeldShell::This {
                         let end = end.or(at);
@@ -652,22 +687,23 @@ impl Walker<'_> {
     }
 
     /// A command whose words are given by another.
-    fn given(&mut self, argv: Vec<Word>, at: &WorkingFolders) {
+    fn walk_given(&mut self, argv: Vec<Word>, at: &WorkingFolders) {
         if self.depth > DEPTH_MAX * 2 {
-            return self.doubt(Doubt::TooDeep);
+            return self.add_doubt(Doubt::TooDeep);
         }
         let words = argv.iter().filter(|word| **word != Word::anything());
         let written: Vec<String> = words.map(|word| word.plain().to_owned()).collect();
         let written: Vec<&str> = written.iter().map(|text| &**text).collect();
-        let (assignments, heaviest, incoming) = (Vec::new(), Weight::Harmless, CommandInput::default());
+        let (assignments, heaviest, incoming) =
+            (Vec::new(), VariableWeight::Harmless, CommandInput::default());
         self.depth += 1;
-        self.command(StartedCommand { argv, written: &written, assignments, heaviest, incoming }, at);
+        self.walk_command(StartedCommand { argv, written: &written, assignments, heaviest, incoming }, at);
         self.depth -= 1;
     }
 
     /// A word that all values of a loop fit, if they are names of files here.
-    fn values_of(&self, words: &[tree::Word]) -> Option<Word> {
-        let words: Vec<Word> = words.iter().map(|word| self.word(word)).collect();
+    fn loop_values(&self, words: &[tree::SourceWord]) -> Option<Word> {
+        let words: Vec<Word> = words.iter().map(|word| self.resolve_word(word)).collect();
         let plain = |word: &Word| match word {
             Word::Literal(text) => {
                 !text.starts_with(['/', '-']) && text.split('/').all(|part| !matches!(part, ".." | ""))
@@ -682,7 +718,7 @@ impl Walker<'_> {
     }
 
     /// A word for those who judge it.
-    fn word(&self, from: &tree::Word) -> Word {
+    fn resolve_word(&self, from: &tree::SourceWord) -> Word {
         let bound = |(name, _): &&(String, Word)| {
             from.raw == format!("\"${name}\"") || from.raw == format!("\"${{{name}}}\"")
         };
@@ -691,7 +727,7 @@ impl Walker<'_> {
         }
         match (self.bound.iter().rev().find(bound), from.to_argument()) {
             (Some((_, Word::Dynamic(values))), Word::Dynamic(open)) => {
-                Word::Dynamic(super::Open { shape: values.shape.clone(), splits: false, ..open })
+                Word::Dynamic(super::DynamicWord { shape: values.shape.clone(), splits: false, ..open })
             }
             (_, word) => word,
         }
@@ -703,7 +739,7 @@ struct StartedCommand<'a> {
     argv: Vec<Word>,
     written: &'a [&'a str],
     assignments: Vec<Assignment>,
-    heaviest: Weight,
+    heaviest: VariableWeight,
     incoming: CommandInput<'a>,
 }
 
@@ -774,11 +810,13 @@ fn unclear(assignments: &[Assignment]) -> String {
 }
 
 /// What a here-document or here-string gives, if the redirection is one of the input; nothing inside if that isn't known.
-fn given_text(redirect: &Redir, tree: &Tree) -> Option<Option<String>> {
+fn given_text(redirect: &RedirectNode, tree: &ParsedText) -> Option<Option<String>> {
     match (redirect.op, redirect.document) {
-        (Op::Here, Some(number)) => Some(tree.documents.get(number).and_then(tree::Word::literal)),
-        (Op::Here, None) => Some(redirect.target.literal()),
-        (Op::Read | Op::DupIn, _) => Some(None),
+        (RedirectOperator::Here, Some(number)) => {
+            Some(tree.documents.get(number).and_then(tree::SourceWord::literal))
+        }
+        (RedirectOperator::Here, None) => Some(redirect.target.literal()),
+        (RedirectOperator::Read | RedirectOperator::DupIn, _) => Some(None),
         _ => None,
     }
 }

@@ -4,46 +4,46 @@
 //! parsed on the spot with the same bounds. What is quoted and would be a substitution if somebody evaluated it is
 //! noted, because some constructs do.
 
-use super::parse::{Parser, Res, is_invisible, is_meta, is_name};
-use super::tree::{Piece, Word};
+use super::parse::{ParseResult, Parser, is_invisible, is_meta, is_name};
+use super::tree::{SourceWord, WordPiece};
 
 impl Parser<'_> {
     /// An ordinary word, up to a blank or an operator.
-    pub(super) fn word(&mut self) -> Res<Word> {
+    pub(super) fn parse_word(&mut self) -> ParseResult<SourceWord> {
         let start = self.pos;
-        let mut word = Word::default();
-        self.tilde(&mut word);
-        self.pieces(&mut word, false)?;
+        let mut word = SourceWord::default();
+        self.parse_tilde(&mut word);
+        self.parse_pieces(&mut word, false)?;
         if self.pos == start {
-            return Err(self.syntax("a word"));
+            return Err(self.syntax_error("a word"));
         }
         self.src[start..self.pos].clone_into(&mut word.raw);
         Ok(word)
     }
 
     /// The value of an assignment: `~` counts after `:` as well, and nothing is a pattern or a list.
-    pub(super) fn value(&mut self) -> Res<Word> {
+    pub(super) fn parse_value(&mut self) -> ParseResult<SourceWord> {
         let start = self.pos;
-        let mut word = Word::default();
-        self.tilde(&mut word);
-        self.pieces(&mut word, false)?;
+        let mut word = SourceWord::default();
+        self.parse_tilde(&mut word);
+        self.parse_pieces(&mut word, false)?;
         self.src[start..self.pos].clone_into(&mut word.raw);
         Ok(word)
     }
 
     /// The word after `=~`, in which parentheses and `|` are part of the expression.
-    pub(super) fn regex(&mut self) -> Res<Word> {
+    pub(super) fn parse_regex(&mut self) -> ParseResult<SourceWord> {
         let start = self.pos;
-        let mut word = Word::default();
+        let mut word = SourceWord::default();
         let mut open = 0_usize;
         loop {
-            self.pieces(&mut word, true)?;
+            self.parse_pieces(&mut word, true)?;
             match self.peek() {
                 Some(b'(') => open += 1,
                 Some(b')') if open > 0 => open -= 1,
                 Some(b'|') if open > 0 || !self.at("||") => {}
                 Some(b' ' | b'\t' | b'\n') if open == 0 => break,
-                _ => return Err(self.syntax("a plain regular expression")),
+                _ => return Err(self.syntax_error("a plain regular expression")),
             }
             self.pos += 1;
         }
@@ -51,7 +51,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    fn tilde(&mut self, word: &mut Word) {
+    fn parse_tilde(&mut self, word: &mut SourceWord) {
         if self.peek() == Some(b'~') {
             let rest = &self.src[self.pos + 1..];
             let end = rest.bytes().position(|b| {
@@ -62,12 +62,12 @@ impl Parser<'_> {
                     )
             });
             let name = &rest[..end.unwrap_or(rest.len())];
-            word.pieces.push(Piece::Tilde(name.to_owned()));
+            word.pieces.push(WordPiece::Tilde(name.to_owned()));
             self.pos += 1 + name.len();
         }
     }
 
-    fn pieces(&mut self, word: &mut Word, regex: bool) -> Res<()> {
+    fn parse_pieces(&mut self, word: &mut SourceWord, regex: bool) -> ParseResult<()> {
         let mut brace = false;
         loop {
             let Some(b) = self.peek() else { return Ok(()) };
@@ -75,7 +75,7 @@ impl Parser<'_> {
                 b'\\' => {
                     self.pos += 1;
                     match self.src[self.pos..].chars().next() {
-                        None => return Err(self.syntax("a character after `\\`")),
+                        None => return Err(self.syntax_error("a character after `\\`")),
                         Some('\n') => self.pos += 1,
                         Some(c) => {
                             self.pos += c.len_utf8();
@@ -87,7 +87,7 @@ impl Parser<'_> {
                 b'\'' => {
                     self.pos += 1;
                     let rest = &self.src[self.pos..];
-                    let end = rest.find('\'').ok_or_else(|| self.syntax("a closing `'`"))?;
+                    let end = rest.find('\'').ok_or_else(|| self.syntax_error("a closing `'`"))?;
                     let text = &rest[..end];
                     self.notes.hides |= text.contains("$(") || text.contains('`');
                     word.push_text(text);
@@ -96,33 +96,33 @@ impl Parser<'_> {
                 }
                 b'"' => {
                     self.pos += 1;
-                    self.double(word)?;
+                    self.parse_double_quotes(word)?;
                 }
-                b'$' => self.dollar(word, false)?,
-                b'`' => self.backtick(word, false)?,
+                b'$' => self.parse_dollar(word, false)?,
+                b'`' => self.parse_backtick(word, false)?,
                 b'<' | b'>' if self.at("<(") || self.at(">(") => {
                     self.pos += 2;
-                    let script = self.substitution()?;
+                    let script = self.parse_substitution()?;
                     word.scripts.push(script);
-                    word.pieces.push(Piece::Expansion { quoted: true });
+                    word.pieces.push(WordPiece::Expansion { quoted: true });
                 }
                 _ if is_meta(b) => return Ok(()),
                 b'*' | b'?' | b'[' => {
                     self.pos += 1;
                     if matches!(b, b'*' | b'?') && self.peek() == Some(b'(') && !regex {
-                        return Err(self.syntax("no extended pattern"));
+                        return Err(self.syntax_error("no extended pattern"));
                     }
                     let lone = b == b'[' && word.pieces.is_empty() && self.peek().is_none_or(is_meta);
                     if lone {
                         word.push_text("[");
                     } else {
-                        word.pieces.push(Piece::Glob(b as char));
+                        word.pieces.push(WordPiece::Glob(b as char));
                     }
                 }
                 // In a word like an assignment bash expands it there too.
                 b'~' if self.pos > 0 && matches!(self.src.as_bytes()[self.pos - 1], b'=' | b':') => {
                     self.pos += 1;
-                    word.pieces.push(Piece::Tilde(String::new()));
+                    word.pieces.push(WordPiece::Tilde(String::new()));
                 }
                 b'{' => {
                     self.pos += 1;
@@ -131,11 +131,11 @@ impl Parser<'_> {
                 }
                 b',' if brace => {
                     self.pos += 1;
-                    word.pieces.push(Piece::Brace);
+                    word.pieces.push(WordPiece::Brace);
                 }
                 b'.' if brace && self.at("..") => {
                     self.pos += 2;
-                    word.pieces.push(Piece::Brace);
+                    word.pieces.push(WordPiece::Brace);
                 }
                 _ => {
                     let rest = &self.src[self.pos..];
@@ -157,40 +157,40 @@ impl Parser<'_> {
     }
 
     /// Inside double quotes, after the opening one.
-    fn double(&mut self, word: &mut Word) -> Res<()> {
+    fn parse_double_quotes(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         word.quoted = true;
         word.push_text("");
         loop {
-            let Some(b) = self.peek() else { return Err(self.syntax("a closing `\"`")) };
+            let Some(b) = self.peek() else { return Err(self.syntax_error("a closing `\"`")) };
             match b {
                 b'"' => {
                     self.pos += 1;
                     return Ok(());
                 }
-                b'\\' => self.escape(word)?,
-                b'$' => self.dollar(word, true)?,
-                b'`' => self.backtick(word, true)?,
-                _ => self.run(word, b"\"\\$`"),
+                b'\\' => self.parse_escape(word)?,
+                b'$' => self.parse_dollar(word, true)?,
+                b'`' => self.parse_backtick(word, true)?,
+                _ => self.parse_plain(word, b"\"\\$`"),
             }
         }
     }
 
     /// A here-document with expansions; double quotes stand for themselves.
-    pub(super) fn document(&mut self) -> Res<Word> {
-        let mut word = Word { quoted: true, ..Word::default() };
+    pub(super) fn parse_document(&mut self) -> ParseResult<SourceWord> {
+        let mut word = SourceWord { quoted: true, ..SourceWord::default() };
         self.in_document = true;
         while let Some(b) = self.peek() {
             match b {
-                b'\\' => self.escape(&mut word)?,
-                b'$' => self.dollar(&mut word, true)?,
-                b'`' => self.backtick(&mut word, true)?,
-                _ => self.run(&mut word, b"\\$`"),
+                b'\\' => self.parse_escape(&mut word)?,
+                b'$' => self.parse_dollar(&mut word, true)?,
+                b'`' => self.parse_backtick(&mut word, true)?,
+                _ => self.parse_plain(&mut word, b"\\$`"),
             }
         }
         Ok(word)
     }
 
-    fn run(&mut self, word: &mut Word, ends: &[u8]) {
+    fn parse_plain(&mut self, word: &mut SourceWord, ends: &[u8]) {
         let rest = &self.src[self.pos..];
         let end = rest.bytes().position(|b| ends.contains(&b)).unwrap_or(rest.len());
         word.push_text(&rest[..end]);
@@ -198,10 +198,10 @@ impl Parser<'_> {
     }
 
     /// A backslash inside double quotes.
-    fn escape(&mut self, word: &mut Word) -> Res<()> {
+    fn parse_escape(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         self.pos += 1;
         match self.src[self.pos..].chars().next() {
-            None => return Err(self.syntax("a character after `\\`")),
+            None => return Err(self.syntax_error("a character after `\\`")),
             Some('\n') => self.pos += 1,
             Some(c @ ('$' | '`' | '"' | '\\')) => {
                 self.notes.hides |= c == '`' || (c == '$' && self.at("$("));
@@ -213,12 +213,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn backtick(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+    fn parse_backtick(&mut self, word: &mut SourceWord, quoted: bool) -> ParseResult<()> {
         self.pos += 1;
         let mut text = String::new();
         loop {
             let mut rest = self.src[self.pos..].chars();
-            let c = rest.next().ok_or_else(|| self.syntax("a closing backtick"))?;
+            let c = rest.next().ok_or_else(|| self.syntax_error("a closing backtick"))?;
             self.pos += c.len_utf8();
             match (c, rest.next()) {
                 ('`', _) => break,
@@ -227,50 +227,50 @@ impl Parser<'_> {
                     self.pos += 1;
                 }
                 // Shells differ on these.
-                ('\\', Some('"')) if quoted => return Err(self.syntax("no `\\\"` between backticks")),
-                ('"', _) if quoted => return Err(self.syntax("no quotes between quoted backticks")),
+                ('\\', Some('"')) if quoted => return Err(self.syntax_error("no `\\\"` between backticks")),
+                ('"', _) if quoted => return Err(self.syntax_error("no quotes between quoted backticks")),
                 _ => text.push(c),
             }
         }
-        let script = self.inner(&text, |inner| inner.script(super::parse::Stop::End))?;
+        let script = self.parse_inner(&text, |inner| inner.parse_script(super::parse::ScriptEnd::End))?;
         word.scripts.push(script);
-        word.pieces.push(Piece::Expansion { quoted });
+        word.pieces.push(WordPiece::Expansion { quoted });
         Ok(())
     }
 
-    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+    fn parse_dollar(&mut self, word: &mut SourceWord, quoted: bool) -> ParseResult<()> {
         self.pos += 1;
         match self.peek() {
-            Some(b'\\') if self.at("\\\n") => return Err(self.syntax("`$` and its name on one line")),
+            Some(b'\\') if self.at("\\\n") => return Err(self.syntax_error("`$` and its name on one line")),
             Some(b'(') if self.at("((") => {
                 self.pos += 2;
-                self.arithmetic(word)?;
-                word.pieces.push(Piece::Expansion { quoted });
+                self.parse_arithmetic(word)?;
+                word.pieces.push(WordPiece::Expansion { quoted });
             }
             Some(b'(') => {
                 self.pos += 1;
-                let script = self.substitution()?;
+                let script = self.parse_substitution()?;
                 word.scripts.push(script);
-                word.pieces.push(Piece::Expansion { quoted });
+                word.pieces.push(WordPiece::Expansion { quoted });
             }
             Some(b'{') if self.take("{HOME}") => word.pieces.push(expansion("HOME", quoted)),
             Some(b'{') => {
                 self.pos += 1;
                 self.enter()?;
-                self.parameter(word, quoted)?;
+                self.parse_parameter(word, quoted)?;
                 self.depth -= 1;
-                word.pieces.push(Piece::Expansion { quoted });
+                word.pieces.push(WordPiece::Expansion { quoted });
             }
-            Some(b'[') => return Err(self.syntax("`$((…))` instead of `$[…]`")),
+            Some(b'[') => return Err(self.syntax_error("`$((…))` instead of `$[…]`")),
             Some(b'\'') if !quoted => {
                 self.pos += 1;
-                self.ansi(word)?;
+                self.parse_ansi_quotes(word)?;
             }
             Some(b'"') if !quoted => {
                 // Translated before it is used, so its text isn't known.
                 self.pos += 1;
-                self.double(word)?;
-                word.pieces.push(Piece::Expansion { quoted: true });
+                self.parse_double_quotes(word)?;
+                word.pieces.push(WordPiece::Expansion { quoted: true });
             }
             Some(b) if b.is_ascii_alphabetic() || b == b'_' => {
                 let rest = &self.src[self.pos..];
@@ -282,7 +282,7 @@ impl Parser<'_> {
             }
             Some(b'0'..=b'9' | b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => {
                 self.pos += 1;
-                word.pieces.push(Piece::Expansion { quoted });
+                word.pieces.push(WordPiece::Expansion { quoted });
             }
             _ => word.push_text("$"),
         }
@@ -290,10 +290,10 @@ impl Parser<'_> {
     }
 
     /// `${…}`, after the brace.
-    fn parameter(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
+    fn parse_parameter(&mut self, word: &mut SourceWord, quoted: bool) -> ParseResult<()> {
         let start = self.pos;
         if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|' | b'(')) {
-            return Err(self.syntax("a parameter, not a command, in `${…}`"));
+            return Err(self.syntax_error("a parameter, not a command, in `${…}`"));
         }
         let indirect = self.peek() == Some(b'!');
         self.pos += usize::from(indirect);
@@ -305,13 +305,13 @@ impl Parser<'_> {
         let name = &rest[..end];
         let named = is_name(name);
         if !named && !name.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(self.syntax("the name of a parameter"));
+            return Err(self.syntax_error("the name of a parameter"));
         }
         if name.is_empty() {
             match self.peek() {
                 Some(b'@' | b'*' | b'#' | b'?' | b'-' | b'$' | b'!') => self.pos += 1,
                 Some(b'}') if self.pos > start => {}
-                _ => return Err(self.syntax("the name of a parameter")),
+                _ => return Err(self.syntax_error("the name of a parameter")),
             }
         }
         let name = name.to_owned();
@@ -323,7 +323,7 @@ impl Parser<'_> {
         if named && self.peek() == Some(b'[') {
             self.pos += 1;
             if !(self.take("@]") || self.take("*]")) {
-                let subscript = self.subscript()?;
+                let subscript = self.parse_subscript()?;
                 word.scripts.extend(subscript.scripts);
             }
         }
@@ -341,14 +341,14 @@ impl Parser<'_> {
                 if harmless && self.take("}") {
                     return Ok(());
                 }
-                return Err(self.syntax("a transformation that runs nothing"));
+                return Err(self.syntax_error("a transformation that runs nothing"));
             }
             Some(b':')
                 if !matches!(self.src.as_bytes().get(self.pos + 1), Some(b'-' | b'=' | b'?' | b'+')) =>
             {
                 // A substring: offset and length are expressions.
                 let (start, first) = (self.pos + 1, word.scripts.len());
-                self.operand(word, quoted)?;
+                self.parse_operand(word, quoted)?;
                 word.evaluate_from(first);
                 let text = &self.src[start..self.pos - 1];
                 if text.contains(|c: char| c.is_ascii_alphabetic() || c == '$' || c == '`') {
@@ -363,49 +363,51 @@ impl Parser<'_> {
                 }
             }
             Some(b'-' | b'?' | b'+' | b'#' | b'%' | b'/' | b'^' | b',') => {}
-            _ => return Err(self.syntax("an operator in `${…}`")),
+            _ => return Err(self.syntax_error("an operator in `${…}`")),
         }
-        self.operand(word, quoted)
+        self.parse_operand(word, quoted)
     }
 
     /// The rest of `${name…}` up to its brace.
-    fn operand(&mut self, word: &mut Word, quoted: bool) -> Res<()> {
-        let mut inside = Word::default();
+    fn parse_operand(&mut self, word: &mut SourceWord, quoted: bool) -> ParseResult<()> {
+        let mut inside = SourceWord::default();
         loop {
-            let Some(b) = self.peek() else { return Err(self.syntax("a closing `}`")) };
+            let Some(b) = self.peek() else { return Err(self.syntax_error("a closing `}`")) };
             match b {
                 b'}' => break,
-                b'\'' if quoted => return Err(self.syntax("no `'` in a quoted `${…}`")),
+                b'\'' if quoted => return Err(self.syntax_error("no `'` in a quoted `${…}`")),
                 b'\'' => {
                     self.pos += 1;
                     let rest = &self.src[self.pos..];
-                    let end = rest.find('\'').ok_or_else(|| self.syntax("a closing `'`"))?;
+                    let end = rest.find('\'').ok_or_else(|| self.syntax_error("a closing `'`"))?;
                     self.notes.hides |= rest[..end].contains("$(") || rest[..end].contains('`');
                     self.pos += end + 1;
                 }
                 b'\\' => {
                     self.pos += 1;
                     let c = self.src[self.pos..].chars().next();
-                    let c = c.ok_or_else(|| self.syntax("a character after `\\`"))?;
+                    let c = c.ok_or_else(|| self.syntax_error("a character after `\\`"))?;
                     self.notes.hides |= c == '$' || c == '`';
                     self.pos += c.len_utf8();
                 }
-                b'"' if self.in_document => return Err(self.syntax("no quotes in `${…}` of a here-document")),
+                b'"' if self.in_document => {
+                    return Err(self.syntax_error("no quotes in `${…}` of a here-document"));
+                }
                 b'"' => {
                     self.pos += 1;
-                    self.double(&mut inside)?;
+                    self.parse_double_quotes(&mut inside)?;
                 }
-                b'$' => self.dollar(&mut inside, quoted)?,
-                b'`' => self.backtick(&mut inside, quoted)?,
+                b'$' => self.parse_dollar(&mut inside, quoted)?,
+                b'`' => self.parse_backtick(&mut inside, quoted)?,
                 b'<' | b'>' if self.at("<(") || self.at(">(") => {
                     if quoted {
-                        return Err(self.syntax("no `<(` in a quoted `${…}`"));
+                        return Err(self.syntax_error("no `<(` in a quoted `${…}`"));
                     }
                     self.pos += 2;
-                    let script = self.substitution()?;
+                    let script = self.parse_substitution()?;
                     inside.scripts.push(script);
                 }
-                b'{' => return Err(self.syntax("no brace in `${…}`")),
+                b'{' => return Err(self.syntax_error("no brace in `${…}`")),
                 _ => {
                     let c = self.src[self.pos..].chars().next().expect("there is a byte here");
                     self.pos += c.len_utf8();
@@ -418,17 +420,17 @@ impl Parser<'_> {
     }
 
     /// What stands in `[…]` after a name, up to and with the bracket. Bash evaluates it.
-    pub(super) fn subscript(&mut self) -> Res<Word> {
-        let (mut word, start) = (Word::default(), self.pos);
+    pub(super) fn parse_subscript(&mut self) -> ParseResult<SourceWord> {
+        let (mut word, start) = (SourceWord::default(), self.pos);
         loop {
-            let Some(b) = self.peek() else { return Err(self.syntax("`]`")) };
+            let Some(b) = self.peek() else { return Err(self.syntax_error("`]`")) };
             match b {
                 b']' => break,
-                b'$' => self.dollar(&mut word, true)?,
-                b'`' => self.backtick(&mut word, true)?,
+                b'$' => self.parse_dollar(&mut word, true)?,
+                b'`' => self.parse_backtick(&mut word, true)?,
                 b'0'..=b'9' | b'+' | b'-' | b'*' | b' ' | b'/' | b'%' | b'_' | b'.' => self.pos += 1,
                 b if b.is_ascii_alphabetic() => self.pos += 1,
-                _ => return Err(self.syntax("a plain subscript")),
+                _ => return Err(self.syntax_error("a plain subscript")),
             }
         }
         self.note_expression(&mut word, 0, start);
@@ -437,15 +439,15 @@ impl Parser<'_> {
     }
 
     /// An expression up to `))`, after the opening.
-    pub(super) fn arithmetic(&mut self, word: &mut Word) -> Res<()> {
+    pub(super) fn parse_arithmetic(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         self.enter()?;
         let (mut open, start, first) = (0_usize, self.pos, word.scripts.len());
         loop {
-            let Some(b) = self.peek() else { return Err(self.syntax("`))`")) };
+            let Some(b) = self.peek() else { return Err(self.syntax_error("`))`")) };
             match b {
                 b')' if open == 0 => {
                     if !self.take("))") {
-                        return Err(self.syntax("`))`"));
+                        return Err(self.syntax_error("`))`"));
                     }
                     break;
                 }
@@ -457,11 +459,11 @@ impl Parser<'_> {
                     open += 1;
                     self.pos += 1;
                 }
-                b'$' => self.dollar(word, true)?,
-                b'`' => self.backtick(word, true)?,
-                b'"' | b'\'' | b'\\' | b'{' | b'}' => return Err(self.syntax("a plain expression")),
+                b'$' => self.parse_dollar(word, true)?,
+                b'`' => self.parse_backtick(word, true)?,
+                b'"' | b'\'' | b'\\' | b'{' | b'}' => return Err(self.syntax_error("a plain expression")),
                 b if b.is_ascii() => self.pos += 1,
-                _ => return Err(self.syntax("a plain expression")),
+                _ => return Err(self.syntax_error("a plain expression")),
             }
         }
         self.note_expression(word, first, start);
@@ -470,7 +472,7 @@ impl Parser<'_> {
     }
 
     /// The text since a place, and what substitutions of the word print, is an expression.
-    fn note_expression(&mut self, word: &mut Word, first: usize, start: usize) {
+    fn note_expression(&mut self, word: &mut SourceWord, first: usize, start: usize) {
         let text = &self.src[start..self.pos];
         word.evaluate_from(first);
         if text.contains(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.' | '$' | '`')) {
@@ -479,17 +481,17 @@ impl Parser<'_> {
     }
 
     /// `$'…'`, after the opening quote.
-    fn ansi(&mut self, word: &mut Word) -> Res<()> {
+    fn parse_ansi_quotes(&mut self, word: &mut SourceWord) -> ParseResult<()> {
         word.quoted = true;
         word.push_text("");
         let mut text = String::new();
         loop {
-            let c = self.src[self.pos..].chars().next().ok_or_else(|| self.syntax("a closing `'`"))?;
+            let c = self.src[self.pos..].chars().next().ok_or_else(|| self.syntax_error("a closing `'`"))?;
             self.pos += c.len_utf8();
             match c {
                 '\'' => break,
                 '\\' => {
-                    let escaped = self.peek().ok_or_else(|| self.syntax("an escaped character"))?;
+                    let escaped = self.peek().ok_or_else(|| self.syntax_error("an escaped character"))?;
                     self.pos += 1;
                     match escaped {
                         b'n' => text.push('\n'),
@@ -498,15 +500,15 @@ impl Parser<'_> {
                         b'a' => text.push('\x07'),
                         b'e' | b'E' => text.push('\x1b'),
                         b'\\' | b'\'' | b'"' | b'?' => text.push(escaped as char),
-                        b'x' => text.push(self.number(16, 2)?),
-                        b'u' => text.push(self.number(16, 4)?),
-                        b'U' => text.push(self.number(16, 8)?),
+                        b'x' => text.push(self.parse_number(16, 2)?),
+                        b'u' => text.push(self.parse_number(16, 4)?),
+                        b'U' => text.push(self.parse_number(16, 8)?),
                         b'0'..=b'7' => {
                             self.pos -= 1;
-                            let c = self.number(8, 3)?;
+                            let c = self.parse_number(8, 3)?;
                             text.push(c);
                         }
-                        _ => return Err(self.syntax("a known escape in `$'…'`")),
+                        _ => return Err(self.syntax_error("a known escape in `$'…'`")),
                     }
                 }
                 c => text.push(c),
@@ -518,17 +520,17 @@ impl Parser<'_> {
     }
 
     /// Up to `digits` digits as a character. Bytes outside ASCII make no character alone, and NUL ends the text.
-    fn number(&mut self, radix: u32, digits: usize) -> Res<char> {
+    fn parse_number(&mut self, radix: u32, digits: usize) -> ParseResult<char> {
         let rest = &self.src[self.pos..];
         let end = rest.bytes().take(digits).take_while(|b| (*b as char).is_digit(radix)).count();
-        let value = u32::from_str_radix(&rest[..end], radix).map_err(|_| self.syntax("a number"))?;
+        let value = u32::from_str_radix(&rest[..end], radix).map_err(|_| self.syntax_error("a number"))?;
         self.pos += end;
         let known = char::from_u32(value).filter(|_| value != 0 && (value < 128 || digits >= 4));
-        known.ok_or_else(|| self.syntax("a character in `$'…'`"))
+        known.ok_or_else(|| self.syntax_error("a character in `$'…'`"))
     }
 }
 
 /// What stands for `$name`. The home is what `~` is; setting it is refused elsewhere.
-fn expansion(name: &str, quoted: bool) -> Piece {
-    if name == "HOME" { Piece::Tilde(String::new()) } else { Piece::Expansion { quoted } }
+fn expansion(name: &str, quoted: bool) -> WordPiece {
+    if name == "HOME" { WordPiece::Tilde(String::new()) } else { WordPiece::Expansion { quoted } }
 }

@@ -5,7 +5,7 @@
 //! that isn't certain.
 
 use super::model::*;
-use super::{Open, Word, marks};
+use super::{DynamicWord, Word, marks};
 
 /// How many readings of one command are looked at.
 const READINGS_MAX: usize = 8;
@@ -56,7 +56,7 @@ pub(crate) fn read_words(entry: &'static ProgramEntry, words: &[Word]) -> Vec<Wo
         let room = READINGS_MAX.saturating_sub(open.len() + closed.len() + 1);
         let mut reader = WordReader { entry, words, reading, others: Vec::new(), room, shortened: false };
         while reader.reading.next < words.len() {
-            reader.word();
+            reader.read_word();
         }
         reader.finish();
         open.append(&mut reader.others);
@@ -75,26 +75,26 @@ struct WordReader<'w> {
 }
 
 impl WordReader<'_> {
-    fn word(&mut self) {
+    fn read_word(&mut self) {
         let at = self.reading.next;
         self.reading.next += 1;
         let (syntax, word) = (self.entry.syntax, &self.words[at]);
         let text = word.prefix();
         if self.reading.ended {
-            return self.operand(at);
+            return self.read_operand(at);
         }
         if syntax.first_word_letters && at == 0 && !text.starts_with('-') {
-            return self.letters(at, text, 0, true);
+            return self.read_letters(at, text, 0, true);
         }
         if let Some(rest) = text.strip_prefix('+') {
             match syntax.plus {
                 PlusWords::Operand => {}
                 PlusWords::Options if !rest.is_empty() => {
                     self.reading.modes |= PLUS_OPTION;
-                    return self.letters(at, rest, 1, false);
+                    return self.read_letters(at, rest, 1, false);
                 }
                 PlusWords::Options => {}
-                PlusWords::Value(_) => return self.given(&PLUS, vec![without(word, 1)], at, true),
+                PlusWords::Value(_) => return self.add_option(&PLUS, vec![without(word, 1)], at, true),
             }
         }
         let expression = syntax.stop == StopRule::Expression;
@@ -103,7 +103,7 @@ impl WordReader<'_> {
         }
         let dash = word.literal() == Some("-") && find_long(self.entry, "-").is_some();
         if !dash && (text.len() < 2 || !text.starts_with('-')) {
-            return self.operand(at);
+            return self.read_operand(at);
         }
         if word.literal() == Some("--") && !expression {
             self.reading.ended = true;
@@ -113,20 +113,20 @@ impl WordReader<'_> {
         }
         self.reading.modes |= ANY_OPTION;
         if dash {
-            return self.found(find_long(self.entry, "-").expect("it was found before"), None, at);
+            return self.read_option(find_long(self.entry, "-").expect("it was found before"), None, at);
         }
         if let Some((spec, length)) = find_dashed(self.entry, &text[1..]) {
             let value = (length + 1 < text.len()).then(|| without(word, length + 1));
-            return self.found(spec, value, at);
+            return self.read_option(spec, value, at);
         }
         match text.strip_prefix("--").or(text.strip_prefix('-').filter(|_| syntax.one_dash)) {
-            Some(name) => self.long(at, name),
-            None if syntax.clusters => self.letters(at, &text[1..], 1, false),
-            None => self.letter(at, &text[1..]),
+            Some(name) => self.read_long(at, name),
+            None if syntax.clusters => self.read_letters(at, &text[1..], 1, false),
+            None => self.read_letter(at, &text[1..]),
         }
     }
 
-    fn operand(&mut self, at: usize) {
+    fn read_operand(&mut self, at: usize) {
         let stop = self.entry.syntax.stop;
         self.reading.operands.push(at);
         let count = self.reading.operands.len();
@@ -145,7 +145,7 @@ impl WordReader<'_> {
     }
 
     /// `--name` or `--name=value`.
-    fn long(&mut self, at: usize, text: &str) {
+    fn read_long(&mut self, at: usize, text: &str) {
         let word = &self.words[at];
         let dashes = word.prefix().len() - text.len();
         let (name, inline) = match text.split_once('=') {
@@ -157,52 +157,52 @@ impl WordReader<'_> {
             if self.entry.syntax.one_dash
                 && let Some(spec) = find_attached(self.entry, name)
             {
-                return self.found(spec, Some(without(word, dashes + 1)), at);
+                return self.read_option(spec, Some(without(word, dashes + 1)), at);
             }
-            return self.unknown(at, false);
+            return self.add_unknown(at, false);
         }
         if let Some(spec) = find_long(self.entry, name) {
-            return self.found(spec, inline, at);
+            return self.read_option(spec, inline, at);
         }
         if self.entry.syntax.one_dash
             && dashes == 1
             && let Some(spec) = find_attached(self.entry, text)
         {
-            return self.found(spec, Some(without(word, 2)), at);
+            return self.read_option(spec, Some(without(word, 2)), at);
         }
         let shortened: Vec<&'static OptionSpec> = match self.entry.syntax.abbreviations {
             true => self.entry.all_options().filter(|spec| is_beginning(spec, name)).collect(),
             false => Vec::new(),
         };
         let Some((first, others)) = shortened.split_first() else {
-            return self.unknown(at, inline.is_some());
+            return self.add_unknown(at, inline.is_some());
         };
         (self.reading.loose, self.shortened) = (true, true);
         for other in others.iter().take(self.room.saturating_sub(self.others.len())) {
             let before = self.reading.clone();
-            self.found(other, inline.clone(), at);
+            self.read_option(other, inline.clone(), at);
             self.others.push(std::mem::replace(&mut self.reading, before));
         }
-        self.found(first, inline, at);
+        self.read_option(first, inline, at);
         self.shortened = false;
     }
 
     /// One letter, perhaps with its value, for programs that don't join letters.
-    fn letter(&mut self, at: usize, text: &str) {
+    fn read_letter(&mut self, at: usize, text: &str) {
         let word = &self.words[at];
         let first = text.chars().next().map_or(0, char::len_utf8);
         let spec = find_letter(self.entry, &text[..first]);
         match spec {
-            Some(spec) if text.len() == first && word.literal().is_some() => self.found(spec, None, at),
+            Some(spec) if text.len() == first && word.literal().is_some() => self.read_option(spec, None, at),
             Some(spec) if spec.arity != ValueArity::None => {
-                self.found(spec, Some(without(word, first + 1)), at)
+                self.read_option(spec, Some(without(word, first + 1)), at)
             }
-            _ => self.unknown(at, false),
+            _ => self.add_unknown(at, false),
         }
     }
 
     /// Letters in one word: the first with a value takes the rest, or the next word.
-    fn letters(&mut self, at: usize, letters: &str, front: usize, in_order: bool) {
+    fn read_letters(&mut self, at: usize, letters: &str, front: usize, in_order: bool) {
         let word = &self.words[at];
         for (place, letter) in letters.char_indices() {
             let end = place + letter.len_utf8();
@@ -210,24 +210,24 @@ impl WordReader<'_> {
             let Some(spec) = find_letter(self.entry, &letters[place..end]) else {
                 if !digit {
                     let last = end == letters.len() && word.literal().is_some();
-                    self.unknown(at, !last);
+                    self.add_unknown(at, !last);
                 }
                 continue;
             };
             let follows = end < letters.len() || word.literal().is_none();
             match spec.arity {
-                ValueArity::None | ValueArity::Next => self.found(spec, None, at),
-                _ if in_order => self.found(spec, None, at),
-                _ => return self.found(spec, follows.then(|| without(word, front + end)), at),
+                ValueArity::None | ValueArity::Next => self.read_option(spec, None, at),
+                _ if in_order => self.read_option(spec, None, at),
+                _ => return self.read_option(spec, follows.then(|| without(word, front + end)), at),
             }
         }
         if word.literal().is_none() {
-            self.unknown(at, true);
+            self.add_unknown(at, true);
         }
     }
 
     /// An option that isn't listed.
-    fn unknown(&mut self, at: usize, has_value: bool) {
+    fn add_unknown(&mut self, at: usize, has_value: bool) {
         let policy = self.entry.unknown;
         if self.reading.unknown.last() != Some(&at) {
             self.reading.unknown.push(at);
@@ -251,37 +251,37 @@ impl WordReader<'_> {
         self.others.push(other);
     }
 
-    fn found(&mut self, spec: &'static OptionSpec, inline: Option<Word>, at: usize) {
+    fn read_option(&mut self, spec: &'static OptionSpec, inline: Option<Word>, at: usize) {
         let attached = inline.is_some();
         let begins = if attached { at } else { self.reading.next };
         let values = match spec.arity {
             ValueArity::None => Vec::new(),
             ValueArity::Attached => inline.into_iter().collect(),
-            ValueArity::One => inline.or_else(|| self.next_value()).into_iter().collect(),
-            ValueArity::Next => self.next_value().into_iter().collect(),
+            ValueArity::One => inline.or_else(|| self.take_value()).into_iter().collect(),
+            ValueArity::Next => self.take_value().into_iter().collect(),
             ValueArity::Maybe => match (inline, self.words.get(self.reading.next)) {
                 (Some(value), _) => vec![value],
                 (None, Some(word)) if !word.prefix().starts_with('-') => {
-                    self.next_value().into_iter().collect()
+                    self.take_value().into_iter().collect()
                 }
                 _ => Vec::new(),
             },
             ValueArity::Two => {
-                [inline.or_else(|| self.next_value()), self.next_value()].into_iter().flatten().collect()
+                [inline.or_else(|| self.take_value()), self.take_value()].into_iter().flatten().collect()
             }
             ValueArity::Rest => {
                 let mut values: Vec<Word> = inline.into_iter().collect();
-                while let Some(value) = self.next_word() {
+                while let Some(value) = self.take_word() {
                     values.push(value);
                 }
                 values
             }
-            ValueArity::Until => self.until_end(inline),
+            ValueArity::Until => self.take_until_end(inline),
         };
-        self.given(spec, values, begins, attached);
+        self.add_option(spec, values, begins, attached);
     }
 
-    fn next_word(&mut self) -> Option<Word> {
+    fn take_word(&mut self) -> Option<Word> {
         let word = self.words.get(self.reading.next)?.clone();
         self.reading.values.push(self.reading.next);
         self.reading.next += 1;
@@ -289,8 +289,8 @@ impl WordReader<'_> {
     }
 
     /// The next word as a value; one that looks like an option is read differently by some.
-    fn next_value(&mut self) -> Option<Word> {
-        let word = self.next_word()?;
+    fn take_value(&mut self) -> Option<Word> {
+        let word = self.take_word()?;
         let text = word.prefix();
         let expression = self.entry.syntax.stop == StopRule::Expression;
         let like_option = text.starts_with('-')
@@ -299,11 +299,11 @@ impl WordReader<'_> {
         Some(word)
     }
 
-    fn until_end(&mut self, inline: Option<Word>) -> Vec<Word> {
+    fn take_until_end(&mut self, inline: Option<Word>) -> Vec<Word> {
         let mut values: Vec<Word> = inline.into_iter().collect();
         loop {
             let last = values.last().and_then(Word::literal) == Some("{}");
-            match self.next_word() {
+            match self.take_word() {
                 None => {
                     self.reading.unfinished = self.entry.syntax.stop == StopRule::Expression;
                     return values;
@@ -316,7 +316,7 @@ impl WordReader<'_> {
         }
     }
 
-    fn given(&mut self, spec: &'static OptionSpec, values: Vec<Word>, at: usize, attached: bool) {
+    fn add_option(&mut self, spec: &'static OptionSpec, values: Vec<Word>, at: usize, attached: bool) {
         let excepted = values
             .first()
             .and_then(Word::literal)
@@ -398,7 +398,7 @@ fn is_beginning(spec: &OptionSpec, name: &str) -> bool {
 pub(crate) fn without(word: &Word, front: usize) -> Word {
     match word {
         Word::Literal(text) => Word::Literal(text[front..].to_owned()),
-        Word::Dynamic(open) => Word::Dynamic(Open {
+        Word::Dynamic(open) => Word::Dynamic(DynamicWord {
             written: open.written.get(front..).unwrap_or_default().to_owned(),
             shape: open.shape[front..].to_owned(),
             splits: open.splits,
@@ -417,9 +417,11 @@ pub(crate) fn is_certain(word: &Word) -> bool {
 /// A word in which a mark is replaced by something unknown.
 pub(crate) fn replace_mark(word: &Word, mark: &str, shape: &str) -> Word {
     match word {
-        Word::Literal(text) if text.contains(mark) => {
-            Word::Dynamic(Open { written: text.clone(), shape: text.replace(mark, shape), splits: false })
-        }
+        Word::Literal(text) if text.contains(mark) => Word::Dynamic(DynamicWord {
+            written: text.clone(),
+            shape: text.replace(mark, shape),
+            splits: false,
+        }),
         other => other.clone(),
     }
 }
@@ -434,7 +436,7 @@ pub(crate) fn plain_words(text: &str) -> Option<Vec<Word>> {
 
 /// A file below the home, which the shell would write with `~`.
 pub(crate) fn at_home(rest: &str) -> Word {
-    Word::Dynamic(Open {
+    Word::Dynamic(DynamicWord {
         written: format!("~{rest}"),
         shape: format!("{}{rest}", marks::HOME),
         splits: false,

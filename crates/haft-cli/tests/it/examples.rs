@@ -1,16 +1,14 @@
 //! The examples run and show what their readers are told they show.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::room::crate_path;
-
-/// The standard output of an example. `cargo test` builds the examples of what it tests, and leaves those of other
-/// crates as they are; what is missing or old is left to cargo.
+/// The standard output of an example. `cargo test` builds the examples of the packages that it tests; cargo builds an
+/// example that is missing or outdated.
 fn example(package: &str, name: &str, args: &[&str]) -> String {
-    let built = Path::new(env!("CARGO_BIN_EXE_haft")).with_file_name("examples").join(name);
-    let mut command = if is_current(&built, package) {
-        Command::new(built)
+    let program = Path::new(env!("CARGO_BIN_EXE_haft")).with_file_name("examples").join(name);
+    let mut command = if is_current(&program) {
+        Command::new(program)
     } else {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["run", "--quiet", "--package", package, "--example", name, "--"]);
@@ -18,30 +16,19 @@ fn example(package: &str, name: &str, args: &[&str]) -> String {
     };
     let output = command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(output.status.success(), "{name}: {output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("panicked"), "{name}: {said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!errors.contains("panicked"), "{name}: {errors}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether a program is younger than everything that it is made of in this workspace.
-fn is_current(built: &Path, package: &str) -> bool {
-    let Ok(made) = built.metadata().and_then(|data| data.modified()) else { return false };
-    // Examples of `haft` use no other crate with tools; a change there doesn't make cargo build them again.
-    let folders = match package {
-        "haft" => vec!["../haft-scheduler/src", "../haft/src", "../haft/examples"],
-        "haft-cli" => vec!["../haft/src", "../haft-tools/src", "../haft-cli/examples"],
-        other => panic!("what the examples of {other} are made of is not listed here"),
-    };
-    let mut waiting: Vec<PathBuf> = folders.into_iter().map(crate_path).collect();
-    while let Some(path) = waiting.pop() {
-        let data = path.metadata().unwrap();
-        if data.is_dir() {
-            waiting.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
-        } else if data.modified().unwrap() > made {
-            return false;
-        }
-    }
-    true
+/// Whether a program is newer than every source file that cargo's dep-info lists for it.
+fn is_current(program: &Path) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
+    let Ok(built) = modified(program) else { return false };
+    let Ok(dep_info) = std::fs::read_to_string(program.with_extension("d")) else { return false };
+    let Some((_, sources)) = dep_info.split_once(": ") else { return false };
+    let mut sources = sources.lines().next().unwrap_or_default().split(' ');
+    sources.all(|source| modified(Path::new(source)).is_ok_and(|changed| changed <= built))
 }
 
 #[track_caller]

@@ -212,7 +212,11 @@ impl StreamableHttpClient for Bounded {
         };
         let (kind, session) = (header("content-type").unwrap_or_default(), header("mcp-session-id"));
         if status.is_success() && kind.starts_with("text/event-stream") {
-            return Ok(StreamableHttpPostResponse::Sse(events(response), session));
+            let asked = match &message {
+                ClientJsonRpcMessage::Request(request) => Some((request.id.clone(), self.watch.clone())),
+                _ => None,
+            };
+            return Ok(StreamableHttpPostResponse::Sse(events(response, asked), session));
         }
         let again = header("retry-after");
         let body = whole(response).await?;
@@ -230,7 +234,7 @@ impl StreamableHttpClient for Bounded {
             Ok(answer) if is_greeting || answers(&answer, &request.id, &self.watch) => {
                 return Ok(StreamableHttpPostResponse::Json(answer, session));
             }
-            Ok(_) => "its answer is for another request".to_owned(),
+            Ok(_) => OTHER_REQUEST.to_owned(),
             Err(error) => format!("its answer is no message: {error}"),
         };
         if is_greeting {
@@ -284,7 +288,7 @@ impl StreamableHttpClient for Bounded {
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         match kind.starts_with("text/event-stream") {
-            true => Ok(events(response)),
+            true => Ok(events(response, None)),
             false => Err(StreamableHttpError::UnexpectedContentType(Some(crate::text::line(kind, 100)))),
         }
     }
@@ -328,12 +332,16 @@ fn refused(
 
 /// Whether a message is the answer to the request of this number.
 fn answers(message: &ServerJsonRpcMessage, id: &RequestId, watch: &Watch) -> bool {
-    let named = match message {
+    answered_id(message).is_some_and(|named| watch.request_id(named) == *id)
+}
+
+/// The id that an answer has.
+fn answered_id(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
         ServerJsonRpcMessage::Response(response) => Some(&response.id),
         ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
         _ => None,
-    };
-    named.is_some_and(|named| watch.request_id(named) == *id)
+    }
 }
 
 /// A whole answer, within bounds.
@@ -402,14 +410,38 @@ pub(crate) const UNREAD: &str = "haft/unread";
 
 const TOOLS: &[u8] = b"\"tools\"";
 
-/// The events of an answer, as the SDK wants them.
-fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+const OTHER_REQUEST: &str = "its answer is for another request";
+
+/// The error for an answer that has the request's number as a text, from a server that answers with numbers.
+///
+/// The SDK takes it for the answer, although nothing that waits for the number gets it.
+fn answer_with_text_id(data: &str, asked: Option<&(RequestId, Watch)>) -> Option<String> {
+    let (id, watch) = asked?;
+    let text = format!("\"{id}\"");
+    if !data.contains(&text) {
+        return None;
+    }
+    let answer: ServerJsonRpcMessage = serde_json::from_str(data).ok()?;
+    let named = answered_id(&answer)?;
+    if named.to_string() != id.to_string() || watch.request_id(named) == *id {
+        return None;
+    }
+    let error = ErrorData::new(UNREADABLE, OTHER_REQUEST, None);
+    serde_json::to_string(&ServerJsonRpcMessage::error(error, Some(id.clone()))).ok()
+}
+
+/// The events of an answer, as the SDK wants them. `asked` is the request that they answer.
+fn events(
+    response: Response,
+    asked: Option<(RequestId, Watch)>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
     struct State {
         response: Response,
         events: Events,
         failed: bool,
+        asked: Option<(RequestId, Watch)>,
     }
-    let state = State { response, events: Events::default(), failed: false };
+    let state = State { response, events: Events::default(), failed: false, asked };
     stream::unfold(state, |mut state| async move {
         loop {
             if let Some(mut event) = state.events.next() {
@@ -417,6 +449,11 @@ fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
                     && let Cow::Owned(whole) = readable(data.as_bytes())
                 {
                     *data = String::from_utf8_lossy(&whole).into_owned();
+                }
+                if let Some(data) = &mut event.data
+                    && let Some(error) = answer_with_text_id(data, state.asked.as_ref())
+                {
+                    *data = error;
                 }
                 let sse = Sse { event: event.kind, data: event.data, id: event.id, retry: event.retry_ms };
                 return Some((Ok(sse), state));

@@ -22,7 +22,7 @@ use super::{Setup, grants};
 use crate::conventions::{self, Address};
 use crate::rule::{Anchors, BLANKS, Command, Effect, Place, Rule, Subject, Touch, Touches};
 use crate::settings::lexical;
-use haft_shell::{Analysis, Doubt, FileAccess, Layer, ShellAnalyzer, Started, SubCommand, Word};
+use haft_shell::{Analysis, Doubt, FileAccess, Layer, ShellAnalyzer, StartMethod, SubCommand, Word};
 
 /// Where a session works, and what holds its children.
 pub(super) struct Surroundings {
@@ -542,7 +542,7 @@ fn foreign(line: &str) -> Analysis {
     let layer = Layer {
         argv: text.split_whitespace().map(|word| Word::Literal(word.to_owned())).collect(),
         text: text.clone(),
-        started: Started::Directly,
+        started: StartMethod::Directly,
     };
     let read_only = Err("what this program does isn't known".to_owned());
     let command = SubCommand { text, layers: vec![layer], read_only, ..SubCommand::default() };

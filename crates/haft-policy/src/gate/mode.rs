@@ -276,7 +276,7 @@ fn is_editor(mode: PermissionMode, case: &Case<'_>, at: usize) -> bool {
     case.commands.get(at).is_some_and(|command| {
         let known = command.effects.as_ref().is_some_and(|effects| !effects.unknown);
         // A wrapper changes nothing of what counts here; another way of starting a program may.
-        let direct = command.layers.iter().all(|layer| layer.started != haft_shell::Started::Executed);
+        let direct = command.layers.iter().all(|layer| layer.started != haft_shell::StartMethod::Executed);
         known && direct && command.program().is_some_and(|name| EDITORS.contains(&name))
     })
 }

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haft_shell::{TokenKind, tokens};
+use haft_shell::{Token, TokenKind, tokens};
 
 use crate::settings::{Places, lexical};
 
@@ -57,13 +57,20 @@ pub(crate) fn line_runs_inside(line: &str, places: &Places, dirs: &[PathBuf]) ->
     runs_inside(&words(&line, LineOutputs::LeftOut), begins.as_deref().unwrap_or(&places.cwd), places, dirs)
 }
 
-/// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`.
+/// The folder that a line leads to before it does anything else: `cd ~/hooks && ./a.py`. Nothing if what follows may run
+/// elsewhere, or although the folder isn't there.
 fn begins_elsewhere(line: &str) -> Option<PathBuf> {
-    let (folder, rest) = line.trim_start().strip_prefix("cd ")?.split_once("&&")?;
-    let folder = folder.trim().trim_matches('"');
-    let plain = folder.starts_with('/') && !folder.contains(['$', '`', ';', '|', '&', '(', '"', '\'', ' ']);
-    let stays = !rest.contains("cd ") && !rest.contains("pushd") && !rest.contains(['(', '\n']);
-    (plain && stays).then(|| PathBuf::from(folder))
+    let tokens = tokens(line);
+    let [first, folder, joined, rest @ ..] = &tokens[..] else { return None };
+    let known = folder.kind == TokenKind::Word && !folder.text.contains(['$', '`']);
+    let stays = |token: &Token| match token.kind {
+        TokenKind::Word => !["cd", "pushd", "popd"].contains(&&*token.unquoted()),
+        TokenKind::Separator => ["&&", "|"].contains(&&*token.text),
+        TokenKind::Redirection => true,
+    };
+    let path = PathBuf::from(folder.unquoted());
+    let moves = first.text == "cd" && joined.text == "&&" && path.is_absolute();
+    (moves && known && rest.iter().all(stays)).then_some(path)
 }
 
 /// The same of a program and its arguments.
@@ -329,6 +336,8 @@ mod tests {
             "sh TODO",
             "tools",
             "~/x.sh > log; tools/h",
+            "cd ~/hooks && true; ./tools",
+            "cd ~/hooks && cd - && ./tools",
             ". tools/env",
         ] {
             assert_eq!(runs(line), line != "tools", "{line}");
@@ -343,6 +352,7 @@ mod tests {
             "cat >> \"$CLAUDE_PROJECT_DIR\"/hooks.log",
             "curl https://x/y.sh",
             "cd ~/hooks && ./a.py",
+            "cd '/home/me/my hooks' && ./a.py < in | ./b.py",
             "echo hello; exit 2",
             "bash -c 'exit 2'",
             "jq . > out/log.json",

@@ -59,8 +59,7 @@ fn state(user: &User) -> BTreeMap<String, String> {
         "git for-each-ref",
         "git config --local --list | sort",
         "git config --worktree --list | sort",
-        "git stash list",
-        "git worktree list",
+        "git stash list; git worktree list",
         "git submodule status",
         "git ls-files -s -t",
     ] {
@@ -73,10 +72,12 @@ fn state(user: &User) -> BTreeMap<String, String> {
 }
 
 /// Runs a workflow in the sandbox at the level that the analysis gives it, and without; returns what differs.
-async fn compare(workflow: &str) -> Option<String> {
-    let (plain, user) = (User::new(), User::new());
+async fn compare(prepared: &User, workflow: &str) -> Option<String> {
+    let (plain, user) = (User::unconfined(), User::new());
+    let copy = format!("rm -rf .git && cp -a {}/. . && git status --short", prepared.at("work").display());
     for user in [&plain, &user] {
-        assert_eq!(bash(user, BEFORE).0, Some(0));
+        let (exit, output) = bash(user, &copy);
+        assert_eq!((exit, output.as_str()), (Some(0), ""));
     }
     let expected = bash(&plain, workflow);
     let session = user.session();
@@ -98,9 +99,11 @@ async fn compare(workflow: &str) -> Option<String> {
 }
 
 async fn check(workflows: &[&str]) {
+    let prepared = User::unconfined();
+    assert_eq!(bash(&prepared, BEFORE).0, Some(0));
     let mut differ = Vec::new();
     for workflow in workflows {
-        differ.extend(compare(workflow).await);
+        differ.extend(compare(&prepared, workflow).await);
     }
     assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n\n"));
 }
@@ -112,6 +115,13 @@ async fn commits_and_branches_end_as_without_a_sandbox() {
         "echo x >> a/f && git commit -qam x && git commit -q --amend -m y",
         "git switch -qc topic && echo x > t && git add t && git commit -qm t && git switch -q main && git merge -q topic",
         "git merge -q side",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn moved_commits_end_as_without_a_sandbox() {
+    check(&[
         "git rebase -q side",
         "git cherry-pick side",
         "git revert --no-edit HEAD",
@@ -130,6 +140,13 @@ async fn the_working_tree_ends_as_without_a_sandbox() {
         "git mv a/f a/g && git commit -qm mv",
         "git sparse-checkout set a",
         "git sparse-checkout set --no-cone /a/ && git sparse-checkout disable",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn patches_and_upkeep_end_as_without_a_sandbox() {
+    check(&[
         "git diff side > p && git apply -R --index p || git status --short",
         "git bisect start -q HEAD HEAD~1 && git bisect run true; git bisect reset -q",
         "git gc -q && git fsck && git reflog expire --all && git notes add -m n",
@@ -145,6 +162,13 @@ async fn other_repositories_end_as_without_a_sandbox() {
         "git fetch -q up && git branch -q --set-upstream-to=up/main && git pull -q",
         "git remote add o https://example.org/r && git remote rename o p && git remote remove p",
         "git config user.name 'A B' && git config pull.rebase true",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn new_repositories_end_as_without_a_sandbox() {
+    check(&[
         "git clone -q . copy",
         "git clone -q lib copy && git -C copy log --oneline",
         "git init -q sub && git -C sub commit -q --allow-empty -m x",

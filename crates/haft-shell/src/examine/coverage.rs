@@ -4,7 +4,7 @@ use super::*;
 
 impl CommandExaminer<'_> {
     /// Whether more may be touched than is found, and whether something may be changed.
-    pub(super) fn covers(
+    pub(super) fn judge_coverage(
         &mut self,
         entry: &ProgramEntry,
         below: &ProgramEntry,
@@ -54,14 +54,14 @@ impl CommandExaminer<'_> {
                         self.push(Finding::Open);
                     }
                 }
-                self.hidden_words(entry, words, reading);
+                self.judge_hidden_words(entry, words, reading);
             }
-            Coverage::Total => self.hidden_words(entry, words, reading),
+            Coverage::Total => self.judge_hidden_words(entry, words, reading),
         }
     }
 
     /// Words that are known only when they run.
-    fn hidden_words(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
+    fn judge_hidden_words(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
         let name = entry.all_names().next().unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             let Word::Dynamic(open) = word else { continue };
@@ -99,7 +99,7 @@ impl CommandExaminer<'_> {
     }
 
     /// Words and patterns that may become an option which runs or writes something.
-    pub(super) fn guard(&mut self, entry: &ProgramEntry) {
+    pub(super) fn guard_words(&mut self, entry: &ProgramEntry) {
         let arguments = &self.argv[1..];
         let named = arguments.iter().find_map(|word| entry.subcommand(word.literal()?));
         let told =
@@ -110,13 +110,13 @@ impl CommandExaminer<'_> {
             && !told
             && positions().any(|at| may_be_option(entry, arguments, at))
         {
-            self.exact_only(TELLS);
+            self.add_exact_only(TELLS);
         } else if entry.traits.has(ProgramTraits::GUARDS_PATTERNS)
             && !told
             && !files
             && positions().any(|at| pattern_may_be_option(entry, arguments, at))
         {
-            self.exact_only("has a pattern that may become an option, unlike `./*`");
+            self.add_exact_only("has a pattern that may become an option, unlike `./*`");
         }
     }
 }

@@ -3,45 +3,45 @@
 use super::*;
 
 impl CommandExaminer<'_> {
-    pub(super) fn file(&mut self, word: &Word, extent: PathExtent) {
+    pub(super) fn add_read(&mut self, word: &Word, extent: PathExtent) {
         if !is_stream(word) {
             self.push(Finding::Read { word: word.clone(), extent });
         }
     }
 
     /// `loose`: a place that isn't known is left to the effects.
-    pub(super) fn write(&mut self, word: Word, extent: PathExtent, loose: bool) {
+    pub(super) fn add_write(&mut self, word: Word, extent: PathExtent, loose: bool) {
         self.push(Finding::Write { word, extent, loose });
     }
 
     /// `matches`: only what is found below.
-    pub(super) fn delete(&mut self, word: Word, extent: PathExtent, matches: bool) {
+    pub(super) fn add_delete(&mut self, word: Word, extent: PathExtent, matches: bool) {
         let recursive = extent == PathExtent::Tree;
         self.push(Finding::Delete { word, extent, recursive, matches });
     }
 
     /// A path that follows from other words.
-    pub(super) fn derived(&mut self, rule: DerivedPath, values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn add_derived(&mut self, rule: DerivedPath, values: &[Word], place: &ValuePlace<'_>) {
         let text = values[0].literal();
         match rule {
             DerivedPath::UrlFileName => {
                 if let Some(text) = text {
-                    self.write(literal(url_file_name(text)), PathExtent::File, false);
+                    self.add_write(literal(url_file_name(text)), PathExtent::File, false);
                 }
             }
-            DerivedPath::RepositoryName => {
-                let name = text.map(|text| text.trim_end_matches('/').trim_end_matches(".git"));
+            DerivedPath::LastName(end) => {
+                let name = text.map(|text| text.trim_end_matches('/').trim_end_matches(end));
                 let name = name.and_then(|text| text.rsplit(['/', ':']).next());
                 if let Some(name) = name.filter(|name| !matches!(*name, "" | ".")) {
-                    self.write(literal(name), PathExtent::Tree, false);
+                    self.add_write(literal(name), PathExtent::Tree, false);
                 }
             }
             DerivedPath::PiecePrefix(end) => {
                 let word = text.map_or_else(|| values[0].clone(), |text| literal(&format!("{text}{end}")));
-                self.write(word, PathExtent::File, false);
+                self.add_write(word, PathExtent::File, false);
             }
             DerivedPath::BaseName => match text {
-                Some(text) => self.write(literal(last_part(text)), PathExtent::File, false),
+                Some(text) => self.add_write(literal(last_part(text)), PathExtent::File, false),
                 None => self.push(Finding::Open),
             },
             DerivedPath::IntoTarget(extent) => self.write_into_target(extent, values, place),
@@ -59,12 +59,12 @@ impl CommandExaminer<'_> {
             let name = last_part(source.plain());
             let plain = !matches!(name, "" | "." | "..") && is_place(source);
             match plain && is_place(target) {
-                true => self.write(below(target, &literal(name)), extent, true),
+                true => self.add_write(below(target, &literal(name)), extent, true),
                 false => self.push(Finding::Open),
             }
         }
         if is_place(target) {
-            self.write(target.clone(), extent, true);
+            self.add_write(target.clone(), extent, true);
         }
     }
 
@@ -80,7 +80,7 @@ impl CommandExaminer<'_> {
     }
 
     /// `from_here`: as they are named from this folder, whatever the operands are.
-    pub(super) fn prints_paths(&mut self, place: &ValuePlace<'_>, from_here: bool) {
+    pub(super) fn add_printed_paths(&mut self, place: &ValuePlace<'_>, from_here: bool) {
         if !place.reading.unknown.is_empty() || place.reading.loose {
             return;
         }
@@ -91,7 +91,7 @@ impl CommandExaminer<'_> {
     }
 
     /// What isn't known may be an option that prints something else.
-    pub(super) fn prints_numbers(&mut self) {
+    pub(super) fn add_printed_numbers(&mut self) {
         if self.argv.iter().all(|word| word.literal().is_some()) {
             self.push(Finding::PrintsNumbers);
         }
@@ -99,7 +99,7 @@ impl CommandExaminer<'_> {
 
     /// What a program that changes files does if an option or an operand isn't known: each word that may be a file counts,
     /// with all that is below it.
-    pub(super) fn changes_roughly(&mut self, place: &ValuePlace<'_>, words: &[Word]) -> bool {
+    pub(super) fn change_roughly(&mut self, place: &ValuePlace<'_>, words: &[Word]) -> bool {
         let (entry, reading) = (place.entry, place.reading);
         let operands = || reading.operands.iter().map(|at| &words[*at]);
         if reading.unknown.is_empty() && operands().chain(place.head).all(is_place) {
@@ -124,7 +124,7 @@ impl CommandExaminer<'_> {
                 if copies {
                     self.push(Finding::Read { word: word.clone(), extent });
                 }
-                self.write(word, extent, true);
+                self.add_write(word, extent, true);
             }
         }
         true
@@ -200,13 +200,13 @@ pub(crate) fn pattern_folder(word: &Word) -> Option<std::path::PathBuf> {
 
 /// A word that stands for names of this folder, which may begin in any way.
 fn bare_names() -> Word {
-    Word::Dynamic(Open { written: "…".to_owned(), shape: format!("{}_", marks::GLOB), splits: true })
+    Word::Dynamic(DynamicWord { written: "…".to_owned(), shape: format!("{}_", marks::GLOB), splits: true })
 }
 
 /// A word that stands for names below a folder.
 pub(crate) fn names_below(folder: &str) -> Word {
     let folder = folder.trim_end_matches('/');
-    Word::Dynamic(Open {
+    Word::Dynamic(DynamicWord {
         written: "…".to_owned(),
         // Not all that is in the folder.
         shape: format!("{folder}/{}_", marks::GLOB),

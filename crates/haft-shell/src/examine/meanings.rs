@@ -4,103 +4,105 @@ use super::*;
 
 impl CommandExaminer<'_> {
     /// What a value means.
-    pub(super) fn meaning(&mut self, meaning: &ValueMeaning, values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn apply_meaning(&mut self, meaning: &ValueMeaning, values: &[Word], place: &ValuePlace<'_>) {
         if !meaning.applies(place.reading.modes) {
             return;
         }
         let place = &ValuePlace { reason: meaning.reason, ..*place };
         match (meaning.kind, values) {
-            (MeaningKind::At(path, meanings), _) => self.all(meanings, &[named_place(path)], place),
-            (MeaningKind::Input(language, needed), _) => self.input(language, needed, place),
+            (MeaningKind::At(path, meanings), _) => self.apply_all(meanings, &[named_place(path)], place),
+            (MeaningKind::Input(language, needed), _) => self.evaluate_input(language, needed, place),
             (MeaningKind::UnknownHost(why), _) => self.push(Finding::UnknownHost(why.to_owned())),
-            (MeaningKind::Repository(level), _) => self.repository(level),
+            (MeaningKind::Repository(level), _) => self.add_repository(level),
             (MeaningKind::ChangeDirectory, _) => self.push(Finding::ChangeDirectory(values.first().cloned())),
             (MeaningKind::LosesDirectory, _) => self.push(Finding::LosesDirectory),
-            (MeaningKind::ShellState, _) => self.shell_state(place.reason),
-            (MeaningKind::Undetermined, _) => self.undetermined(place.reason),
-            (MeaningKind::ExactOnly, _) => self.exact_only(place.reason),
+            (MeaningKind::ShellState, _) => self.add_shell_state(place.reason),
+            (MeaningKind::Undetermined, _) => self.add_undetermined(place.reason),
+            (MeaningKind::ExactOnly, _) => self.add_exact_only(place.reason),
             (MeaningKind::Changes, _) => {
-                self.changes_something();
+                self.add_changes();
                 self.push(Finding::Open);
             }
-            (MeaningKind::ChangesListed, _) => self.changes_something(),
+            (MeaningKind::ChangesListed, _) => self.add_changes(),
             (MeaningKind::Opens, _) => self.push(Finding::Open),
-            (MeaningKind::WritesAnywhere, _) => self.write(Word::anything(), PathExtent::Tree, false),
+            (MeaningKind::WritesAnywhere, _) => self.add_write(Word::anything(), PathExtent::Tree, false),
             (MeaningKind::Exclusive, _) => self.push(Finding::Exclusive),
-            (MeaningKind::PrintsPaths, values) => self.prints_paths(place, !values.is_empty()),
-            (MeaningKind::PrintsNumbers, _) => self.prints_numbers(),
-            (MeaningKind::NoValue(meanings), []) => self.all(meanings, &[], place),
-            (MeaningKind::Command(form), []) if place.head.is_some() => self.command(form, &[], place),
+            (MeaningKind::PrintsPaths, values) => self.add_printed_paths(place, !values.is_empty()),
+            (MeaningKind::PrintsNumbers, _) => self.add_printed_numbers(),
+            (MeaningKind::NoValue(meanings), []) => self.apply_all(meanings, &[], place),
+            (MeaningKind::Command(form), []) if place.head.is_some() => self.start_command(form, &[], place),
             (_, []) => {}
-            (MeaningKind::Command(form), values) => self.command(form, values, place),
-            (MeaningKind::Joined(language), values) => self.joined(language, values, place),
-            (MeaningKind::Template, values) => self.template(values, place),
-            (MeaningKind::Prepend(names), values) => self.prepend(names, values, place),
-            (MeaningKind::Module, values) => self.module(values),
-            (MeaningKind::Derived(rule), values) => self.derived(rule, values, place),
-            (MeaningKind::KeyPair(table), [key, value, ..]) => self.key_pair(table, key, value, place),
+            (MeaningKind::Command(form), values) => self.start_command(form, values, place),
+            (MeaningKind::Joined(language), values) => self.evaluate_joined(language, values, place),
+            (MeaningKind::Template, values) => self.start_template(values, place),
+            (MeaningKind::Prepend(names), values) => self.start_prepended(names, values, place),
+            (MeaningKind::Module, values) => self.start_module(values),
+            (MeaningKind::Derived(rule), values) => self.add_derived(rule, values, place),
+            (MeaningKind::KeyPair(table), [key, value, ..]) => self.apply_key_pair(table, key, value, place),
             (MeaningKind::Part(part, meanings), values) => {
                 for word in word_parts(part, values) {
-                    self.all(meanings, &[word], place);
+                    self.apply_all(meanings, &[word], place);
                 }
             }
-            (kind, [word, ..]) => self.word_meaning(kind, word, place),
+            (kind, [word, ..]) => self.apply_to_word(kind, word, place),
         }
     }
 
     /// What one word means.
-    fn word_meaning(&mut self, kind: MeaningKind, word: &Word, place: &ValuePlace<'_>) {
+    fn apply_to_word(&mut self, kind: MeaningKind, word: &Word, place: &ValuePlace<'_>) {
         match kind {
-            MeaningKind::Read(extent) => self.file(&below_base(place, word), extent),
-            MeaningKind::Folder => self.file(word, PathExtent::File),
+            MeaningKind::Read(extent) => self.add_read(&below_base(place, word), extent),
+            MeaningKind::Folder => self.add_read(word, PathExtent::File),
             MeaningKind::Write(extent) if !is_stream(word) => {
-                self.write(below_base(place, word), extent, false);
+                self.add_write(below_base(place, word), extent, false);
             }
             MeaningKind::WriteLoose(extent) if !is_stream(word) && is_place(word) => {
-                self.write(below_base(place, word), extent, true);
+                self.add_write(below_base(place, word), extent, true);
             }
             MeaningKind::WriteInto if !matches!(word.literal(), Some("." | "./" | "")) => {
-                self.write(below_base(place, word), PathExtent::Tree, false);
+                self.add_write(below_base(place, word), PathExtent::Tree, false);
             }
-            MeaningKind::Delete(extent) => self.delete(below_base(place, word), extent, false),
-            MeaningKind::DeleteMatches => self.delete(below_base(place, word), PathExtent::Tree, true),
+            MeaningKind::Delete(extent) => self.add_delete(below_base(place, word), extent, false),
+            MeaningKind::DeleteMatches => self.add_delete(below_base(place, word), PathExtent::Tree, true),
             MeaningKind::Connect(form, access) => address::connect(form, word, access, &mut self.findings),
-            MeaningKind::Text(language) => self.language(language, word, place),
-            MeaningKind::Script(language) => self.script(language, word, place),
-            MeaningKind::Program => self.program(word, place),
-            MeaningKind::Splice => self.splice(word, place),
-            MeaningKind::Subcommand(entries) => self.subcommand(entries, word, place),
-            MeaningKind::Variable => self.variable(word),
+            MeaningKind::Text(language) => self.evaluate(language, word, place),
+            MeaningKind::Script(language) => self.evaluate_script(language, word, place),
+            MeaningKind::Program => self.start_program(word, place),
+            MeaningKind::Splice => self.splice_words(word, place),
+            MeaningKind::Subcommand(entries) => self.start_subcommand(entries, word, place),
+            MeaningKind::Variable => self.add_variable(word),
             MeaningKind::VariableName if word.literal().is_none_or(|name| !parse::is_name(name)) => {
-                self.shell_state(TAKES_COMMANDS);
+                self.add_shell_state(TAKES_COMMANDS);
             }
-            MeaningKind::KeyValue(table) => self.key_value(table, word, place),
+            MeaningKind::KeyValue(table) => self.apply_key_value(table, word, place),
             MeaningKind::HiddenKey(table) => {
                 let name = word.prefix().split('=').next().unwrap_or_default();
-                self.key(table, name, &Word::anything(), place, table.other);
+                self.apply_key(table, name, &Word::anything(), place, table.other);
             }
-            MeaningKind::Prefixed(prefix, rest, other) => self.prefixed(prefix, rest, other, word, place),
+            MeaningKind::Prefixed(prefix, rest, other) => {
+                self.apply_prefixed(prefix, rest, other, word, place)
+            }
             MeaningKind::If(test, then, otherwise) => {
                 let holds = holds(test, word);
                 for (wanted, meanings) in [(true, then), (false, otherwise)] {
                     if holds.is_none_or(|holds| holds == wanted) {
-                        self.all(meanings, std::slice::from_ref(word), place);
+                        self.apply_all(meanings, std::slice::from_ref(word), place);
                     }
                 }
             }
-            MeaningKind::Transport => self.transport(word, place),
+            MeaningKind::Transport => self.start_transport(word, place),
             _ => {}
         }
     }
 
     /// Each of these meanings.
-    pub(super) fn all(&mut self, meanings: &[ValueMeaning], values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn apply_all(&mut self, meanings: &[ValueMeaning], values: &[Word], place: &ValuePlace<'_>) {
         for meaning in meanings {
-            self.meaning(meaning, values, place);
+            self.apply_meaning(meaning, values, place);
         }
     }
 
-    fn prefixed(
+    fn apply_prefixed(
         &mut self,
         prefix: &str,
         rest: &[ValueMeaning],
@@ -110,36 +112,36 @@ impl CommandExaminer<'_> {
     ) {
         let text = word.prefix();
         if text.starts_with(prefix) {
-            return self.all(rest, &[without(word, prefix.len())], place);
+            return self.apply_all(rest, &[without(word, prefix.len())], place);
         }
-        self.all(other, std::slice::from_ref(word), place);
+        self.apply_all(other, std::slice::from_ref(word), place);
         if word.literal().is_none() && prefix.starts_with(text) {
-            self.all(rest, std::slice::from_ref(word), place);
+            self.apply_all(rest, std::slice::from_ref(word), place);
         }
     }
 
     /// `key=value` in one word.
-    fn key_value(&mut self, table: &'static KeyTable, word: &Word, place: &ValuePlace<'_>) {
+    fn apply_key_value(&mut self, table: &'static KeyTable, word: &Word, place: &ValuePlace<'_>) {
         let text = word.prefix();
         match text.find(table.separators) {
-            Some(end) => self.key(table, &text[..end], &without(word, end + 1), place, table.other),
+            Some(end) => self.apply_key(table, &text[..end], &without(word, end + 1), place, table.other),
             None if word.literal().is_some() => {
-                self.key(table, text, &literal(table.alone), place, table.other);
+                self.apply_key(table, text, &literal(table.alone), place, table.other);
             }
-            None => self.undetermined(place.reason),
+            None => self.add_undetermined(place.reason),
         }
     }
 
-    fn key_pair(&mut self, table: &'static KeyTable, key: &Word, value: &Word, place: &ValuePlace<'_>) {
+    fn apply_key_pair(&mut self, table: &'static KeyTable, key: &Word, value: &Word, place: &ValuePlace<'_>) {
         const OTHER: &[ValueMeaning] = &[EXACT_ONLY.reason("changes how it works")];
         match key.literal() {
-            Some(key) => self.key(table, key, value, place, OTHER),
-            None => self.undetermined(place.reason),
+            Some(key) => self.apply_key(table, key, value, place, OTHER),
+            None => self.add_undetermined(place.reason),
         }
     }
 
     /// The value of a key.
-    fn key(
+    fn apply_key(
         &mut self,
         table: &'static KeyTable,
         name: &str,
@@ -152,10 +154,10 @@ impl CommandExaminer<'_> {
         let fits = |spec: &&KeySpec| fits_any(spec.keys, &name);
         let meanings = table.keys.iter().find(fits).and_then(|spec| spec.meanings).unwrap_or(other);
         let place = ValuePlace { from: None, attached: true, ..*place };
-        self.all(meanings, std::slice::from_ref(value), &place);
+        self.apply_all(meanings, std::slice::from_ref(value), &place);
     }
 
-    fn variable(&mut self, word: &Word) {
+    fn add_variable(&mut self, word: &Word) {
         let text = word.prefix();
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name.trim_end_matches('+'), Some(value)),
@@ -163,18 +165,18 @@ impl CommandExaminer<'_> {
         };
         let known = word.literal().is_some() || value.is_some();
         if !known || !parse::is_name(name) {
-            return self.shell_state(TAKES_COMMANDS);
+            return self.add_shell_state(TAKES_COMMANDS);
         }
         let value = word.literal().and(value).map(str::to_owned);
         self.push(Finding::Variable { name: name.to_owned(), value });
     }
 
-    pub(super) fn shell_state(&mut self, reason: &'static str) {
-        self.exact_only(reason);
+    pub(super) fn add_shell_state(&mut self, reason: &'static str) {
+        self.add_exact_only(reason);
         self.push(Finding::ShellState);
     }
 
-    fn changes_something(&mut self) {
+    fn add_changes(&mut self) {
         let changes = format!("`{}` with these arguments may change something", self.shown);
         self.push(Finding::Changes(changes));
     }

@@ -7,18 +7,18 @@ const STARTS: &str = "starts another command";
 
 impl CommandExaminer<'_> {
     /// Text for another shell.
-    pub(super) fn held_text(&mut self, text: &str, place: &ValuePlace<'_>) {
-        self.held(HeldCommand::Text(text.to_owned()), place, HeldShell::Another);
+    pub(super) fn hold_text(&mut self, text: &str, place: &ValuePlace<'_>) {
+        self.hold(HeldCommand::Text(text.to_owned()), place, HeldShell::Another);
     }
 
-    fn held_words(&mut self, words: Vec<Word>, place: &ValuePlace<'_>) {
+    fn hold_words(&mut self, words: Vec<Word>, place: &ValuePlace<'_>) {
         if words.first().and_then(Word::literal).is_none() {
-            return self.undetermined(place.reason);
+            return self.add_undetermined(place.reason);
         }
-        self.held(HeldCommand::Words(words), place, HeldShell::Another);
+        self.hold(HeldCommand::Words(words), place, HeldShell::Another);
     }
 
-    pub(super) fn held(&mut self, command: HeldCommand, place: &ValuePlace<'_>, shell: HeldShell) {
+    pub(super) fn hold(&mut self, command: HeldCommand, place: &ValuePlace<'_>, shell: HeldShell) {
         let (traits, reason) = (place.entry.traits, place.reason);
         let given = traits.has(ProgramTraits::COMMANDS_ELSEWHERE) && reason == RUNS_GIVEN;
         let elsewhere = traits.has(ProgramTraits::RUNS_ELSEWHERE) || given || shell == HeldShell::Later;
@@ -27,56 +27,56 @@ impl CommandExaminer<'_> {
     }
 
     /// A program, to which more arguments are added.
-    pub(super) fn program(&mut self, word: &Word, place: &ValuePlace<'_>) {
-        let Some(text) = word.literal() else { return self.undetermined(place.reason) };
+    pub(super) fn start_program(&mut self, word: &Word, place: &ValuePlace<'_>) {
+        let Some(text) = word.literal() else { return self.add_undetermined(place.reason) };
         match plain_words(text) {
             Some(mut words) => {
                 words.push(Word::anything());
-                self.held_words(words, place);
+                self.hold_words(words, place);
             }
-            None => self.held_text(text, place),
+            None => self.hold_text(text, place),
         }
     }
 
     /// The words with others in front.
-    pub(super) fn prepend(&mut self, names: &str, values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn start_prepended(&mut self, names: &str, values: &[Word], place: &ValuePlace<'_>) {
         let words = match values {
             [Word::Literal(text)] => plain_words(text),
             values => Some(values.to_vec()),
         };
-        let Some(words) = words else { return self.undetermined(place.reason) };
+        let Some(words) = words else { return self.add_undetermined(place.reason) };
         let mut argv: Vec<Word> = names.split(' ').map(literal).collect();
         argv.extend(words);
         if place.from.is_none() || place.attached {
             argv.push(Word::anything());
         }
-        self.held_words(argv, place);
+        self.hold_words(argv, place);
     }
 
     /// Words up to `:::` that are joined, filled in and read by a shell.
-    pub(super) fn template(&mut self, values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn start_template(&mut self, values: &[Word], place: &ValuePlace<'_>) {
         let ends = |word: &&Word| word.literal().is_some_and(|text| text.starts_with(":::"));
         let words = values.iter().take_while(|word| !ends(word));
         let texts: Option<Vec<&str>> = words.map(Word::literal).collect();
         // Without any, the values are the commands.
         let Some(texts) = texts.filter(|texts| !texts.is_empty()) else {
-            return self.undetermined(place.reason);
+            return self.add_undetermined(place.reason);
         };
         let plain = |text: &str| plain_words(&text.replace(['{', '}'], "")).is_some();
         if !texts.iter().all(|text| plain(text) || *text == "{}") || texts[0].contains('{') {
-            self.undetermined(place.reason);
+            self.add_undetermined(place.reason);
         }
         let text = texts.join(" ");
         if !plain(&text) {
-            return self.held_text(&text, place);
+            return self.hold_text(&text, place);
         }
         let mut words = text.split(' ').filter(|word| !word.is_empty()).map(literal).collect();
         fill_braces(&mut words);
-        self.held_words(words, place);
+        self.hold_words(words, place);
     }
 
     /// A module of an interpreter, which may have an entry of its own.
-    pub(super) fn module(&mut self, values: &[Word]) {
+    pub(super) fn start_module(&mut self, values: &[Word]) {
         let Some(name) = values.first().and_then(Word::literal) else { return };
         let mut argv = values.to_vec();
         let module = format!("-m:{name}");
@@ -92,17 +92,17 @@ impl CommandExaminer<'_> {
     }
 
     /// A sub-command among others, in a value.
-    pub(super) fn subcommand(
+    pub(super) fn start_subcommand(
         &mut self,
         entries: &'static [ProgramEntry],
         word: &Word,
         place: &ValuePlace<'_>,
     ) {
         match (word.literal(), place.from) {
-            (None, _) => self.undetermined(place.reason),
+            (None, _) => self.add_undetermined(place.reason),
             (Some(name), Some(from)) => {
                 if let Some(entry) = find_entry(entries, name) {
-                    self.entry(entry, from + 1);
+                    self.examine_entry(entry, from + 1);
                 }
             }
             (Some(_), None) => {}
@@ -110,10 +110,10 @@ impl CommandExaminer<'_> {
     }
 
     /// Words of the same program, in one word.
-    pub(super) fn splice(&mut self, word: &Word, place: &ValuePlace<'_>) {
+    pub(super) fn splice_words(&mut self, word: &Word, place: &ValuePlace<'_>) {
         let words = word.literal().and_then(plain_words);
         let Some(words) = words.filter(|_| self.depth < SPLICES_MAX) else {
-            return self.undetermined(TELLS);
+            return self.add_undetermined(TELLS);
         };
         let rest = place.start + place.reading.next_after(place);
         let mut argv = vec![self.argv[0].clone()];
@@ -128,13 +128,13 @@ impl CommandExaminer<'_> {
     }
 
     /// An address that may be a command.
-    pub(super) fn transport(&mut self, word: &Word, place: &ValuePlace<'_>) {
+    pub(super) fn start_transport(&mut self, word: &Word, place: &ValuePlace<'_>) {
         let text = word.prefix();
         let plain = |helper: &str| helper.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let helper = text.split_once("::").filter(|(helper, _)| !helper.is_empty() && plain(helper));
         match (helper, word.literal()) {
-            (Some(("ext", command)), Some(_)) => self.held_text(command, place),
-            (Some(_), _) => self.undetermined(place.reason),
+            (Some(("ext", command)), Some(_)) => self.hold_text(command, place),
+            (Some(_), _) => self.add_undetermined(place.reason),
             (None, _) => {}
         }
     }
@@ -147,33 +147,33 @@ impl CommandExaminer<'_> {
     }
 
     /// A command in the words from a value on.
-    pub(super) fn command(&mut self, form: CommandForm, values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn start_command(&mut self, form: CommandForm, values: &[Word], place: &ValuePlace<'_>) {
         let whole = place.from.filter(|_| form.scope != AllowScope::Held);
         let words = whole.map_or(values, |from| &self.argv[from.min(self.argv.len())..]).to_vec();
         let mut started = StartedWords { words, from: place.from };
         if self.is_displaced(place) || !self.take_front(&mut started, place) {
-            return self.undetermined(STARTS);
+            return self.add_undetermined(STARTS);
         }
         match started.words.first().map(Word::literal) {
             None => return,
-            Some(None) => return self.undetermined(STARTS),
+            Some(None) => return self.add_undetermined(STARTS),
             Some(Some(_)) => {}
         }
-        if !self.fill(form.fill, &mut started, place) {
-            return self.undetermined(STARTS);
+        if !self.fill_words(form.fill, &mut started, place) {
+            return self.add_undetermined(STARTS);
         }
         let CommandForm { location, quiet, .. } = form;
         let StartedWords { words, from } = started;
         let started = match form.scope {
-            AllowScope::Held if words[0].literal().is_none() => return self.undetermined(place.reason),
+            AllowScope::Held if words[0].literal().is_none() => return self.add_undetermined(place.reason),
             AllowScope::Held => {
                 let (elsewhere, reason) = (location != RunLocation::Here, place.reason);
                 let (command, shell) = (HeldCommand::Words(words), HeldShell::Another);
                 return self.push(Finding::Held(HeldFinding { command, elsewhere, quiet, shell, reason }));
             }
-            AllowScope::Past if !self.renamed => Started::Wrapped,
-            AllowScope::OwnName => Started::Launched,
-            AllowScope::Past | AllowScope::Exact => Started::Executed,
+            AllowScope::Past if !self.renamed => StartMethod::Wrapped,
+            AllowScope::OwnName => StartMethod::Launched,
+            AllowScope::Past | AllowScope::Exact => StartMethod::Executed,
         };
         let likely = self.likely;
         self.push(Finding::Layer(LayerFinding { argv: words, from, started, location, quiet, likely }));
@@ -207,7 +207,7 @@ impl CommandExaminer<'_> {
     }
 
     /// Puts in what the program puts in. Whether it is known where.
-    fn fill(&self, fill: ArgvFill, started: &mut StartedWords, place: &ValuePlace<'_>) -> bool {
+    fn fill_words(&self, fill: ArgvFill, started: &mut StartedWords, place: &ValuePlace<'_>) -> bool {
         let unknown = marks::EXPANSION.to_string();
         let words = &mut started.words;
         match fill {

@@ -15,103 +15,110 @@ enum ScriptSource {
 
 impl CommandExaminer<'_> {
     /// Text of a language.
-    pub(super) fn language(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
-        let Some(text) = word.literal() else { return self.hidden_text(language, word, place) };
+    pub(super) fn evaluate(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
+        let Some(text) = word.literal() else { return self.evaluate_hidden(language, word, place) };
         match language {
             TextLanguage::Sed => self.sed_parts.push(Some(text.to_owned())),
-            TextLanguage::Shell => self.held_text(text, place),
-            TextLanguage::ThisShell => self.held(HeldCommand::Text(text.to_owned()), place, HeldShell::This),
-            TextLanguage::Deferred => self.held(HeldCommand::Text(text.to_owned()), place, HeldShell::Later),
+            TextLanguage::Shell => self.hold_text(text, place),
+            TextLanguage::ThisShell => self.hold(HeldCommand::Text(text.to_owned()), place, HeldShell::This),
+            TextLanguage::Deferred => self.hold(HeldCommand::Text(text.to_owned()), place, HeldShell::Later),
             TextLanguage::ShellWords if text.contains(['$', '`', '<', '>']) => {
-                self.held_text(&format!(": {text}"), &ValuePlace { reason: RUNS_GIVEN, ..*place });
+                self.hold_text(&format!(": {text}"), &ValuePlace { reason: RUNS_GIVEN, ..*place });
             }
             TextLanguage::ShellWords => {}
-            TextLanguage::Awk => self.awk(text, place),
-            TextLanguage::Code(signs) => self.told(languages::read_code(signs, text), place),
-            TextLanguage::Commands(escapes) => self.told(languages::read_commands(escapes, text), place),
-            TextLanguage::Makefile => self.told(languages::read_makefile(text), place),
-            TextLanguage::Macros => self.told(languages::read_macros(text), place),
+            TextLanguage::Awk => self.evaluate_awk(text, place),
+            TextLanguage::Code(signs) => self.add_text_findings(languages::read_code(signs, text), place),
+            TextLanguage::Commands(escapes) => {
+                self.add_text_findings(languages::read_commands(escapes, text), place)
+            }
+            TextLanguage::Makefile => self.add_text_findings(languages::read_makefile(text), place),
+            TextLanguage::Macros => self.add_text_findings(languages::read_macros(text), place),
         }
     }
 
     /// Text that is known only when it runs.
-    fn hidden_text(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
+    fn evaluate_hidden(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
         match language {
             TextLanguage::Sed => self.sed_parts.push(None),
-            TextLanguage::Awk | TextLanguage::Code(_) if !place.attached => self.exact_only(CODE_HIDDEN),
+            TextLanguage::Awk | TextLanguage::Code(_) if !place.attached => self.add_exact_only(CODE_HIDDEN),
             // What is known of it is looked at.
             TextLanguage::Commands(escapes) if escapes.plain.is_empty() && !escapes.exact => {
-                self.told(languages::read_commands(escapes, word.prefix()), place);
+                self.add_text_findings(languages::read_commands(escapes, word.prefix()), place);
             }
             TextLanguage::ThisShell => {
-                self.undetermined(place.reason);
+                self.add_undetermined(place.reason);
                 self.push(Finding::LosesDirectory);
             }
-            _ => self.undetermined(place.reason),
+            _ => self.add_undetermined(place.reason),
         }
     }
 
     /// The word and all after it, joined with blanks.
-    pub(super) fn joined(&mut self, language: TextLanguage, values: &[Word], place: &ValuePlace<'_>) {
+    pub(super) fn evaluate_joined(
+        &mut self,
+        language: TextLanguage,
+        values: &[Word],
+        place: &ValuePlace<'_>,
+    ) {
         let words = place.from.map_or(values, |from| &self.argv[from..]);
         let words = words.strip_prefix(&[literal("--")]).unwrap_or(words);
         if self.is_displaced(place) {
-            self.undetermined(place.reason);
+            self.add_undetermined(place.reason);
         }
         match words.iter().map(Word::literal).collect::<Option<Vec<_>>>() {
-            Some(words) => self.language(language, &literal(&words.join(" ")), place),
-            None => self.hidden_text(language, &Word::anything(), place),
+            Some(words) => self.evaluate(language, &literal(&words.join(" ")), place),
+            None => self.evaluate_hidden(language, &Word::anything(), place),
         }
     }
 
     /// Standard input as text of a language.
-    pub(super) fn input(&mut self, language: TextLanguage, needed: bool, place: &ValuePlace<'_>) {
+    pub(super) fn evaluate_input(&mut self, language: TextLanguage, needed: bool, place: &ValuePlace<'_>) {
         match self.incoming.text {
-            Some(text) => self.language(language, &literal(text), place),
+            Some(text) => self.evaluate(language, &literal(text), place),
             None if needed && matches!(language, TextLanguage::Shell) => {
                 self.push(Finding::CommandsIn(place.reason));
             }
-            None if needed => self.undetermined(place.reason),
+            None if needed => self.add_undetermined(place.reason),
             None => {}
         }
     }
 
     /// A file with text of a language.
-    pub(super) fn script(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
+    pub(super) fn evaluate_script(&mut self, language: TextLanguage, word: &Word, place: &ValuePlace<'_>) {
         match script_source(word) {
-            ScriptSource::File => self.file(&below_base(place, word), PathExtent::File),
-            ScriptSource::Unknown => self.undetermined(place.reason),
-            ScriptSource::Input => self.input(language, true, place),
+            ScriptSource::File => self.add_read(&below_base(place, word), PathExtent::File),
+            ScriptSource::Unknown => self.add_undetermined(place.reason),
+            ScriptSource::Input => self.evaluate_input(language, true, place),
         }
     }
 
-    fn awk(&mut self, text: &str, place: &ValuePlace<'_>) {
+    fn evaluate_awk(&mut self, text: &str, place: &ValuePlace<'_>) {
         let found = languages::read_awk(text);
         if found.writes {
-            self.exact_only("may write files");
+            self.add_exact_only("may write files");
         }
         if text.contains("ARG") {
             let changes = format!("`{}` with a program that isn't known only to print", self.shown);
             self.push(Finding::Changes(changes));
         }
-        self.told(found.told, place);
+        self.add_text_findings(found.told, place);
     }
 
     /// What a text runs.
-    fn told(&mut self, told: languages::TextFindings, place: &ValuePlace<'_>) {
+    fn add_text_findings(&mut self, told: languages::TextFindings, place: &ValuePlace<'_>) {
         for text in &told.commands {
-            self.held_text(text, place);
+            self.hold_text(text, place);
         }
         if told.unknown {
-            self.undetermined(place.reason);
+            self.add_undetermined(place.reason);
         }
         if told.exact {
-            self.exact_only(place.reason);
+            self.add_exact_only(place.reason);
         }
     }
 
     /// All parts of a script for the stream editor, as one.
-    pub(super) fn sed_script(&mut self, place: &ValuePlace<'_>) {
+    pub(super) fn evaluate_sed(&mut self, place: &ValuePlace<'_>) {
         let parts = std::mem::take(&mut self.sed_parts);
         if parts.is_empty() {
             return;
@@ -121,21 +128,21 @@ impl CommandExaminer<'_> {
         let script = languages::read_sed(&text);
         for command in &script.runs {
             match command.is_empty() {
-                true => self.undetermined(TELLS),
-                false => self.held_text(command, place),
+                true => self.add_undetermined(TELLS),
+                false => self.hold_text(command, place),
             }
         }
         let is_file = |file: &&&str| !file.is_empty() && !streams::is_stream(file);
         for file in script.reads.iter().filter(is_file) {
-            self.file(&literal(file), PathExtent::File);
+            self.add_read(&literal(file), PathExtent::File);
         }
         for file in script.writes.iter().filter(is_file) {
-            self.write(literal(file), PathExtent::File, false);
+            self.add_write(literal(file), PathExtent::File, false);
         }
         if script.unread {
-            self.undetermined(TELLS);
+            self.add_undetermined(TELLS);
         } else if hidden {
-            self.exact_only(SCRIPT_HIDDEN);
+            self.add_exact_only(SCRIPT_HIDDEN);
         }
         if hidden || script.unread || !script.runs.is_empty() {
             self.push(Finding::Open);

@@ -51,6 +51,8 @@ const TARGET: &[ValueMeaning] = &[connect(Remote(true), Change), HELPERS];
 const ADDED: &[ValueMeaning] = &[connect(Remote(false), Observe), HELPERS];
 const KNOWN_REMOTE: ValueMeaning = unknown_host("git knows the host of the remote");
 const KNOWN_REMOTES: ValueMeaning = unknown_host("git knows the hosts of its remotes");
+/// The folder that is made where none is named.
+const CLONED: ValueMeaning = derived(DerivedPath::LastName(".git")).unless(TWO_OPERANDS);
 const TEMPLATE: OptionSpec = value("template", &[one_of("''", &[], &[UNDETERMINED])]);
 
 const LOG: &[OptionSpec] = &[
@@ -161,7 +163,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     changes("submodule submodule--helper", &[&[flags("-q quiet")]]).subcommands(&[
         program("foreach", POSIX).options(&[&[flags("-q recursive quiet")]]).operands(&[at(From(0), &[meaning(MeaningKind::Joined(TextLanguage::Shell))])]),
         changes("add", &[&[flags("-fq force quiet"), values("-b branch name reference depth")]]).operands(&[
-            at(Nth(0), SOURCE), at(Nth(0), &[derived(DerivedPath::RepositoryName).unless(TWO_OPERANDS)]), at(Nth(1), &[WRITE_INTO]), at(Always, ADDS),
+            at(Nth(0), SOURCE), at(Nth(0), &[CLONED]), at(Nth(1), &[WRITE_INTO]), at(Always, ADDS),
         ]),
         changes("update", &[]).operands(&[at(Always, &[CONFIGURATION, unknown_host("git knows the hosts of its submodules")])]),
         changes("init sync deinit set-url set-branch", &[]).operands(&[at(Always, ADDS)]),
@@ -174,7 +176,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
         values("-boj branch origin depth jobs reference reference-if-able shallow-since shallow-exclude filter server-option bundle-uri revision ref-format"),
         value("-u upload-pack", &[PROGRAM]), value("-c config", SETTING), TEMPLATE, value("separate-git-dir", &[WRITE_INTO]),
     ]]).operands(&[
-        at(Nth(0), &[connect(Remote(false), Observe), HELPERS, derived(DerivedPath::RepositoryName).unless(TWO_OPERANDS)]), at(Nth(1), &[WRITE_INTO]),
+        at(Nth(0), &[connect(Remote(false), Observe), HELPERS, CLONED]), at(Nth(1), &[WRITE_INTO]),
     ]),
     changes("init", &[&[flags("-q bare quiet shared"), values("-b initial-branch object-format"), TEMPLATE, value("separate-git-dir", &[WRITE_INTO])]]).operands(&[at(Nth(0), &[WRITE_INTO])]),
     changes("fetch pull", &[&[mode("all multiple", LISTING)], FETCH]).operands(&[

@@ -6,6 +6,8 @@ use crate::model::AddressForm::{Address, Image};
 use crate::model::OperandPosition::*;
 use crate::model::*;
 
+/// Where images come from that name no other place.
+const REGISTRY: &str = "docker.io";
 const STOPS: WordSyntax = WordSyntax { stop: StopRule::AtOperand, ..EXACT };
 
 const GLOBAL: &[OptionSpec] = &[
@@ -26,10 +28,10 @@ const RUN: ProgramEntry = program("exec run create", WordSyntax { stop: StopRule
 const IMAGES: &[ProgramEntry] = &[
     RUN,
     program("compose container", STOPS).options(&[GLOBAL]).subcommands(&[RUN]),
-    program("pull", EXACT).operands(&[at(Last, &[connect(Image, Observe)]), at(Missing(0), &[connect(Image, Observe)])]),
-    program("push", EXACT).operands(&[at(Last, &[connect(Image, Change)])]),
+    program("pull", EXACT).operands(&[at(Last, &[connect(Image(REGISTRY), Observe)]), at(Missing(0), &[connect(Image(REGISTRY), Observe)])]),
+    program("push", EXACT).operands(&[at(Last, &[connect(Image(REGISTRY), Change)])]),
     program("login", EXACT).options(&[&[values("-up username password"), flags("password-stdin")]])
-        .operands(&[at(Last, &[connect(Image, Change)]), at(Missing(0), &[meaning(MeaningKind::At("docker.io", &[connect(Address, Change)]))])]),
+        .operands(&[at(Last, &[connect(Image(REGISTRY), Change)]), at(Missing(0), &[meaning(MeaningKind::At(REGISTRY, &[connect(Address, Change)]))])]),
 ];
 const KUBE: &[OptionSpec] = &[
     flags("insecure-skip-tls-verify match-server-version warnings-as-errors"),

@@ -4,9 +4,4 @@
 
 mod bash;
 mod bounds;
-mod commands;
-mod critical;
-mod real;
-mod repositories;
 mod table;
-mod touches;

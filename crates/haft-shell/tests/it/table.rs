@@ -1,15 +1,41 @@
-//! Commands with what must be found in them, from `testdata/commands.txt` and `testdata/answers.txt`.
+//! Commands with what must be found in them, from `testdata/commands.txt` and `testdata/answers.txt`. Beside each thing
+//! that must not pass stands one that does.
 //!
 //! A section begins with `[properties] title`, and each line below is a command, or a command with the answer to the
-//! question of the section; `␤` is the end of a line in it, and `<U+00A0>` a character. Beside each thing that must not
-//! pass stands one that does.
+//! question of the section; `␤` is the end of a line in it, and `<U+00A0>` a character.
 
-use haft_shell::Started;
+use std::path::PathBuf;
 
-use crate::commands::{check, found, last, parts};
+use haft_shell::{Analysis, FileAccess, Place, Redirect, StartMethod, SubCommand, analyse};
 
 const COMMANDS: &str = include_str!("../../testdata/commands.txt");
 const ANSWERS: &str = include_str!("../../testdata/answers.txt");
+
+fn found(command: &str) -> Analysis {
+    analyse(command, &Place::new("/repo/app").with_home("/home/me").with_added("/data/set"))
+}
+
+fn last(command: &str) -> SubCommand {
+    found(command).commands.pop().unwrap()
+}
+
+/// The innermost commands, by their text, in order; `?` at the end if something wasn't understood.
+fn parts(command: &str) -> String {
+    let found = found(command);
+    let innermost = |one: &SubCommand| one.layers.last().map_or(one.text.clone(), |layer| layer.text.clone());
+    let parts = found.commands.iter().map(innermost);
+    parts.chain((!found.doubts.is_empty()).then(|| "?".to_owned())).collect::<Vec<_>>().join(" | ")
+}
+
+/// A file that is opened: `|` between those that it may be, `?` if that isn't known.
+fn opened(redirect: &Redirect) -> String {
+    let paths = redirect.paths.as_ref().map_or("?".to_owned(), |paths| show(paths, "|"));
+    format!("{}{paths}", if redirect.access == FileAccess::Read { "<" } else { ">" })
+}
+
+fn show(paths: &[PathBuf], separator: &str) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(separator)
+}
 
 /// Whether a rule that denies a program would meet some part of a command.
 fn meets(command: &str, program: &str) -> bool {
@@ -40,9 +66,11 @@ fn has(property: &str, command: &str) -> bool {
         // Nothing is gained by a rule that allows the program without the options before its sub-command.
         "own" => allowed().iter().all(|text| !text.starts_with(&program)),
         "launched" => {
-            let launched = |one: &haft_shell::Layer| one.started == Started::Launched;
+            let launched = |one: &haft_shell::Layer| one.started == StartMethod::Launched;
             allowed() == [command] && last(command).layers.iter().any(launched)
         }
+        // Of repositories, so much is written.
+        "level" => format!("{:?}", found.repository_use().level) == program,
         "critical" => found.critical().is_some(),
         "uncritical" => found.critical().is_none(),
         "unknown-last" => last(command).effects.is_none_or(|effects| effects.unknown),
@@ -78,6 +106,9 @@ fn answer(question: &str, command: &str) -> String {
     let join = |parts: Vec<String>| parts.join(" ");
     match question {
         "parts" => parts(command),
+        "allowed-by" => last(command).texts_for_allow().join(" / "),
+        "redirections" => join(found.redirects.iter().map(opened).collect()),
+        "repositories" => show(&found.repository_use().folders, " "),
         "effects" => last(command).effects.map_or("?".to_owned(), |effects| effects.to_string()),
         "writes" => {
             let written = effects().flat_map(|effects| &effects.writes);
@@ -151,8 +182,54 @@ fn questions_about_commands_are_answered() {
 #[test]
 fn what_is_held_is_a_command_within_another() {
     let held = found("tar --to-command='rm x' -xf a").commands.remove(1);
-    assert_eq!((held.within, held.layers[0].started), (Some(0), Started::Held));
-    check("git rebase -x 'make test' main", "git rebase -x 'make test' main | make test");
-    check("git bisect run npm test", "git bisect run npm test | npm test");
-    check("tar -I 'zstd -T0' -cf a b", "tar -I 'zstd -T0' -cf a b | zstd -T0");
+    assert_eq!((held.within, held.layers[0].started), (Some(0), StartMethod::Held));
+}
+
+#[test]
+fn what_may_change_while_it_is_read_runs_alone() {
+    for command in ["ln a b", "mv a b", "cp -l a b", "cp -r a b"] {
+        assert_eq!(last(command).effects.unwrap().claims.concurrency_safe, Some(false), "{command}");
+        assert_eq!(found(command).effects().claims.concurrency_safe, Some(false), "{command}");
+    }
+    assert_eq!(last("cp a b").effects.unwrap().claims.concurrency_safe, None);
+}
+
+#[test]
+fn effects_of_the_whole_command() {
+    for (command, effects) in [
+        ("cat a > b && make < c", "reads c · writes b · runs cat a · runs make"),
+        ("echo x > /dev/tcp/x.io/80", "runs echo x · changes x.io"),
+        ("cat < /dev/tcp/x.io/80", "runs cat · changes x.io"),
+        ("exec 3<> /dev/udp/x.io/53", "runs exec · changes x.io"),
+        ("a &> /dev/tcp/x.io/1", "runs a · changes x.io"),
+    ] {
+        assert_eq!(found(command).effects().to_string(), effects, "{command}");
+        assert!(!found(command).effects().unknown && !found(command).is_read_only(), "{command}");
+    }
+    for command in ["a > $x", "$x", "a (", "a > /dev/tcp/$x/80"] {
+        assert!(found(command).effects().unknown, "{command}");
+    }
+    assert_eq!(found("a > /dev/tcp").redirects[0].host(), None);
+    // A pattern without a folder stays in the directory, and reads all of it.
+    assert_eq!(last("cat *.rs").effects.unwrap().reads, [haft::effects::PathSet::subtree(".")]);
+}
+
+#[test]
+fn shown_part_by_part() {
+    let lines: Vec<_> = found("sh -c 'ls; rm -rf /' > log && $x")
+        .lines()
+        .into_iter()
+        .map(|line| format!("{}{}: {}", "  ".repeat(line.depth), line.text, line.note))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "sh -c 'ls; rm -rf /': runs what it is given; only an exact rule allows it",
+            "  ls: read-only",
+            "  rm -rf /: removes `/`; always asks",
+            "$x: `it` isn't known to change nothing",
+            "> log: writes log",
+            "not understood: which program `$x` starts is known only when it runs",
+        ]
+    );
 }

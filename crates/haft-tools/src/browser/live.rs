@@ -37,6 +37,8 @@ const DOWNLOAD_CHUNK: usize = 3 * 1024 * 1024;
 
 /// An address for documents (RFC 5737), at which nobody is.
 const NOWHERE: &str = "192.0.2.1";
+/// How long a page may take to stop a script.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long a page that is ended may take for it.
 const CRASH_LIMIT: Duration = Duration::from_secs(5);
 
@@ -293,6 +295,15 @@ impl Live {
             ))),
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    /// Stops the script that a page runs, which would block every later command.
+    ///
+    /// A page that runs no script, because it waits for a promise, stops the next one and answers only then: an empty
+    /// script is sent along.
+    pub(super) async fn stop_script(&self, session: &str) {
+        self.wire.tell(Some(session), "Runtime.terminateExecution", &json!({}));
+        let _ = self.page_within(session, "Runtime.evaluate", json!({"expression": "0"}), STOP_LIMIT).await;
     }
 
     /// Gives back what scripts of ours hold in a page.

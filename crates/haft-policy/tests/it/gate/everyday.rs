@@ -12,6 +12,9 @@ use crate::room::Room;
 /// One command a line, behind a mark: `-` runs unasked in `default` and `auto`, `d` asks in `default` alone, `a` in both.
 const CORPUS: &str = include_str!("../../../../haft-shell/testdata/everyday.txt");
 
+/// The page with its counts.
+const PAGE: &str = include_str!("../../../../../docs/shell.md");
+
 /// The lines of the corpus with the marks that commands have now.
 fn marked() -> String {
     let [default, auto] = ["default", "auto"].map(|mode| {
@@ -52,7 +55,9 @@ fn everyday_commands_ask_as_the_corpus_says() {
         std::fs::write(path, &marked).unwrap();
     }
     let (all, auto) = (CORPUS.lines().count(), count(CORPUS, 'a'));
-    eprintln!("{} of {all} ask in `default`, {auto} in `auto`", count(CORPUS, 'd') + auto);
+    let counts =
+        format!("Of {all} commands {} ask in `default` and {auto} in `auto`", count(CORPUS, 'd') + auto);
+    assert!(PAGE.contains(&counts), "docs/shell.md has to say: {counts}");
     let different: Vec<_> = marked.lines().zip(CORPUS.lines()).filter(|(now, then)| now != then).collect();
     assert!(different.is_empty(), "HAFT_WRITE_PAGES=1 writes them: {different:#?}");
     assert!(all > 500 && marked.lines().all(|line| !line.starts_with("a") || count(&marked, 'a') < all / 20));

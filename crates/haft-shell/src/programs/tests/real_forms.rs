@@ -1,4 +1,5 @@
-//! Entries held against the real programs: whatever starts a planted program must be denied or asked about.
+//! Entries held against the real programs: what they start must have been found with its arguments, or the command must not
+//! have been understood; and whatever starts a planted program must be denied or asked about.
 //!
 //! The first half of the forms is made from the entries: every option that runs something, with its value in the next
 //! word, attached, after `=`, under a shortened name and in a cluster. That checks the table against itself, so the other
@@ -12,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use super::find;
 use crate::model::{MeaningKind, OptionSpec, ProgramEntry};
-use crate::{Place, analyse};
+use crate::{Analysis, Place, Word, analyse, base_name};
 
 /// Commands in which `@` is replaced by an option.
 const PROBES: &[&str] = &[
@@ -62,9 +63,10 @@ const ONCE_OVERLOOKED: &[&str] = &[
 ];
 
 /// How many forms are run in every run of the tests.
-const SAMPLE: usize = 60;
+const SAMPLE: usize = 50;
 
-/// A folder with a planted program and something to work on.
+/// A folder with stand-ins in front of the usual programs, and something to work on. Stand-ins write down how they were
+/// called.
 struct TestFolder {
     dir: tempfile::TempDir,
 }
@@ -75,16 +77,20 @@ fn is_installed(name: &str) -> bool {
 }
 
 impl TestFolder {
-    fn new() -> TestFolder {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = TestFolder { dir };
+    fn new(stubs: &[&str]) -> TestFolder {
+        let folder = TestFolder { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(folder.path("bin")).unwrap();
-        let stub = format!("#!/bin/sh\n: > {}\n", folder.path("started").display());
-        fs::write(folder.path("bin/zap"), stub).unwrap();
-        fs::set_permissions(folder.path("bin/zap"), fs::Permissions::from_mode(0o755)).unwrap();
+        // One write for each call, after which comes a sign, as after each argument.
+        let stub = format!(
+            "#!/bin/sh\nprintf '%s\\036' \"$(printf '%s\\037' \"${{0##*/}}\" \"$@\")\" >> {}\n", folder.path("log").display(),
+        );
+        for name in stubs.iter().map(|name| folder.path("bin").join(name)) {
+            fs::write(&name, &stub).unwrap();
+            fs::set_permissions(name, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         fs::create_dir(folder.path("made")).unwrap();
-        let setup = "printf 'one\\ntwo\\n' > a; cp a b; tar cf t.tar a; : > f; git init -q --template= .; git add a; git commit -qm 1; \
-                     echo 3 >> a; git commit -qam 2";
+        let setup = "printf 'one\\ntwo\\n' > a; cp a b; mkdir d; cp a d/c; tar cf t.tar a b; : > f; git init -q --template= .; git add a b; \
+                     git commit -qm 1; echo 3 >> a; git commit -qam 2";
         folder.shell(setup, "made");
         folder
     }
@@ -109,14 +115,32 @@ impl TestFolder {
             .status();
     }
 
-    /// Whether a command starts the planted program.
-    fn starts(&self, command: &str) -> bool {
+    /// Runs a command in a fresh folder; returns how the stand-ins were called.
+    fn run(&self, command: &str) -> Vec<Vec<String>> {
         let _ = fs::remove_dir_all(self.path("work"));
-        let _ = fs::remove_file(self.path("started"));
+        let _ = fs::remove_file(self.path("log"));
         self.shell("cp -a made work", ".");
         self.shell(command, "work");
-        self.path("started").exists()
+        let log = fs::read(self.path("log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let calls = log.split('\u{1e}').filter(|call| !call.is_empty());
+        calls.map(|call| call.trim_end_matches('\u{1f}').split('\u{1f}').map(str::to_owned).collect()).collect()
     }
+}
+
+/// Whether words fit arguments: known ones exactly, others anything, also none or several. A program may be called by its path.
+fn fits(words: &[Word], arguments: &[String]) -> bool {
+    match words.split_first() {
+        None => arguments.is_empty(),
+        Some((Word::Literal(text), rest)) => {
+            arguments.split_first().is_some_and(|(first, others)| base_name(first) == base_name(text) && fits(rest, others))
+        }
+        Some((Word::Dynamic(_), rest)) => (0..=arguments.len()).any(|taken| fits(rest, &arguments[taken..])),
+    }
+}
+
+fn is_found(found: &Analysis, call: &[String]) -> bool {
+    found.commands.iter().flat_map(|command| &command.layers).any(|layer| fits(&layer.argv, call))
 }
 
 /// Whether a rule that denies the planted program stops a command, or it asks.
@@ -191,8 +215,8 @@ fn blind_forms() -> Vec<String> {
 
 /// Runs forms; returns how many started the program, and which of these weren't noticed.
 fn run_forms(forms: &[String]) -> (usize, Vec<String>) {
-    let folder = TestFolder::new();
-    let started: Vec<&String> = forms.iter().filter(|form| folder.starts(form)).collect();
+    let folder = TestFolder::new(&["zap"]);
+    let started: Vec<&String> = forms.iter().filter(|form| !folder.run(form).is_empty()).collect();
     (started.len(), started.into_iter().filter(|form| !is_noticed(form)).cloned().collect())
 }
 
@@ -204,6 +228,35 @@ fn shuffled(mut forms: Vec<String>) -> Vec<String> {
     forms
 }
 
+/// The program that must be installed, and a command in which it starts others.
+const COMMANDS: &str = include_str!("../../../testdata/real.txt");
+
+#[test]
+fn programs_start_nothing_that_was_not_found() {
+    let folder = TestFolder::new(&["p1", "p2", "rm", "curl"]);
+    let rows = COMMANDS.lines().filter_map(|line| line.split_once(": "));
+    let rows: Vec<(&str, String)> = rows.map(|(program, line)| (program, line.replace('␤', "\n"))).collect();
+    let (mut started, mut asked) = (0, 0);
+    for (program, command) in rows.iter().filter(|(program, _)| is_installed(program)) {
+        let found = analyse(command, &Place::new("/repo"));
+        let calls = folder.run(command);
+        started += usize::from(!calls.is_empty());
+        asked += usize::from(!found.doubts.is_empty());
+        for call in calls.iter().filter(|_| found.doubts.is_empty()) {
+            assert!(is_found(&found, call), "{program} started {call:?}, which wasn't found in:\n{command}\nfound: {:#?}", found.commands);
+        }
+    }
+    assert!(started >= 10 || !is_installed("git"), "only {started} commands started something, so nothing was tested");
+    assert!(asked * 2 < rows.len(), "{asked} of {} were not understood", rows.len());
+    // The test must be able to fail.
+    if !is_installed("tar") {
+        return;
+    }
+    let calls = folder.run("tar xf t.tar --to-command='rm x'");
+    assert!(!calls.is_empty() && calls.iter().all(|call| call == &["rm", "x"]), "{calls:?}");
+    assert!(!is_found(&analyse("tar xf t.tar", &Place::new("/repo")), &calls[0]));
+}
+
 #[test]
 fn forms_once_overlooked_are_noticed() {
     for form in ONCE_OVERLOOKED {
@@ -213,8 +266,8 @@ fn forms_once_overlooked_are_noticed() {
 
 #[test]
 fn what_starts_a_program_is_noticed() {
-    let folder = TestFolder::new();
-    assert!(folder.starts("zap") && !folder.starts("true"), "the planted program can't be started");
+    let folder = TestFolder::new(&["zap"]);
+    assert!(!folder.run("zap").is_empty() && folder.run("true").is_empty(), "the planted program can't be started");
     // All of them are run by the proof below.
     let forms: Vec<String> = shuffled(generated_forms()).into_iter().take(SAMPLE).collect();
     let (started, overlooked) = run_forms(&forms);

@@ -69,7 +69,7 @@ async fn a_form_is_seen_filled_in_and_sent() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_clicked_says_why_and_the_rest_is_reached() {
+async fn a_click_that_cannot_reach_its_element_says_why() {
     let site = Site::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
     let Some(scene) = Scene::new(&site) else { return };
     scene.open(&site, "/").await;
@@ -81,6 +81,14 @@ async fn what_cannot_be_clicked_says_why_and_the_rest_is_reached() {
     has(&said, &["button \"Under\" lies under another element (div#over cover)"]);
     let said = scene.says("Click", json!({"selector": "#nowhere"})).await;
     has(&said, &["no element of the page matches the selector `#nowhere`"]);
+}
+
+#[tokio::test]
+async fn elements_in_frames_and_below_the_window_are_reached() {
+    let site = Site::new(&[("/", FORM), ("/done", "<title>Done</title>")]);
+    let Some(scene) = Scene::new(&site) else { return };
+    scene.open(&site, "/").await;
+    let seen = scene.sees().await;
     scene.says("Click", json!({"ref": named(&seen, "Inside")})).await;
     has(&scene.sees().await, &["- iframe\n  - button \"1\" [focused] [ref=e"]);
 

@@ -143,8 +143,7 @@ impl Tool for BrowserEvaluate {
         };
         let answer = match answer {
             Err(Failure::TimedOut(_)) => {
-                // One that goes on for ever would hold up everything that comes after it.
-                let _ = turn.page(&session, "Runtime.terminateExecution", json!({})).await;
+                turn.stop_script(&session).await;
                 return Err(too_long(limit));
             }
             // What is stopped by the browser itself has no words.
