@@ -182,8 +182,8 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
         row("believed", "nothing confines the program that it runs: it can do more than it says");
     }
     row("why", &approval.reason());
-    for (at, rule) in approval.lasting_rules.iter().enumerate() {
-        row(if at == 0 { lasting } else { "" }, rule);
+    for (at, rules) in approval.lasting_lines().iter().enumerate() {
+        row(if at == 0 { lasting } else { "" }, rules);
     }
     if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
         row("to allow", words);

@@ -20,6 +20,8 @@ use crate::confined::{Confined, Helper, HelperProgram};
 use crate::covers::Covers;
 use crate::init::Walls;
 use crate::local::LocalProcesses;
+use crate::net::address::PrivateRange;
+use crate::net::host::HostRule;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
@@ -195,6 +197,20 @@ impl SandboxConfig {
     #[must_use]
     pub fn without_network(mut self) -> SandboxConfig {
         self.network = self.network.without_allowed();
+        self
+    }
+
+    /// Lets names of this rule lead to private addresses of this range.
+    #[must_use]
+    pub fn with_private_host(mut self, host: HostRule, range: PrivateRange) -> SandboxConfig {
+        self.network = self.network.with_private_host(host, range);
+        self
+    }
+
+    /// Refuses hosts that rules and presets don't allow, without a question.
+    #[must_use]
+    pub fn without_questions(mut self) -> SandboxConfig {
+        self.network = self.network.without_questions();
         self
     }
 
@@ -609,7 +625,9 @@ impl Inner {
             .iter()
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
             .collect();
-        let ticket = network.admit(&hosts?, request.grants.clone());
+        let requests = request.host_requests.clone();
+        let requests = requests.filter(|_| request.confinement == Confinement::Session);
+        let ticket = network.admit(&hosts?, request.grants.clone(), requests);
         ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))
     }
 
@@ -625,6 +643,9 @@ impl Inner {
         scene.apart |= apart;
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
+        for (name, value) in ticket.into_iter().flat_map(Ticket::patience) {
+            environment.entry(name).or_insert(value);
+        }
         environment.extend(ticket.into_iter().flat_map(Ticket::env));
         if self.helper.walls() == Walls::Bare {
             environment.extend(bare::temporary(&scene));

@@ -263,6 +263,13 @@ pub fn sandbox(
         let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
         Ok::<_, SessionError>(config.with_preset(preset))
     })?;
+    let config = wanted.network.private_hosts.iter().try_fold(config, |config, At { value, source }| {
+        let host = value.host.parse().map_err(|bad| wrong(source, &bad))?;
+        let range = value.cidr.parse().map_err(|bad| wrong(source, &bad))?;
+        Ok::<_, SessionError>(config.with_private_host(host, range))
+    })?;
+    let config =
+        if wanted.network.managed_domains_only.is_some() { config.without_questions() } else { config };
     Ok(config.with_variables(std::env::vars_os()))
 }
 

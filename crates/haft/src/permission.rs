@@ -138,6 +138,10 @@ impl Permissions {
             }
         }
         let mode = self.live.mode();
+        if mode == PermissionMode::BypassPermissions && request.wants_host {
+            let why = "a command reaches only hosts that were granted to it before";
+            return Some(by_mode(Verdict::Deny, "mode `bypassPermissions`").with_message(why));
+        }
         if mode == PermissionMode::BypassPermissions {
             return Some(by_mode(Verdict::Allow, "mode `bypassPermissions`"));
         }
@@ -153,6 +157,10 @@ impl Permissions {
         let mut outside = request.outside().peekable();
         if outside.peek().is_some() {
             return outside.all(|path| self.live.remembers(name, Some(path))).then(earlier);
+        }
+        // A name says nothing about hosts.
+        if request.wants_host {
+            return None;
         }
         if self.allow.contains(name) {
             return Some(by_rule(name, Verdict::Allow));
@@ -197,7 +205,7 @@ impl Authorizer for Permissions {
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
-        if !matches!(answer, Answer::Session | Answer::Always) {
+        if request.wants_host || !matches!(answer, Answer::Session | Answer::Always) {
             return Ok(());
         }
         let mut session = lock(&self.live.session);
@@ -210,7 +218,7 @@ impl Authorizer for Permissions {
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {
         let name = request.name;
-        if self.ask.contains(name) {
+        if self.ask.contains(name) || request.wants_host {
             return Vec::new();
         }
         let outside: Vec<String> =
@@ -221,6 +229,9 @@ impl Authorizer for Permissions {
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         if self.ask.contains(request.name) {
             return Some(format!("leave out the ask rule `{}`", request.name));
+        }
+        if request.wants_host {
+            return None;
         }
         match request.outside().next() {
             Some(path) => {

@@ -21,6 +21,7 @@ pub(crate) mod authorize;
 pub(crate) mod digest;
 pub(crate) mod execute;
 pub(crate) mod hook;
+mod hosts;
 pub(crate) mod parse;
 pub(crate) mod running;
 

@@ -1,6 +1,8 @@
 //! What opens paths and hosts to a call: rules for them, added directories and approvals. Never a rule for a command, and
 //! never a mode.
 
+mod hosts;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
