@@ -40,7 +40,6 @@ pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, NotStarted, Program};
-use crate::conventions;
 use crate::rule::{Anchors, BadRule, Lint, NamedPath, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};

@@ -36,6 +36,7 @@ use crate::content::Output;
 use crate::context::Context;
 use crate::decision::{Decision, DecisionReason};
 use crate::effects::Effects;
+use crate::effects::resolved::Resolved;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
