@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haft::Effects;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::text::truncate_chars;
 use haft::view::Part;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
@@ -181,8 +182,8 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
         row("believed", "nothing confines the program that it runs: it can do more than it says");
     }
     row("why", &approval.reason());
-    for (at, rule) in approval.lasting_rules.iter().enumerate() {
-        row(if at == 0 { lasting } else { "" }, rule);
+    for (at, rules) in approval.lasting_lines().iter().enumerate() {
+        row(if at == 0 { lasting } else { "" }, rules);
     }
     if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
         row("to allow", words);
@@ -240,9 +241,10 @@ fn relative(title: &str, cwd: &Path) -> String {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(INPUT_CHARS_MAX) {
-        Some((end, _)) => format!("{}… (cut; {} characters)", &text[..end], text.chars().count()),
-        None => text.to_owned(),
+    let kept = truncate_chars(text, INPUT_CHARS_MAX);
+    match kept.len() < text.len() {
+        true => format!("{kept}… (cut; {} characters)", text.chars().count()),
+        false => text.to_owned(),
     }
 }
 

@@ -532,8 +532,8 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
         fact("believed", Line::of(words, Style::WARNS));
     }
     fact("why", Line::plain(&approval.reason()));
-    for (at, rule) in approval.lasting_rules.iter().enumerate() {
-        fact(if at == 0 { "always" } else { "" }, Line::plain(rule));
+    for (at, rules) in approval.lasting_lines().iter().enumerate() {
+        fact(if at == 0 { "always" } else { "" }, Line::plain(rules));
     }
     if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
         fact("to allow", Line::plain(words));

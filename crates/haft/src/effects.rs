@@ -434,10 +434,13 @@ impl fmt::Display for Effects {
         parts.extend(paths("writes", &self.writes));
         parts.extend(paths("deletes", &self.deletes));
         parts.extend(self.runs.iter().map(|command| format!("runs {}", command.text)));
-        parts.extend(self.reaches.iter().map(|reach| match reach.access {
+        parts.extend(self.reaches.iter().take(4).map(|reach| match reach.access {
             Access::Observe => format!("reaches {}", reach.host),
             Access::Change => format!("changes {}", reach.host),
         }));
+        if self.reaches.len() > 4 {
+            parts.push(format!("reaches {} more hosts", self.reaches.len() - 4));
+        }
         parts.extend(self.state.iter().map(|state| match state.access {
             Access::Observe => format!("looks at {state}"),
             Access::Change => format!("changes {state}"),

@@ -121,7 +121,7 @@ fn an_answer_lasts_only_where_it_can() {
     approval.lasting_rules.clear();
     assert_eq!(block_on(terminal.approve(&approval)), Answer::Once);
     let shown = console.shown();
-    assert!(shown.contains("    to allow  --allow change\n") && !shown.contains("a always"), "{shown}");
+    assert!(shown.contains("    to allow  allow rule `change`\n") && !shown.contains("a always"), "{shown}");
     assert_eq!(shown.matches("no rule can be made of this call").count(), 2, "{shown}");
 }
 

@@ -7,6 +7,9 @@ use crate::effects::Effects;
 use crate::future::BoxFuture;
 use crate::view::View;
 
+/// How many lasting rules have a line each.
+const LASTING_LINES_MAX: usize = 5;
+
 /// Asks the user.
 ///
 /// The engine calls [`approve`](Asker::approve) for a call that needs a yes, from the call's own task, while it holds
@@ -75,6 +78,14 @@ pub struct Approval {
 }
 
 impl Approval {
+    /// The lasting rules in lines: one for each of a few, one for all of many, as those of a group of hosts.
+    pub fn lasting_lines(&self) -> Vec<String> {
+        match &*self.lasting_rules {
+            rules if rules.len() > LASTING_LINES_MAX => vec![rules.join(", ")],
+            rules => rules.to_vec(),
+        }
+    }
+
     /// Why the call asks.
     pub fn reason(&self) -> String {
         self.decision.question()

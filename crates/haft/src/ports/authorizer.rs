@@ -140,6 +140,9 @@ pub struct Request<'a> {
     pub agent: &'a str,
     /// The number of the turn in which it is made, from 1 for each agent; 0 for a call that is only looked at.
     pub turn: u64,
+    /// The call runs, and a child process of it wants to reach the hosts of `effects`. A rule that allows the tool doesn't
+    /// allow that.
+    pub wants_host: bool,
 }
 
 impl Request<'_> {

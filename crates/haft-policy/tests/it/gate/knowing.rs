@@ -253,7 +253,7 @@ fn a_mode_says_which_rules_it_leaves_out() {
     let told = "`Bash` (";
     let why = "doesn't count, as mode `auto` leaves out rules that allow any program";
     assert!(report.reason.contains(told) && report.reason.contains(why), "{}", report.reason);
-    let other = report.other_rules.iter().find(|rule| rule.rule == "Bash").unwrap();
+    let other = report.other_rules.iter().find(|other| other.rule.text == "Bash").unwrap();
     assert_eq!(other.why, "mode `auto` leaves out rules that allow any program");
     // Where nothing is left out, nothing is said.
     let other = ask(rules("+Bash(npm test)"));
