@@ -24,6 +24,8 @@ pub const FLOOD_BYTES: u64 = 1024 * 1024;
 pub const PIPE_BYTES: usize = 1024 * 1024;
 /// How long a flood is left to gather in its pipe once there is no more of it.
 pub const GATHER: Duration = Duration::from_micros(250);
+/// How often the time limit of a child is looked at while a question to the user about its hosts is open.
+pub const QUESTION_POLL: Duration = Duration::from_millis(500);
 /// The longest line on descriptor 3, in bytes; a longer one is left out.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
 /// How many lines on descriptor 3 are passed on; further ones are read and dropped.

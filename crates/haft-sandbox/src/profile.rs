@@ -15,8 +15,8 @@
 //!   which came to be since. What git obeys is in `haft-git`.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
-//!   a `shelf`, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
+//!   git names, `ways` what leads to them, `protected` undoes changes of names such as `.vscode`, `approved` announces what the
+//!   user writes there, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
 //!   `whereabouts` where that was.
 //! - `temp` keeps the session's temporary folder: mount points in it, and its size.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
@@ -30,6 +30,7 @@
 
 mod addresses;
 mod administration;
+mod approved;
 mod caches;
 mod compare;
 mod denied;
@@ -44,11 +45,10 @@ mod limits;
 mod listening;
 mod named;
 mod nested;
-mod placeholders;
 mod places;
+mod protected;
 mod recovered;
 mod repository;
-mod shelf;
 mod stand_in;
 mod standing;
 mod strays;
@@ -78,13 +78,13 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
 use crate::watch::KeeperCheck;
+pub use approved::approve_content;
 use caches::Caches;
 use denied::Denied;
 use guard::Guard;
-pub use guard::{PLAIN_WORK, PROTECTED};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
-pub use placeholders::{clear_way, make_way};
 use places::Places;
+pub(crate) use protected::StopCommand;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use temp::TempFolder;
@@ -220,7 +220,7 @@ impl Profile {
             if let Some(what) = is_of_the_kernel(path) {
                 return Err(format!(
                     "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
-                     project (`--cwd`, `--add-dir`)",
+                     project",
                     shown(&path)
                 ));
             }
@@ -440,13 +440,8 @@ impl Profile {
             self.widen(&mut places, request)?;
         }
         self.hide_denied(&mut places);
-        let (mut stood_for, mut last) = (Vec::new(), false);
         if writable || by_name {
-            (stood_for, last) = self.guard.hold(&mut places, request)?;
-        }
-        let ahead = last && !by_name;
-        if ahead {
-            stood_for.iter().for_each(|name| places.protect(name));
+            self.guard.hold(&mut places, request)?;
         }
         self.make_room_in_temp(&mut places, request)?;
         let mut widened = false;
@@ -457,13 +452,9 @@ impl Profile {
         if widened {
             self.hide_denied(&mut places);
             if !request.access.write.is_empty() {
-                stood_for.extend(self.guard.hold(&mut places, request)?.0);
+                self.guard.hold(&mut places, request)?;
             }
             self.make_room_in_temp(&mut places, request)?;
-        }
-        // What was granted may lie over what was held before.
-        if !ahead || widened {
-            stood_for.iter().for_each(|name| places.protect(name));
         }
         self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };
@@ -502,9 +493,22 @@ impl Profile {
         temporary || self.session.writable_root(path).is_some()
     }
 
-    /// Takes away the folders that stand in for names, where no child runs that needs them.
-    pub(crate) fn tidy(&self) {
-        self.guard.tidy();
+    /// Says how to end the child of a request, should it plant names that other programs execute again and again. Not one
+    /// that runs beside others: what it seems to have planted may be the user's.
+    pub(crate) fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        if request.confinement == Confinement::Session && !runs_beside(request) {
+            self.guard.files().stop_with(address(request), stop);
+        }
+    }
+
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    pub(crate) fn begin_writes(&self, paths: &[PathBuf]) {
+        self.guard.files().begin_writes(paths);
+    }
+
+    /// It no longer does.
+    pub(crate) fn end_writes(&self, paths: &[PathBuf]) {
+        self.guard.files().end_writes(paths);
     }
 
     /// Looks at what running children have made, before a program outside uses it.

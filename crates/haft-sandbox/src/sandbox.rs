@@ -20,10 +20,12 @@ use crate::confined::{Confined, Helper, HelperProgram};
 use crate::covers::Covers;
 use crate::init::Walls;
 use crate::local::LocalProcesses;
+use crate::net::address::PrivateRange;
+use crate::net::host::HostRule;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
-use crate::profile::{Profile, ProfileConfig};
+use crate::profile::{Profile, ProfileConfig, StopCommand};
 use crate::scene::Scene;
 use crate::views::{Running, Views};
 use crate::wire::Job;
@@ -46,8 +48,14 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
-    /// Takes away what lies there for the next child alone.
-    fn tidy(&self) {}
+    /// Says how to end a child that changes again and again what it may not.
+    fn stop_with(&self, _: &ProcessRequest, _: StopCommand) {}
+
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    fn begin_writes(&self, _: &[PathBuf]) {}
+
+    /// It no longer does.
+    fn end_writes(&self, _: &[PathBuf]) {}
 
     /// Looks at what running children have made, before a program outside of the sandbox uses it.
     fn check_now(&self) {}
@@ -83,8 +91,16 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
-    fn tidy(&self) {
-        Profile::tidy(self);
+    fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        Profile::stop_with(self, request, stop);
+    }
+
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        Profile::begin_writes(self, paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        Profile::end_writes(self, paths);
     }
 
     fn check_now(&self) {
@@ -181,6 +197,20 @@ impl SandboxConfig {
     #[must_use]
     pub fn without_network(mut self) -> SandboxConfig {
         self.network = self.network.without_allowed();
+        self
+    }
+
+    /// Lets names of this rule lead to private addresses of this range.
+    #[must_use]
+    pub fn with_private_host(mut self, host: HostRule, range: PrivateRange) -> SandboxConfig {
+        self.network = self.network.with_private_host(host, range);
+        self
+    }
+
+    /// Refuses hosts that rules and presets don't allow, without a question.
+    #[must_use]
+    pub fn without_questions(mut self) -> SandboxConfig {
+        self.network = self.network.without_questions();
         self
     }
 
@@ -412,7 +442,8 @@ pub fn is_possible() -> bool {
 
 fn unavailable(why: &str) -> Unavailable {
     let message = format!(
-        "no sandbox can be made: {why}; `haft doctor` says what is missing, and `--no-sandbox` runs commands without one"
+        "no sandbox can be made: {why}; `haft doctor` says what is missing, and the setting `sandbox.enabled` runs \
+         commands without one if it is `false`"
     );
     Unavailable { message }
 }
@@ -540,8 +571,12 @@ impl Processes for Sandbox {
         true
     }
 
-    fn tidy(&self) {
-        self.inner.scenes.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.begin_writes(paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.end_writes(paths);
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
@@ -558,6 +593,8 @@ impl Processes for Sandbox {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
+            let told = orders.clone();
+            inner.scenes.stop_with(request, Box::new(move || told.stop_planting()));
             let outcome = watch::run(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
             let changed = inner.scenes.finished(request);
@@ -588,7 +625,9 @@ impl Inner {
             .iter()
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
             .collect();
-        let ticket = network.admit(&hosts?, request.grants.clone());
+        let requests = request.host_requests.clone();
+        let requests = requests.filter(|_| request.confinement == Confinement::Session);
+        let ticket = network.admit(&hosts?, request.grants.clone(), requests);
         ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))
     }
 
@@ -604,6 +643,9 @@ impl Inner {
         scene.apart |= apart;
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
+        for (name, value) in ticket.into_iter().flat_map(Ticket::patience) {
+            environment.entry(name).or_insert(value);
+        }
         environment.extend(ticket.into_iter().flat_map(Ticket::env));
         if self.helper.walls() == Walls::Bare {
             environment.extend(bare::temporary(&scene));

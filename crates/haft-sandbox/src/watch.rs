@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal};
+use haft::ports::{
+    Captured, Exit, HostRequests, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -39,13 +41,19 @@ struct OrdersInner {
     wake: OwnedFd,
 }
 
-const CANCEL: u8 = 1;
-const ABANDON: u8 = 2;
+const STOP_PLANTING: u8 = 1;
+const CANCEL: u8 = 2;
+const ABANDON: u8 = 3;
 
 impl Orders {
     pub(crate) fn new() -> io::Result<Orders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), moved: AtomicBool::new(false), wake })))
+    }
+
+    /// Kill the child: it plants names that other programs execute.
+    pub(crate) fn stop_planting(&self) {
+        self.give(STOP_PLANTING);
     }
 
     /// End the child, and answer.
@@ -77,6 +85,7 @@ impl Orders {
     fn take(&self) -> Option<Stop> {
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
         match self.0.order.load(Ordering::Acquire) {
+            STOP_PLANTING => Some(Stop::Planted),
             CANCEL => Some(Stop::Cancelled),
             ABANDON => Some(Stop::Abandoned),
             _ => None,
@@ -87,6 +96,8 @@ impl Orders {
 /// Why a child is ended. A later reason replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
+    /// It put files again and again where other programs execute them.
+    Planted,
     TimedOut,
     Cancelled,
     Abandoned,
@@ -228,7 +239,8 @@ pub(crate) fn run(
         output: Stream::new(output, Capture::new(request.output_bytes_max, request.spill.clone())),
         errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
         lines: lines.map(|pipe| (pipe, Lines::new())),
-        deadline: Instant::now().checked_add(request.timeout),
+        started: Instant::now(),
+        asked_before: asked(request),
         check_at: Instant::now().checked_add(limits::CHECK_AFTER),
         stop: None,
         kill_at: None,
@@ -363,8 +375,9 @@ struct Watched<'a> {
     output: Stream,
     errors: Stream,
     lines: Option<(OwnedFd, Lines)>,
-    /// When its time is over.
-    deadline: Option<Instant>,
+    started: Instant,
+    /// How long the user was asked about hosts before it was started.
+    asked_before: Duration,
     /// When the keeper checks what it has done.
     check_at: Option<Instant>,
     stop: Option<Stop>,
@@ -420,9 +433,9 @@ impl Watched<'_> {
         self.ending();
         let exit = match (self.stop, self.ended) {
             (Some(Stop::TimedOut), _) => Exit::TimedOut,
-            (None, Some(exit)) => exit,
+            (Some(Stop::Planted) | None, Some(exit)) => exit,
             // Only a child that was stopped is given up.
-            (Some(Stop::Cancelled | Stop::Abandoned), _) | (None, None) => Exit::Cancelled,
+            (Some(_), _) | (None, None) => Exit::Cancelled,
         };
         let (stdout, stderr): (Captured, Captured) =
             (self.output.capture.finish(), self.errors.capture.finish());
@@ -458,7 +471,7 @@ impl Watched<'_> {
     fn wait(&self) -> Result<Ready, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
-            None => self.kill_at.or(self.deadline).into_iter().chain(self.check_at).min(),
+            None => self.kill_at.or_else(|| self.wakes_at()).into_iter().chain(self.check_at).min(),
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
@@ -524,11 +537,24 @@ impl Watched<'_> {
         Ok(())
     }
 
+    /// When its time is over. Questions to the user about its hosts don't count.
+    fn deadline(&self) -> Option<Instant> {
+        let asking = asked(self.request).saturating_sub(self.asked_before);
+        self.started.checked_add(self.request.timeout)?.checked_add(asking)
+    }
+
+    /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its end.
+    fn wakes_at(&self) -> Option<Instant> {
+        let is_asking = self.request.host_requests.as_ref().is_some_and(HostRequests::is_asking);
+        let deadline = self.deadline()?;
+        Some(if is_asking { deadline.max(Instant::now() + limits::QUESTION_POLL) } else { deadline })
+    }
+
     fn keep_time(&mut self, now: Instant) {
         if self.ended.is_some() {
             return;
         }
-        if self.stop.is_none() && self.deadline.is_some_and(|at| now >= at) {
+        if self.stop.is_none() && self.deadline().is_some_and(|at| now >= at) {
             self.stop(Stop::TimedOut);
         }
         if self.check_at.is_some_and(|at| now >= at) {
@@ -552,7 +578,11 @@ impl Watched<'_> {
         if self.stop >= Some(stop) || self.ended.is_some() {
             return;
         }
-        let grace = if stop == Stop::Abandoned { limits::GRACE_ABANDONED } else { limits::GRACE };
+        let grace = match stop {
+            Stop::Planted => Duration::ZERO,
+            Stop::TimedOut | Stop::Cancelled => limits::GRACE,
+            Stop::Abandoned => limits::GRACE_ABANDONED,
+        };
         if self.stop.is_none() {
             self.child.signal(Signal::TERM);
             // One that was stopped hears nothing until it goes on.
@@ -565,6 +595,11 @@ impl Watched<'_> {
             self.kill_at = Some(self.kill_at.map_or(by, |at| at.min(by)));
         }
     }
+}
+
+/// How long the user was asked about hosts of the call.
+fn asked(request: &ProcessRequest) -> Duration {
+    request.host_requests.as_ref().map_or(Duration::ZERO, HostRequests::time_asking)
 }
 
 /// What there is to do.

@@ -48,4 +48,4 @@ pub use store::{SessionEntry, SessionStore};
 // Plain values that front ends name.
 pub use haft::dispatch::{ConflictRule, TurnHandle};
 pub use haft::ports::Answer;
-pub use haft_policy::gate::DecisionReport;
+pub use haft_policy::gate::{DecisionReport, RuleWording};

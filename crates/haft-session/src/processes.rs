@@ -24,7 +24,7 @@ use haft_sandbox::{
 
 use crate::temp_folder::{TempFolder, is_below_temp};
 use crate::text::one_line;
-use crate::{Environment, NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError};
 
 /// Starts the children of this program.
 pub struct SessionProcesses {
@@ -74,16 +74,21 @@ impl SessionProcesses {
         }
     }
 
-    /// The sandbox. The first who asks waits until it is made.
+    /// The sandbox. The first caller waits until it is made.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is none.
     pub fn sandbox(&self) -> Result<Arc<Sandbox>, String> {
         if let Some(made) = &*self.sandbox.read().unwrap_or_else(PoisonError::into_inner) {
             return made.clone();
         }
         let mut sandbox = self.sandbox.write().unwrap_or_else(PoisonError::into_inner);
         sandbox.get_or_insert_with(|| self.make()).clone()
+    }
+
+    /// The sandbox, unless it is not made yet or is being made.
+    fn ready_sandbox(&self) -> Option<Arc<Sandbox>> {
+        self.sandbox.try_read().ok()?.as_ref()?.as_ref().ok().cloned()
     }
 
     fn make(&self) -> Result<Arc<Sandbox>, String> {
@@ -136,12 +141,15 @@ impl Processes for SessionProcesses {
         self.plan.is_some() && haft_sandbox::is_possible()
     }
 
-    fn tidy(&self) {
-        // While it is being made nothing lies there.
-        if let Ok(sandbox) = self.sandbox.try_read()
-            && let Some(Ok(sandbox)) = &*sandbox
-        {
-            sandbox.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        if let Some(sandbox) = self.ready_sandbox() {
+            sandbox.begin_writes(paths);
+        }
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        if let Some(sandbox) = self.ready_sandbox() {
+            sandbox.end_writes(paths);
         }
     }
 
@@ -215,13 +223,6 @@ pub struct Surroundings<'a> {
     pub(crate) named: &'a [NamedPath],
 }
 
-/// Removes placeholder files that sandboxes of killed processes left in workspaces.
-pub fn remove_leftovers(environment: &Environment) {
-    if let Some(state) = haft::env::state_dir(&|name| environment.get(name)) {
-        haft_sandbox::clear_way(&caches(&state));
-    }
-}
-
 /// Where sandboxes keep what outlives them.
 pub(crate) fn caches(state: &Path) -> PathBuf {
     state.join("caches")
@@ -262,6 +263,13 @@ pub fn sandbox(
         let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
         Ok::<_, SessionError>(config.with_preset(preset))
     })?;
+    let config = wanted.network.private_hosts.iter().try_fold(config, |config, At { value, source }| {
+        let host = value.host.parse().map_err(|bad| wrong(source, &bad))?;
+        let range = value.cidr.parse().map_err(|bad| wrong(source, &bad))?;
+        Ok::<_, SessionError>(config.with_private_host(host, range))
+    })?;
+    let config =
+        if wanted.network.managed_domains_only.is_some() { config.without_questions() } else { config };
     Ok(config.with_variables(std::env::vars_os()))
 }
 

@@ -37,7 +37,7 @@ use std::time::SystemTime;
 use crate::future::BoxFuture;
 
 pub use bytes::Bytes;
-pub use checkpoint_plan::CheckpointPlan;
+pub use checkpoint_plan::{CheckpointPlan, PlannedChange};
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
 pub use held::Held;

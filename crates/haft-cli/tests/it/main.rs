@@ -35,6 +35,7 @@ mod mcp_sign_in;
 mod otel;
 mod pages;
 mod python;
+mod registries;
 mod replay;
 mod room;
 mod run;

@@ -162,7 +162,7 @@ impl<'a> Case<'a> {
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         subject.server = conventions::server(name, input).filter(|_| !request.external);
         subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
-        let keeps = !request.external && conventions::is_file_tool(name);
+        let keeps = !request.external && tool.spec().is_granted_files_only();
         subject.enforced = keeps || (child && held);
         // Such a tool walks a tree by descriptors that don't show what is hidden.
         let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);
@@ -247,6 +247,7 @@ impl<'a> Case<'a> {
                 real: Cow::Owned(path.clone()),
                 extent: Extent::Subtree,
                 open: false,
+                partial: false,
             };
             // Whatever is done with it: what stops either stops the call.
             subject.touches.reads.push(place());
@@ -379,6 +380,14 @@ impl<'a> Case<'a> {
             .chain(commands.flat_map(|(at, command)| of(Some(at), &command.touches)))
     }
 
+    /// Whether a place that a command removes is moved by it: what is only removed isn't read, and nothing else is written.
+    pub(crate) fn is_moved(&self, effect: Effect, place: &Place<'_>) -> bool {
+        let touches = effect.command.map(|at| &self.subject.commands[at].touches);
+        let reads = |touches: &Touches<'_>| touches.reads.iter().any(|read| read.real == place.real);
+        effect.touch == Touch::Deletes
+            && touches.is_some_and(|touches| !touches.writes.is_empty() && reads(touches))
+    }
+
     /// The place of an effect that has one.
     pub(crate) fn place(&self, effect: Effect) -> Option<&Place<'a>> {
         self.subject.place(effect)
@@ -398,7 +407,7 @@ pub(super) fn known(path: &ResolvedPath) -> Place<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
     // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
     let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
-    Place { given, real, extent, open: false }
+    Place { given, real, extent, open: false, partial: false }
 }
 
 fn add_new<'a>(
@@ -498,7 +507,11 @@ impl Reader<'_> {
 
     fn touches(&mut self, effects: &Effects) -> Touches<'static> {
         let mut all = |sets: &[PathSet], touch: Touch| {
-            sets.iter().filter_map(|set| self.at(&set.path, set.extent, touch)).collect()
+            let place = |set: &PathSet| {
+                let place = self.at(&set.path, set.extent, touch)?;
+                Some(Place { partial: set.partial, ..place })
+            };
+            sets.iter().filter_map(place).collect()
         };
         Touches {
             reads: all(&effects.reads, Touch::Reads),
@@ -513,7 +526,8 @@ impl Reader<'_> {
         let touch = if is_own { Touch::Writes } else { touch };
         match (self.resolve)(path, touch) {
             Ok((given, real)) => {
-                Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent, open: false })
+                let (given, real) = (Cow::Owned(given), Cow::Owned(real));
+                Some(Place { given, real, extent, open: false, partial: false })
             }
             Err(why) => {
                 self.failed.get_or_insert_with(|| (self.cwd.join(path), why));

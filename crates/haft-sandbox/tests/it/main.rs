@@ -24,6 +24,7 @@ mod made;
 mod memory;
 mod named;
 mod output;
+mod planted;
 mod profile;
 mod repositories;
 mod session;

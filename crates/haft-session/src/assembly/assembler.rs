@@ -281,6 +281,7 @@ impl SessionAssembler {
             }
         };
         let SessionConfig { options, given, workspace, registry, analyzer, .. } = &self.config;
+        let plain = Setup::new(&given.places, workspace);
         let setup = Setup {
             no_sandbox: options.no_sandbox,
             confined: self.processes.confines(),
@@ -291,7 +292,8 @@ impl SessionAssembler {
             tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
             analyzer: Some(analyzer.clone()),
             processes: Some(self.processes.clone()),
-            ..Setup::new(&given.places, workspace)
+            wording: options.rule_wording.unwrap_or(plain.wording),
+            ..plain
         };
         let made =
             Policy::new(&given.loaded, setup).map_err(|error| SessionError::settings(error.to_string()))?;

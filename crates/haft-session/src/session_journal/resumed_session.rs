@@ -27,7 +27,7 @@ fn is_agentless(recovered: &Recovered) -> bool {
 pub struct ResumedSession {
     pub id: String,
     pub recovered: Recovered,
-    /// From where it goes on.
+    /// Where it continues.
     pub mark: Mark,
     /// Whether the model had something to answer, when the conversation was taken.
     awaited_reply: bool,
@@ -113,7 +113,7 @@ impl ResumedSession {
         ResumedSession { id, recovered, mark, awaited_reply: false, state, notices }
     }
 
-    /// A session goes on where it was: its calls name paths that begin there.
+    /// A session continues in its directory: its calls name paths that begin there.
     fn in_folder(self, cwd: &Path) -> Result<ResumedSession, SessionError> {
         let was = &self.recovered.began.cwd;
         if was == cwd {
@@ -154,7 +154,7 @@ impl ResumedSession {
         self.recovered.last.wire.parse::<Wire>().ok().map(Into::into)
     }
 
-    /// Checks that the conversation can go on in this format.
+    /// Checks that the conversation can continue in this format.
     pub fn check_format(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
         let was = &self.recovered.last.wire;
         if is_agentless(&self.recovered) {
@@ -200,7 +200,8 @@ impl ResumedSession {
         Some(InterruptedTurn { items, results })
     }
 
-    /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
+    /// What the model has to know in addition to its calls: changes that it has not been told of, and what ended with the old
+    /// process.
     /// Temporary files are named once.
     pub fn notes_for_model(&self, lost_directory: Option<&str>) -> Option<String> {
         let lost_files = describe_lost(&self.id, &self.state);
@@ -242,7 +243,7 @@ impl ResumedSession {
         lines.into_iter().map(line).collect()
     }
 
-    /// Brings the agent to where it was; what can't be is said, and told to the model.
+    /// Brings the agent to where it was; what can't be is reported to the user and the model.
     pub fn restore_location(&self, engine: &Engine) -> Option<String> {
         let moved = &self.recovered.moved;
         let why = engine.move_to(moved).err()?;

@@ -78,6 +78,7 @@ impl Tool for ApplyPatch {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("ApplyPatch")
+            .granted_files_only()
             .alias("apply_patch")
             .group("files")
             .feature("files")

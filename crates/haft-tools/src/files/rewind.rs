@@ -83,6 +83,7 @@ impl Tool for Rewind {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Rewind")
+            .granted_files_only()
             .alias("rewind")
             .group("files")
             .feature("files")

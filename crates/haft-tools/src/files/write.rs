@@ -59,6 +59,7 @@ impl Tool for Write {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Write")
+            .granted_files_only()
             .alias("write_file")
             .group("files")
             .feature("files")

@@ -412,6 +412,7 @@ impl TurnShared {
                 input,
                 kind: error.kind(),
                 why: error.message(),
+                decision: error.decision(),
             };
             let _ = guarded(|| recorder.refused(&refusal));
         }

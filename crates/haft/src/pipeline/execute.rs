@@ -11,7 +11,8 @@ use haft_scheduler::{Cause, until_cancelled};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Opened, Outcome, Prepared, hook, panicked, settled, tell, tidy};
+use super::hosts::HostDecisions;
+use super::{Opened, Outcome, OwnWrites, Prepared, hook, panicked, settled, tell};
 use crate::content::Output;
 use crate::context::{Context, Moved};
 use crate::decision::{CallEffects, CallGrants};
@@ -85,14 +86,17 @@ pub(crate) async fn execute<Watching>(
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    tidy(shared, entry, &resolved.declared);
+    let own_writes = OwnWrites::begin(shared, entry, resolved);
     let mut met = Vec::new();
     shared.background.meet(resolved, entry, &shared.host, None, &mut met);
     let started = Instant::now();
     cx.running().begin(&opened.attempt.input, &resolved.declared, started);
     let watching = watch(started);
     let first = opened.attempt.invocation.take();
-    let mut outcome = attempt(shared, entry, first, cx).await;
+    let mut outcome = match HostDecisions::of_call(shared, opened, cx) {
+        Some(decisions) => Box::pin(decisions.during(attempt(shared, entry, first, cx))).await,
+        None => attempt(shared, entry, first, cx).await,
+    };
     if class.rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
@@ -100,7 +104,7 @@ pub(crate) async fn execute<Watching>(
         outcome = circuit.noted(outcome, Instant::now());
     }
     let duration = started.elapsed();
-    drop(watching);
+    drop((watching, own_writes));
     if holds {
         cx.running().let_go();
     }

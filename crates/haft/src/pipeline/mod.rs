@@ -21,9 +21,11 @@ pub(crate) mod authorize;
 pub(crate) mod digest;
 pub(crate) mod execute;
 pub(crate) mod hook;
+mod hosts;
 pub(crate) mod parse;
 pub(crate) mod running;
 
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -34,11 +36,13 @@ use crate::content::Output;
 use crate::context::Context;
 use crate::decision::{Decision, DecisionReason};
 use crate::effects::Effects;
+use crate::effects::resolved::Resolved;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{Guarded, guarded, within};
 use crate::limits;
+use crate::ports::Processes;
 use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
@@ -108,13 +112,30 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
 }
 
-/// Sees to it that a tool which looks at files, or changes them, finds only what is really there.
-fn tidy(shared: &Shared, entry: &Entry, effects: &Effects) {
-    if (effects.has_paths() || effects.unknown)
-        && !entry.tool().spec().runs_in_child()
-        && let Some(processes) = &shared.host.ports.processes
-    {
-        let _ = guarded(|| processes.tidy());
+/// The paths that a tool writes by itself, of which children that run meanwhile are told.
+struct OwnWrites<'a> {
+    processes: &'a dyn Processes,
+    paths: Vec<PathBuf>,
+}
+
+impl<'a> OwnWrites<'a> {
+    /// None for a tool that writes nothing, or whose children do.
+    fn begin(shared: &'a Shared, entry: &Entry, resolved: &Resolved) -> Option<OwnWrites<'a>> {
+        let processes = shared.host.ports.processes.as_deref()?;
+        let changed = resolved.writes.iter().chain(&resolved.deletes);
+        let paths: Vec<PathBuf> = changed.map(|path| path.at.real.clone()).collect();
+        let by_children = entry.tool().spec().runs_in_child() || !resolved.declared.runs.is_empty();
+        if paths.is_empty() || by_children {
+            return None;
+        }
+        let _ = guarded(|| processes.begin_writes(&paths));
+        Some(OwnWrites { processes, paths })
+    }
+}
+
+impl Drop for OwnWrites<'_> {
+    fn drop(&mut self) {
+        let _ = guarded(|| self.processes.end_writes(&self.paths));
     }
 }
 
@@ -163,7 +184,6 @@ pub(crate) async fn prepare(
     for _ in 0..=limits::REWRITES_MAX {
         opened.attempt.declare(&*shared.authorizer, opened.entry.name(), opened.entry.tool());
         // 3 check
-        tidy(shared, &opened.entry, &opened.attempt.effects);
         match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {

@@ -19,7 +19,7 @@ use crate::dispatch::locks::{Ancestor, Held};
 use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
-use crate::ports::{Background, TaskId, TaskLog};
+use crate::ports::{Background, HostRequests, TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
 
@@ -43,6 +43,8 @@ pub(crate) struct Running {
     turn: OnceLock<Weak<TurnShared>>,
     /// It touches more than the tool said.
     wider: AtomicBool,
+    /// Where its children ask for hosts.
+    host_requests: OnceLock<HostRequests>,
 }
 
 #[derive(Default)]
@@ -138,6 +140,11 @@ impl Running {
         self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, ..)| input.clone())
     }
 
+    /// What the call declared.
+    pub(crate) fn effects(&self) -> Arc<Effects> {
+        self.call.get().map_or_else(|| Arc::new(Effects::unknown()), |(_, effects, _)| effects.clone())
+    }
+
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
         self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
@@ -146,6 +153,16 @@ impl Running {
     /// The call is one of this message.
     pub(crate) fn belongs_to(&self, turn: Weak<TurnShared>) {
         let _ = self.turn.set(turn);
+    }
+
+    /// The children of the call ask here for hosts.
+    pub(super) fn takes_host_requests(&self, requests: HostRequests) {
+        let _ = self.host_requests.set(requests);
+    }
+
+    /// Where the children of the call ask for hosts, if they can.
+    pub(crate) fn host_requests(&self) -> Option<HostRequests> {
+        self.host_requests.get().cloned()
     }
 
     /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there is one.

@@ -19,6 +19,7 @@ use crate::effects::resolved::Resolved;
 use crate::files::{Access, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
+use crate::ports::HostRequests;
 use crate::results::{Kept, OffloadStore};
 
 /// Starts child processes, and is the only thing that does.
@@ -35,9 +36,16 @@ pub trait Processes: Send + Sync + 'static {
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
 
-    /// Takes away what lies in working directories for the next child alone. Called before a tool looks at files, or
-    /// changes them, by itself; costs nothing where nothing lies there.
-    fn tidy(&self) {}
+    /// A tool of this process is about to write or remove these paths by itself, as the user or a rule allows it: what
+    /// changes there is not the work of a child that runs meanwhile.
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        let _ = paths;
+    }
+
+    /// It no longer does. Called once for each call of [`begin_writes`](Processes::begin_writes), with the same paths.
+    fn end_writes(&self, paths: &[PathBuf]) {
+        let _ = paths;
+    }
 
     /// Checks whether a child that nothing confines may reach this host and port, with what `grants` adds to the session's
     /// rules. In a sandbox the session's proxy checks every connection itself. By default no host may be reached.
@@ -92,6 +100,8 @@ pub struct ProcessRequest {
     pub access: Access,
     /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
     pub grants: Option<HostGrants>,
+    /// Where it is asked whether it may reach a host that it isn't granted. Without it such a host is refused.
+    pub host_requests: Option<HostRequests>,
     /// How much of the machine it is shown.
     pub confinement: Confinement,
     /// How much of what is protected it may change all the same.
@@ -143,6 +153,7 @@ impl ProcessRequest {
             pass_env: Vec::new(),
             access: Access::default(),
             grants: None,
+            host_requests: None,
             confinement: Confinement::Session,
             protection: ProtectionLevel::default(),
             merged: false,
@@ -219,6 +230,14 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_grants(mut self, grants: HostGrants) -> ProcessRequest {
         self.grants = Some(grants);
+        self
+    }
+
+    /// Where it is asked whether the child may reach a host that it isn't granted: the call's own
+    /// ([`ContextPorts::host_requests`](crate::context::ContextPorts::host_requests)).
+    #[must_use]
+    pub fn with_host_requests(mut self, requests: Option<HostRequests>) -> ProcessRequest {
+        self.host_requests = requests;
         self
     }
 

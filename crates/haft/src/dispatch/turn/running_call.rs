@@ -85,6 +85,7 @@ impl Live {
         let new = NewTask {
             tool: tool.to_owned(),
             about: running.about(),
+            effects: running.effects(),
             cancel: self.cx.cancel().clone(),
             log: running.log(),
         };
