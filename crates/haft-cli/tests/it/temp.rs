@@ -207,7 +207,7 @@ fn a_file_that_only_the_host_has_needs_an_approval() {
     // Approved for the call by a rule for everything, which names no folder of the host's: readable, and no more.
     let calls = [
         read(path),
-        bash(format!("cat {path}; echo more >> {path}; cat /tmp/other 2>&1; true")),
+        bash(format!("cat {path}; cat /tmp/other 2>&1; true")),
         bash(format!("ls -A {path} 2>&1; true")),
         read(path),
     ];
@@ -248,7 +248,7 @@ fn symlinks_lead_nowhere_that_their_text_does_not_lead_a_command() {
     ];
     let allowed = [
         read("/tmp/work/notes.txt"),
-        read("/tmp/passwd"),
+        bash("cat /tmp/passwd"),
         read("to-own"),
         json!({"name": "Grep", "input": {"pattern": "DENIED", "path": "/tmp/work"}}),
         bash("cat to-own"),

@@ -97,7 +97,7 @@ impl SessionAssembler {
         let temp = TempFolder::new(&id, config.state.as_deref());
         let named = haft_policy::gate::named_paths(&config.given.loaded, &config.given.places);
         let paths = match config.is_confined() {
-            true => path_table(&config, &temp, &named),
+            true => path_table(&config, purpose, &temp, &named),
             false => PathTable::default(),
         };
         config.workspace = config.workspace.with_paths(paths);

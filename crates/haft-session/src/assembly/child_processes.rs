@@ -12,11 +12,11 @@ use haft_policy::trust::{Inventory, Judgement, Loaded};
 use super::session_config::SessionConfig;
 use super::tools::PROJECT_TOOLS;
 use super::workspace::real;
-use crate::SessionOptions;
 use crate::guarded_processes::GuardedProcesses;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::{self, SessionProcesses};
 use crate::temp_folder::{TempFolder, is_below_temp};
+use crate::{SessionOptions, SessionPurpose};
 
 /// The paths of a session that its sandbox needs.
 pub(super) fn surroundings<'a>(
@@ -49,7 +49,12 @@ fn own_folders(places: &Places) -> Vec<PathBuf> {
 }
 
 /// Where the paths of a session lie that has a sandbox: what it shares with the host stays the host's also below `/tmp`.
-pub(super) fn path_table(config: &SessionConfig, temp: &TempFolder, named: &[NamedPath]) -> PathTable {
+pub(super) fn path_table(
+    config: &SessionConfig,
+    purpose: SessionPurpose,
+    temp: &TempFolder,
+    named: &[NamedPath],
+) -> PathTable {
     let SessionConfig { options, given, workspace, .. } = config;
     let (places, files) = (&given.places, &config.settings().sandbox.files);
     let home = places.home.as_deref();
@@ -58,7 +63,9 @@ pub(super) fn path_table(config: &SessionConfig, temp: &TempFolder, named: &[Nam
     let shared = workspace.dirs().map(Path::to_owned).chain(own_folders(places));
     let shared = shared.chain(home.map(real)).chain(tools.map(|dir| real(&dir)));
     let shared = shared.chain(settings(&files.allow_read)).chain(settings(&files.allow_write));
-    let shared: Vec<PathBuf> = shared.collect();
+    // What lies beside the copy of a working directory stands for what lies beside that.
+    let beside = workspace.cwd().parent().filter(|_| purpose == SessionPurpose::Replay);
+    let shared: Vec<PathBuf> = shared.chain(beside.map(Path::to_owned)).collect();
     // A rule whose first name below `/tmp` has a wildcard names nothing of the host's.
     let rules = named.iter().map(|named| named.path.clone()).filter(|path| is_below_temp(path));
     temp.path_table(shared.into_iter().chain(rules))
