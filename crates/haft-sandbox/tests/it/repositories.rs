@@ -7,7 +7,6 @@ use std::process::Command;
 use haft::ports::{Exit, Processes as _, Refusal};
 
 use crate::profile::{User, configuration, git};
-use crate::until;
 
 fn names(refused: &[Refusal]) -> String {
     format!("{refused:?}")

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use haft::files::{Access, Hidden, Root};
-use haft::ports::{Exit, Processes as _, Refusal};
+use haft::ports::{Exit, Refusal};
 use haft::testing::with_restrictions;
 
 use crate::appears;
