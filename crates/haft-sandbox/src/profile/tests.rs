@@ -645,8 +645,8 @@ fn what_changes_although_it_was_held_is_said_and_left_alone() {
     let none = ProtectionLevel { number: RepositoryLevel::None.number(), folders: Vec::new() };
     let request = machine.request(Confinement::Session).with_protection(none);
     assert!(machine.listing(&profile, &request).contains("protect ~/work/.envrc"));
-    profile.scene(&request).unwrap();
     assert_eq!(machine.refused(&profile, &request), "");
+    profile.scene(&request).unwrap();
     machine.file("work/.envrc", "export A=2");
     machine.file("work/.git/hooks/pre-commit", "mine");
     let words = "no command can write it, so you or another program did that; look at it if you didn't";
