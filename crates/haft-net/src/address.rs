@@ -11,6 +11,9 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::host::{BadHost, shown};
 
 /// Why an address isn't public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -178,6 +181,75 @@ pub fn check(address: IpAddr) -> Result<(), NotPublic> {
             check(low.into()).or_else(|inner| no(inner.kind, inner.what, Some(low)))
         }
         None => Ok(()),
+    }
+}
+
+/// A range of private addresses, as settings write it.
+///
+/// ```
+/// use haft_net::address::PrivateRange;
+///
+/// let range: PrivateRange = "10.20.0.0/16".parse().unwrap();
+/// assert!(range.contains("10.20.3.4".parse().unwrap()) && !range.contains("10.21.0.1".parse().unwrap()));
+/// for other in ["127.0.0.0/8", "169.254.0.0/16", "0.0.0.0/0", "93.184.216.0/24", "10.0.0.0/7", "10.0.0.0"] {
+///     assert!(other.parse::<PrivateRange>().is_err(), "{other}");
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PrivateRange {
+    network: IpAddr,
+    prefix: u8,
+}
+
+impl PrivateRange {
+    /// Whether an address lies in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.network, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                same_start(network.to_bits().into(), address.to_bits().into(), self.prefix + 96)
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                same_start(network.to_bits(), address.to_bits(), self.prefix)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a range of the tables holds all of it, and is private.
+    fn is_private(&self) -> bool {
+        let within = |network: IpAddr, prefix: u8, kind: Kind| {
+            kind == Kind::Private
+                && prefix <= self.prefix
+                && PrivateRange { network, prefix }.contains(self.network)
+        };
+        IPV4.iter().any(|range| within(range.network.into(), range.prefix, range.kind))
+            || IPV6.iter().any(|range| within(range.network.into(), range.prefix, range.kind))
+    }
+}
+
+impl FromStr for PrivateRange {
+    type Err = BadHost;
+
+    fn from_str(text: &str) -> Result<PrivateRange, BadHost> {
+        let bad = || {
+            BadHost::new(format!(
+                "`{}` is no range of private addresses; one within `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16`, \
+                 `100.64.0.0/10` or `fc00::/7` is accepted",
+                shown(text)
+            ))
+        };
+        let (network, prefix) = text.split_once('/').ok_or_else(bad)?;
+        let network: IpAddr = network.parse().map_err(|_| bad())?;
+        let prefix: u8 = prefix.parse().map_err(|_| bad())?;
+        let range = PrivateRange { network, prefix };
+        let bits = if network.is_ipv4() { 32 } else { 128 };
+        if prefix <= bits && range.is_private() { Ok(range) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for PrivateRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.network, self.prefix)
     }
 }
 

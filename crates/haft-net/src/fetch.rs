@@ -274,7 +274,7 @@ impl Fetcher {
         }
         if host.is_local() {
             return if self.opened.iter().any(|rule| rule.opens_local(host, port)) {
-                Ok(Pass { local: true, private: false })
+                Ok(Pass { local: true, ..Pass::default() })
             } else {
                 Err(Failure::new(
                     FailureKind::Refused,
@@ -288,7 +288,7 @@ impl Fetcher {
             };
         }
         let named = matches!(host, Host::Address(_)) && self.names(host, port);
-        Ok(Pass { local: false, private: self.private || named })
+        Ok(Pass { private: self.private || named, ..Pass::default() })
     }
 
     fn names(&self, host: &Host, port: u16) -> bool {
@@ -380,7 +380,7 @@ impl Fetcher {
             Host::Name(name) => self.resolve(name).await?,
         };
         let addresses =
-            checked(host, addresses, pass).map_err(|words| Failure::new(FailureKind::Refused, words))?;
+            checked(host, addresses, &pass).map_err(|words| Failure::new(FailureKind::Refused, words))?;
         let mut last = None;
         for address in addresses.into_iter().take(limits::ADDRESSES_MAX) {
             match timeout(self.limits.dial, self.outside.dial((address, port).into())).await {

@@ -10,7 +10,7 @@ use std::pin::Pin;
 
 use tokio::net::TcpStream;
 
-use crate::address::{self, Kind, NotPublic};
+use crate::address::{self, Kind, NotPublic, PrivateRange};
 use crate::host::Host;
 
 /// A connection that is being made.
@@ -43,12 +43,26 @@ impl Outside for Internet {
 }
 
 /// What a host that may be reached may resolve to beside public addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pass {
     /// This machine.
     pub local: bool,
     /// Private addresses.
     pub private: bool,
+    /// Private addresses in these ranges.
+    pub ranges: Vec<PrivateRange>,
+}
+
+impl Pass {
+    /// Whether it opens an address that isn't public. Link-local addresses, metadata services and the like never are.
+    pub fn opens(&self, address: &NotPublic) -> bool {
+        let own = address.inside.map_or(address.address, IpAddr::V4);
+        match address.kind {
+            Kind::Loopback => self.local,
+            Kind::Private => self.private || self.ranges.iter().any(|range| range.contains(own)),
+            _ => false,
+        }
+    }
 }
 
 /// The addresses of a host that may be dialled, in the order in which they were found.
@@ -59,18 +73,17 @@ pub struct Pass {
 ///
 /// let host = Host::parse("example.com").unwrap();
 /// let found = ["10.0.0.1".parse().unwrap(), "1.1.1.1".parse().unwrap()];
-/// assert_eq!(checked(&host, found.to_vec(), Pass::default()).unwrap(), found[1..]);
-/// assert!(checked(&host, found[..1].to_vec(), Pass::default()).is_err());
+/// assert_eq!(checked(&host, found.to_vec(), &Pass::default()).unwrap(), found[1..]);
+/// assert!(checked(&host, found[..1].to_vec(), &Pass::default()).is_err());
 /// ```
 ///
 /// # Errors
 /// In words: there were some, and none of them may be.
-pub fn checked(host: &Host, mut addresses: Vec<IpAddr>, pass: Pass) -> Result<Vec<IpAddr>, String> {
+pub fn checked(host: &Host, mut addresses: Vec<IpAddr>, pass: &Pass) -> Result<Vec<IpAddr>, String> {
     let mut refused: Option<NotPublic> = None;
     addresses.retain(|address| match address::check(*address) {
         Ok(()) => true,
-        Err(no) if no.kind == Kind::Loopback && pass.local => true,
-        Err(no) if no.kind == Kind::Private && pass.private => true,
+        Err(no) if pass.opens(&no) => true,
         Err(no) => {
             refused.get_or_insert(no);
             false

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::host::{BadHost, HostRule};
+use crate::host::{BadHost, Host, HostRule};
 
 /// A set of hosts with a name.
 ///
@@ -80,6 +80,11 @@ impl Preset {
             Preset::PackageRegistries => PACKAGE_REGISTRIES,
             Preset::GithubDownloads => GITHUB_DOWNLOADS,
         }
+    }
+
+    /// Whether it has this host.
+    pub fn has(self, host: &Host) -> bool {
+        matches!(host, Host::Name(name) if self.hosts().contains(&name.as_str()))
     }
 
     /// The same as rules.

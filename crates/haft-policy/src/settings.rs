@@ -47,7 +47,7 @@ pub use protected::{Protected, Protection};
 pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
 pub use repository_writes::repository_write;
 pub use run::{Prices, Provider, RunSettings};
-pub use sandbox::{Sandbox, SandboxFiles, SandboxNetwork};
+pub use sandbox::{PrivateHost, Sandbox, SandboxFiles, SandboxNetwork};
 pub use schema::schema;
 pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
 pub use servers::{McpOptions, ServerOptions, ToolSearchSettings};

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const CHILDREN_MAX: usize = 600;
 /// The stack of the thread that watches a child, in bytes; listeners of output run on it.
 pub const THREAD_STACK_BYTES: usize = 512 * 1024;
+/// How long a child runs before it is checked for the first time what it has done.
+pub const CHECK_AFTER: Duration = Duration::from_millis(250);
 /// How long a child that was told to end (TERM) may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// The same where nobody waits for its answer.
@@ -22,6 +24,8 @@ pub const FLOOD_BYTES: u64 = 1024 * 1024;
 pub const PIPE_BYTES: usize = 1024 * 1024;
 /// How long a flood is left to gather in its pipe once there is no more of it.
 pub const GATHER: Duration = Duration::from_micros(250);
+/// How often the time limit of a child is looked at while a question to the user about its hosts is open.
+pub const QUESTION_POLL: Duration = Duration::from_millis(500);
 /// The longest line on descriptor 3, in bytes; a longer one is left out.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
 /// How many lines on descriptor 3 are passed on; further ones are read and dropped.

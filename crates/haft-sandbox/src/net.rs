@@ -36,7 +36,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use haft::ports::{HostGrants, Refusal};
+use haft::ports::{HostGrants, HostRequests, Refusal};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
@@ -115,11 +115,17 @@ impl Network {
     }
 
     /// Lets a call use the network: what the session's rules allow, these hosts, and what is granted while it runs.
+    /// `requests` is where it is asked about other hosts.
     ///
     /// # Errors
     /// The system has no random numbers for its token.
-    pub(crate) fn admit(&self, hosts: &[HostRule], live: Option<HostGrants>) -> io::Result<Ticket> {
-        Ticket::new(self.session.clone(), self.proxy, hosts, live)
+    pub(crate) fn admit(
+        &self,
+        hosts: &[HostRule],
+        live: Option<HostGrants>,
+        requests: Option<HostRequests>,
+    ) -> io::Result<Ticket> {
+        Ticket::new(self.session.clone(), self.proxy, hosts, live, requests)
     }
 
     /// What came without the token of a running call.

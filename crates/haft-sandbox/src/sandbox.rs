@@ -20,6 +20,8 @@ use crate::confined::{Confined, Helper, HelperProgram};
 use crate::covers::Covers;
 use crate::init::Walls;
 use crate::local::LocalProcesses;
+use crate::net::address::PrivateRange;
+use crate::net::host::HostRule;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
@@ -69,6 +71,11 @@ pub(crate) trait Scenes: Send + Sync {
         Vec::new()
     }
 
+    /// Looks at what a child has done while it runs.
+    fn check_running(&self, _: &ProcessRequest) -> watch::KeeperCheck {
+        watch::KeeperCheck::default()
+    }
+
     /// What its words say that it was kept from changing.
     fn kept_from(&self, _: &ProcessRequest, _: &ProcessOutcome) -> Vec<Refusal> {
         Vec::new()
@@ -114,6 +121,10 @@ impl Scenes for Profile {
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         Profile::finished(self, request)
+    }
+
+    fn check_running(&self, request: &ProcessRequest) -> watch::KeeperCheck {
+        Profile::check_running(self, request)
     }
 
     fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
@@ -186,6 +197,20 @@ impl SandboxConfig {
     #[must_use]
     pub fn without_network(mut self) -> SandboxConfig {
         self.network = self.network.without_allowed();
+        self
+    }
+
+    /// Lets names of this rule lead to private addresses of this range.
+    #[must_use]
+    pub fn with_private_host(mut self, host: HostRule, range: PrivateRange) -> SandboxConfig {
+        self.network = self.network.with_private_host(host, range);
+        self
+    }
+
+    /// Refuses hosts that rules and presets don't allow, without a question.
+    #[must_use]
+    pub fn without_questions(mut self) -> SandboxConfig {
+        self.network = self.network.without_questions();
         self
     }
 
@@ -325,6 +350,10 @@ impl watch::Keeper for Kept<'_> {
         }
     }
 
+    fn check(&mut self) -> watch::KeeperCheck {
+        self.scenes.check_running(self.request)
+    }
+
     fn ending(&mut self, child: &mut dyn watch::Child) {
         if !self.running.has_others() {
             return;
@@ -413,7 +442,8 @@ pub fn is_possible() -> bool {
 
 fn unavailable(why: &str) -> Unavailable {
     let message = format!(
-        "no sandbox can be made: {why}; `haft doctor` says what is missing, and `--no-sandbox` runs commands without one"
+        "no sandbox can be made: {why}; `haft doctor` says what is missing, and the setting `sandbox.enabled` runs \
+         commands without one if it is `false`"
     );
     Unavailable { message }
 }
@@ -595,7 +625,9 @@ impl Inner {
             .iter()
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
             .collect();
-        let ticket = network.admit(&hosts?, request.grants.clone());
+        let requests = request.host_requests.clone();
+        let requests = requests.filter(|_| request.confinement == Confinement::Session);
+        let ticket = network.admit(&hosts?, request.grants.clone(), requests);
         ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))
     }
 
@@ -611,6 +643,9 @@ impl Inner {
         scene.apart |= apart;
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
+        for (name, value) in ticket.into_iter().flat_map(Ticket::patience) {
+            environment.entry(name).or_insert(value);
+        }
         environment.extend(ticket.into_iter().flat_map(Ticket::env));
         if self.helper.walls() == Walls::Bare {
             environment.extend(bare::temporary(&scene));

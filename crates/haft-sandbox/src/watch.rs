@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Captured, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal};
+use haft::ports::{
+    Captured, Exit, HostRequests, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -149,6 +151,20 @@ pub(crate) trait Keeper {
 
     /// It is about to be killed, or has ended; said once.
     fn ending(&mut self, _: &mut dyn Child) {}
+
+    /// Looks at what it has done while it runs.
+    fn check(&mut self) -> KeeperCheck {
+        KeeperCheck::default()
+    }
+}
+
+/// What a keeper found while a child runs.
+#[derive(Debug, Default)]
+pub(crate) struct KeeperCheck {
+    /// After how long to check again; none if there is nothing to check.
+    pub(crate) next: Option<Duration>,
+    /// Why the child is killed.
+    pub(crate) stop: Option<Refusal>,
 }
 
 /// Nobody has to.
@@ -223,7 +239,9 @@ pub(crate) fn run(
         output: Stream::new(output, Capture::new(request.output_bytes_max, request.spill.clone())),
         errors: Stream::new(errors, Capture::new(request.output_bytes_max, None)),
         lines: lines.map(|pipe| (pipe, Lines::new())),
-        deadline: Instant::now().checked_add(request.timeout),
+        started: Instant::now(),
+        asked_before: asked(request),
+        check_at: Instant::now().checked_add(limits::CHECK_AFTER),
         stop: None,
         kill_at: None,
         killed: false,
@@ -357,8 +375,11 @@ struct Watched<'a> {
     output: Stream,
     errors: Stream,
     lines: Option<(OwnedFd, Lines)>,
-    /// When its time is over.
-    deadline: Option<Instant>,
+    started: Instant,
+    /// How long the user was asked about hosts before it was started.
+    asked_before: Duration,
+    /// When the keeper checks what it has done.
+    check_at: Option<Instant>,
     stop: Option<Stop>,
     /// When it is killed because it didn't end; afterwards, when it is given up.
     kill_at: Option<Instant>,
@@ -450,7 +471,7 @@ impl Watched<'_> {
     fn wait(&self) -> Result<Ready, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
-            None => self.kill_at.or(self.deadline),
+            None => self.kill_at.or_else(|| self.wakes_at()).into_iter().chain(self.check_at).min(),
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
@@ -516,12 +537,33 @@ impl Watched<'_> {
         Ok(())
     }
 
+    /// When its time is over. Questions to the user about its hosts don't count.
+    fn deadline(&self) -> Option<Instant> {
+        let asking = asked(self.request).saturating_sub(self.asked_before);
+        self.started.checked_add(self.request.timeout)?.checked_add(asking)
+    }
+
+    /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its end.
+    fn wakes_at(&self) -> Option<Instant> {
+        let is_asking = self.request.host_requests.as_ref().is_some_and(HostRequests::is_asking);
+        let deadline = self.deadline()?;
+        Some(if is_asking { deadline.max(Instant::now() + limits::QUESTION_POLL) } else { deadline })
+    }
+
     fn keep_time(&mut self, now: Instant) {
         if self.ended.is_some() {
             return;
         }
-        if self.stop.is_none() && self.deadline.is_some_and(|at| now >= at) {
+        if self.stop.is_none() && self.deadline().is_some_and(|at| now >= at) {
             self.stop(Stop::TimedOut);
+        }
+        if self.check_at.is_some_and(|at| now >= at) {
+            let KeeperCheck { next, stop } = self.keeper.check();
+            self.check_at = next.and_then(|pause| Instant::now().checked_add(pause));
+            if let Some(refusal) = stop.filter(|_| !self.killed) {
+                self.said.push(refusal);
+                self.kill_at = Some(now);
+            }
         }
         if !self.killed && self.kill_at.is_some_and(|at| now >= at) {
             self.ending();
@@ -553,6 +595,11 @@ impl Watched<'_> {
             self.kill_at = Some(self.kill_at.map_or(by, |at| at.min(by)));
         }
     }
+}
+
+/// How long the user was asked about hosts of the call.
+fn asked(request: &ProcessRequest) -> Duration {
+    request.host_requests.as_ref().map_or(Duration::ZERO, HostRequests::time_asking)
 }
 
 /// What there is to do.

@@ -45,6 +45,8 @@ pub const COERCE_STEPS_MAX: usize = 100_000;
 
 /// How many hosts may be granted to a child while it runs.
 pub const HOST_GRANTS_MAX: usize = 256;
+/// How many questions about hosts the user is asked while one call runs.
+pub const HOST_QUESTIONS_MAX: usize = 3;
 /// How many refusals of such a child are kept until somebody asks for them.
 pub const HOST_REFUSALS_MAX: usize = 100;
 

@@ -138,6 +138,10 @@ impl Permissions {
             }
         }
         let mode = self.live.mode();
+        if mode == PermissionMode::BypassPermissions && request.wants_host {
+            let why = "a command reaches only hosts that were granted to it before";
+            return Some(by_mode(Verdict::Deny, "mode `bypassPermissions`").with_message(why));
+        }
         if mode == PermissionMode::BypassPermissions {
             return Some(by_mode(Verdict::Allow, "mode `bypassPermissions`"));
         }
@@ -154,6 +158,10 @@ impl Permissions {
         if outside.peek().is_some() {
             return outside.all(|path| self.live.remembers(name, Some(path))).then(earlier);
         }
+        // A name says nothing about hosts.
+        if request.wants_host {
+            return None;
+        }
         if self.allow.contains(name) {
             return Some(by_rule(name, Verdict::Allow));
         }
@@ -166,7 +174,8 @@ impl Permissions {
 }
 
 fn by_rule(name: &str, list: Verdict) -> DecisionReason {
-    let rule = RuleRef { text: name.to_owned(), list, source: format!("--{list}") };
+    let source = format!("Permissions::{list}");
+    let rule = RuleRef { text: name.to_owned(), list, source, message: None };
     let text = format!("rule `{name}` ({})", rule.source);
     DecisionReason::new(DecisionSource::Rule, list, text).with_rule(Arc::new(rule))
 }
@@ -196,7 +205,7 @@ impl Authorizer for Permissions {
     }
 
     fn remember(&self, request: &Request<'_>, answer: &Answer) -> Result<(), String> {
-        if !matches!(answer, Answer::Session | Answer::Always) {
+        if request.wants_host || !matches!(answer, Answer::Session | Answer::Always) {
             return Ok(());
         }
         let mut session = lock(&self.live.session);
@@ -209,7 +218,7 @@ impl Authorizer for Permissions {
 
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {
         let name = request.name;
-        if self.ask.contains(name) {
+        if self.ask.contains(name) || request.wants_host {
             return Vec::new();
         }
         let outside: Vec<String> =
@@ -219,16 +228,19 @@ impl Authorizer for Permissions {
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         if self.ask.contains(request.name) {
-            return Some(format!("leave out --ask {}", request.name));
+            return Some(format!("leave out the ask rule `{}`", request.name));
+        }
+        if request.wants_host {
+            return None;
         }
         match request.outside().next() {
             Some(path) => {
                 let dir = folder_to_add(request, path)?;
                 // A folder more doesn't make a program harmless that nothing confines.
-                let name = request.unconfined_child.then(|| format!(" --allow {}", request.name));
-                Some(format!("--add-dir {}{}", dir.display(), name.unwrap_or_default()))
+                let name = request.unconfined_child.then(|| format!(", and allow rule `{}`", request.name));
+                Some(format!("working directory `{}`{}", dir.display(), name.unwrap_or_default()))
             }
-            None => Some(format!("--allow {}", request.name)),
+            None => Some(format!("allow rule `{}`", request.name)),
         }
     }
 }

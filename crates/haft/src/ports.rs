@@ -10,6 +10,7 @@ mod authorizer;
 mod crons;
 mod grants;
 mod history;
+mod host_requests;
 mod mode;
 mod processes;
 mod recorder;
@@ -29,6 +30,9 @@ pub use authorizer::{Authorizer, Request};
 pub use crons::{CronState, Crons, NewCron};
 pub use grants::Grants;
 pub use history::{History, PastCall};
+pub use host_requests::{
+    HostAnswer, HostGroup, HostRequest, HostRequestQueue, HostRequests, OpenQuestion, WantedHost,
+};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,

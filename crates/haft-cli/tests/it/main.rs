@@ -35,6 +35,7 @@ mod mcp_sign_in;
 mod otel;
 mod pages;
 mod python;
+mod registries;
 mod replay;
 mod room;
 mod run;
@@ -54,6 +55,7 @@ mod soak;
 #[path = "../../../haft-terminal/tests/it/stage.rs"]
 mod stage;
 mod stuck;
+mod temp;
 mod terminal;
 mod tool_effects;
 mod tool_example;

@@ -488,7 +488,7 @@ fn without_any_sandbox_commands_are_refused() {
     let refused = refusing(Refused::Landlock, &room, &args);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
-        refused.stderr.contains("no sandbox can be made") && refused.stderr.contains("`--no-sandbox`"),
+        refused.stderr.contains("no sandbox can be made") && refused.stderr.contains("`sandbox.enabled`"),
         "{refused:?}"
     );
     let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions", "--no-sandbox"];

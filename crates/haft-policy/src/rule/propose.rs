@@ -15,6 +15,8 @@ use crate::source::{List, Scope, Source, WrittenRule};
 
 /// How many rules are proposed for one call.
 pub const PROPOSALS_MAX: usize = 5;
+/// How many for one that only reaches hosts: as many as a preset has.
+const HOST_PROPOSALS_MAX: usize = 32;
 
 impl RuleSet {
     /// The rules that would have to be added to `allow` for this call to be covered: none if it is covered, and none if
@@ -55,7 +57,9 @@ impl RuleSet {
         let edits =
             |rule: &str| rule.strip_prefix("Read").is_some_and(|rest| rules.contains(&format!("Edit{rest}")));
         let needed: Vec<String> = rules.iter().filter(|rule| !edits(rule)).cloned().collect();
-        if needed.len() <= PROPOSALS_MAX { needed } else { Vec::new() }
+        let only_hosts = effects.iter().all(|effect| effect.touch == Touch::Reaches);
+        let most = if only_hosts { HOST_PROPOSALS_MAX } else { PROPOSALS_MAX };
+        if needed.len() <= most { needed } else { Vec::new() }
     }
 
     /// The rule for exactly this command line; none for what is no command.
@@ -175,6 +179,10 @@ impl RuleSet {
         let place = |places: &[Place<'_>], name: &str| {
             let place = places.get(effect.index)?;
             let below = place.extent == haft::effects::Extent::Subtree;
+            if self.anchors.private.as_ref().is_some_and(|folder| place.real.starts_with(folder)) {
+                // By the name that it is given it would be the host's in another session.
+                return Some(vec![format!("{name}({})", path::written(&place.real, below)?)]);
+            }
             let mut ways = vec![path::written(&place.given, below)?];
             if place.real != place.given {
                 ways.push(path::written(&place.real, below)?);

@@ -86,6 +86,8 @@ struct RawNetwork {
     denied_domains: Option<Vec<Spanned<String>>>,
     /// Managed settings only: no hosts but managed ones.
     allow_managed_domains_only: Option<Spanned<bool>>,
+    /// Names that may lead to private addresses, for mirrors. Not from a workspace.
+    private_hosts: Option<Vec<Spanned<RawPrivateHost>>>,
     /// Sockets of the machine that are visible.
     allow_unix_sockets: Option<Vec<Spanned<String>>>,
     /// Whether all sockets of the machine are visible.
@@ -98,6 +100,17 @@ struct RawNetwork {
     socks_proxy_port: Option<Spanned<u16>>,
     /// macOS only; means nothing here.
     allow_mach_lookup: Option<Vec<String>>,
+}
+
+/// A name that may lead to private addresses.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(expecting = "an object")]
+#[schemars(rename = "PrivateHost", extend("additionalProperties" = false))]
+struct RawPrivateHost {
+    /// The host.
+    host: String,
+    /// The range of the addresses, such as `10.20.0.0/16`.
+    cidr: String,
 }
 
 /// Secrets that commands don't see.
@@ -225,6 +238,8 @@ pub struct SandboxNetwork {
     pub denied_domains: Vec<At<String>>,
     /// Where all hosts but managed ones were dropped: a host that isn't listed is refused and not asked about.
     pub managed_domains_only: Option<Source>,
+    /// Names that may lead to private addresses.
+    pub private_hosts: Vec<At<PrivateHost>>,
     /// Sockets of the machine that are visible.
     pub unix_sockets: Vec<At<String>>,
     /// Whether all of them are.
@@ -235,6 +250,15 @@ pub struct SandboxNetwork {
     pub http_proxy_port: Option<At<u16>>,
     /// The port of a proxy of the user's own for SOCKS.
     pub socks_proxy_port: Option<At<u16>>,
+}
+
+/// A name that may lead to private addresses, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivateHost {
+    /// The host.
+    pub host: String,
+    /// The range of the addresses.
+    pub cidr: String,
 }
 
 /// A key that is on or off.
@@ -456,6 +480,18 @@ impl Sandbox {
                 self.ignored_violations.entry(command.value.clone()).or_default().extend(paths);
             }
         }
+        for given in raw.network.iter().flat_map(|network| network.private_hosts.iter().flatten()) {
+            let RawPrivateHost { host, cidr } = given.value.clone();
+            match may {
+                May::Everything => {
+                    let value = PrivateHost { host, cidr };
+                    self.network.private_hosts.push(At { value, source: source(given.at) });
+                }
+                May::Loosen | May::Tighten => {
+                    refused.push((source(given.at), not_theirs("network.privateHosts")));
+                }
+            }
+        }
         for port in &PORTS {
             let given = raw.network.as_ref().and_then(|network| (port.raw)(network).as_ref());
             let Some(given) = given else { continue };
@@ -483,6 +519,7 @@ impl Sandbox {
             self.network.allowed_domains.retain(is_managed);
             // A preset is nothing but hosts.
             self.presets.retain(is_managed);
+            self.network.private_hosts.retain(|at| at.source.scope == Scope::Managed);
         }
         self.network.managed_domains_only = domains;
     }
@@ -505,6 +542,9 @@ impl Sandbox {
             if let Some(At { value, source }) = (port.of)(&self.network) {
                 add(port.key, json!(value), source);
             }
+        }
+        for At { value: PrivateHost { host, cidr }, source } in &self.network.private_hosts {
+            add("network.privateHosts", json!({"host": host, "cidr": cidr}), source);
         }
         for (command, paths) in &self.ignored_violations {
             for At { value, source } in paths {
@@ -530,7 +570,7 @@ mod tests {
         "filesystem": {"allowWrite": ["/w"], "denyWrite": ["/dw"], "allowRead": ["/r"], "denyRead": ["/dr"]},
         "network": {"allowedDomains": ["a"], "deniedDomains": ["b"], "allowUnixSockets": ["/s"],
                     "allowAllUnixSockets": true, "allowLocalBinding": true, "httpProxyPort": 1, "socksProxyPort": 2,
-                    "allowMachLookup": ["x"]},
+                    "allowMachLookup": ["x"], "privateHosts": [{"host": "m", "cidr": "10.0.0.0/8"}]},
         "credentials": {"files": [{"path": "/k", "mode": "deny"}], "envVars": [{"name": "K", "mode": "deny"}]},
         "allowAppleEvents": true, "bwrapPath": "/b", "socatPath": "/s", "ripgrep": {"command": "rg", "args": []}
     }"#;
@@ -553,10 +593,11 @@ mod tests {
         let (all, refused) = keys(May::Everything);
         assert_eq!(refused, 0);
         let expected = FLAGS.map(|flag| flag.key).into_iter().chain(LISTS.map(|list| list.key));
-        let expected = expected.chain(PORTS.map(|port| port.key)).chain(["ignoreViolations.*"]);
+        let expected = expected.chain(PORTS.map(|port| port.key));
+        let expected = expected.chain(["network.privateHosts", "ignoreViolations.*"]);
         assert_eq!(all, expected.collect::<Vec<_>>());
 
-        let own = PORTS.len() + FLAGS.iter().filter(|flag| flag.own).count();
+        let own = PORTS.len() + 1 + FLAGS.iter().filter(|flag| flag.own).count();
         let (trusted, refused) = keys(May::Loosen);
         assert_eq!((trusted.len(), refused), (all.len() - own, own));
 

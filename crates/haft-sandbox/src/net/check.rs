@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 
-use super::address::{self, Kind};
+use super::address;
 use super::host::{Host, HostRule};
 use super::policy::NetworkPolicy;
 
@@ -30,8 +30,7 @@ impl NetworkPolicy {
         for found in addresses {
             match address::check(found) {
                 Ok(()) => {}
-                Err(no) if no.kind == Kind::Loopback && pass.local => {}
-                Err(no) if no.kind == Kind::Private && pass.private => {}
+                Err(no) if pass.opens(&no) => {}
                 Err(no) => return Err(format!("`{host}` does not lead to public addresses only: {no}")),
             }
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// How many connections one call may have open at once; a further one is answered with 503.
 pub(crate) const CALL_CONNECTIONS_MAX: usize = 256;
+/// How many connections of one call may wait for the answer to a question; a further one is refused.
+pub(crate) const CALL_PARKED_MAX: usize = 64;
 /// How many connections a session may have open at once; further ones wait to be accepted.
 pub(crate) const SESSION_CONNECTIONS_MAX: usize = 1024;
 /// The longest head of a request, in bytes.
@@ -52,6 +54,8 @@ pub(crate) struct Times {
     pub(crate) idle: Duration,
     /// For a refused client to read why.
     pub(crate) linger: Duration,
+    /// For the user to answer a question about a host.
+    pub(crate) question: Duration,
 }
 
 impl Default for Times {
@@ -63,6 +67,7 @@ impl Default for Times {
             hello: Duration::from_secs(60),
             idle: Duration::from_secs(300),
             linger: Duration::from_secs(1),
+            question: Duration::from_secs(600),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use haft_net::address::{self, Kind};
 use haft_net::host::Host;
 use haft_net::outside::{Pass, checked};
 use tokio::net::TcpStream;
@@ -38,7 +39,13 @@ pub(super) async fn reach(
     if addresses.is_empty() {
         return Err(unresolved(502, &host.to_string(), "it has no address"));
     }
-    let addresses = checked(host, addresses, pass).map_err(Unreached::Refused)?;
+    let private = addresses.iter().find(|address| is_private(**address)).copied();
+    let addresses = checked(host, addresses, &pass).map_err(|why| {
+        Unreached::Refused(match private.filter(|_| matches!(host, Host::Name(_))) {
+            Some(address) => format!("{why}; {}", private_host_hint(host, address)),
+            None => why,
+        })
+    })?;
     let mut last = None;
     for address in addresses.into_iter().take(limits::ADDRESSES_MAX) {
         match timeout(session.times.dial, session.outside.dial((address, port).into())).await {
@@ -57,6 +64,19 @@ pub(super) async fn reach(
         status,
         format!("rules let it through, but `{where_to}:{port}` can't be reached: {why}"),
     ))
+}
+
+fn is_private(address: IpAddr) -> bool {
+    address::check(address).is_err_and(|no| no.kind == Kind::Private)
+}
+
+/// How to let a name lead to a private address.
+fn private_host_hint(host: &Host, address: IpAddr) -> String {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    format!(
+        "for a mirror there, add {{\"host\": \"{host}\", \"cidr\": \"{address}/{bits}\"}} to `sandbox.network.privateHosts` in \
+         your own settings (a project can't)"
+    )
 }
 
 async fn resolve(session: &Arc<Session>, name: &str) -> Result<Vec<IpAddr>, Unreached> {

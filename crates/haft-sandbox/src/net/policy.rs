@@ -4,7 +4,7 @@
 use std::fmt;
 
 use haft::ports::{HostPattern, SandboxRules};
-use haft_net::address::{self, Kind};
+use haft_net::address::{self, Kind, PrivateRange};
 use haft_net::host::{Host, HostRule};
 use haft_net::outside::Pass;
 use haft_net::preset::Preset;
@@ -33,6 +33,10 @@ pub struct NetworkPolicy {
     ask: Vec<HostRule>,
     deny: Vec<HostRule>,
     private: bool,
+    /// Names that may lead to private addresses, and to which.
+    private_hosts: Vec<(HostRule, PrivateRange)>,
+    /// Hosts that aren't allowed are refused without a question.
+    is_closed: bool,
 }
 
 impl NetworkPolicy {
@@ -50,7 +54,7 @@ impl NetworkPolicy {
             allow: parse_hosts(&rules.allowed_hosts)?,
             ask: parse_hosts(&rules.asked_hosts)?,
             deny: parse_hosts(&rules.denied_hosts)?,
-            private: false,
+            ..NetworkPolicy::default()
         })
     }
 
@@ -103,6 +107,20 @@ impl NetworkPolicy {
         self
     }
 
+    /// Names of this rule may lead to private addresses of this range. Reaching them needs a rule or a grant all the same.
+    #[must_use]
+    pub fn with_private_host(mut self, host: HostRule, range: PrivateRange) -> NetworkPolicy {
+        self.private_hosts.push((host, range));
+        self
+    }
+
+    /// Hosts that aren't allowed are refused without a question.
+    #[must_use]
+    pub fn without_questions(mut self) -> NetworkPolicy {
+        self.is_closed = true;
+        self
+    }
+
     /// Whether allowed names may lead to private addresses.
     pub fn allows_private_addresses(&self) -> bool {
         self.private
@@ -127,7 +145,7 @@ impl NetworkPolicy {
             return Err(Refused::for_good(format!("{no}, and no rule can open that")));
         }
         // What no rule denies, a grant for this host and port opens.
-        self.opened(grants, host, port).map_err(|why| Refused { why, grantable: true })
+        self.opened(grants, host, port).map_err(|why| Refused { why, grantable: !self.is_closed })
     }
 
     /// The same, for what no rule denies; why not, and what would allow it, in words for the model.
@@ -143,7 +161,7 @@ impl NetworkPolicy {
         if host.is_local() {
             let opens = |rule: &HostRule| rule.opens_local(host, port);
             return if rules().any(opens) {
-                Ok(Pass { local: true, private: false })
+                Ok(Pass { local: true, ..Pass::default() })
             } else {
                 Err(format!(
                     "`{}:{port}` is the user's own machine; only a rule with its port, `{}`, opens it, among the \
@@ -156,7 +174,9 @@ impl NetworkPolicy {
         let opening: Vec<&HostRule> = rules().filter(|rule| rule.opens(host)).collect();
         let named = matches!(host, Host::Address(_));
         if opening.iter().any(|rule| rule.port().map_or(PORTS.contains(&port), |only| only == port)) {
-            return Ok(Pass { local: false, private: self.private || named });
+            let ranges = self.private_hosts.iter().filter(|(rule, _)| rule.covers(host));
+            let ranges = ranges.map(|(_, range)| *range).collect();
+            return Ok(Pass { local: false, private: self.private || named, ranges });
         }
         if !opening.is_empty() {
             return Err(format!(
@@ -176,6 +196,21 @@ impl NetworkPolicy {
         } else {
             format!("no rule allows `{host}`; {rule} would")
         })
+    }
+
+    /// The rule that opens exactly this.
+    pub(crate) fn rule_for(&self, host: &Host, port: u16) -> HostRule {
+        match (host.is_local(), PORTS.contains(&port)) {
+            (true, _) => host.local_rule(port),
+            (false, true) => HostRule::exact(host),
+            (false, false) => HostRule::exact(host).with_port(port),
+        }
+    }
+
+    /// The hosts of a preset that no rule denies.
+    pub(crate) fn not_denied(&self, preset: Preset, port: u16) -> impl Iterator<Item = Host> + '_ {
+        let hosts = preset.hosts().iter().filter_map(|host| Host::parse(host).ok());
+        hosts.filter(move |host| self.judge(&[], host, port).err().is_none_or(|refused| refused.grantable))
     }
 
     /// Whether a port of this machine is open by a rule of the session.
@@ -222,6 +257,11 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
+    /// For a reason that a grant removes.
+    pub(crate) fn grantable(why: impl Into<String>) -> Refused {
+        Refused { why: why.into(), grantable: true }
+    }
+
     /// For a reason that no grant removes.
     pub(crate) fn for_good(why: impl Into<String>) -> Refused {
         Refused { why: why.into(), grantable: false }

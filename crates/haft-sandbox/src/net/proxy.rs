@@ -1,5 +1,7 @@
 //! One connection to the proxy: a head, a token, a verdict, and then a tunnel or one request.
 //!
+//! A host that isn't granted is asked about, where the call can ask; the connection waits for the answer.
+//!
 //! One connection carries one request. Clients lose a round trip for each further `http://` request, and nobody has to
 //! agree with a stranger's server on where a request ends. TLS goes through as it is; only the name in its first
 //! message is compared with the name that the tunnel was opened for.
@@ -86,7 +88,7 @@ async fn serve(
     to: &mut OwnedWriteHalf,
 ) {
     let Request { host, port, wish, .. } = request;
-    let pass = match call.judge(session, &host, port) {
+    let pass = match call.judge(session, &host, port).await {
         Ok(pass) => pass,
         Err(refused) => return refuse(to, 403, &refused.why).await,
     };

@@ -4,18 +4,24 @@
 //! token, so it counts for every call that is running: one of them asked.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{HostGrants, Refusal};
+use haft::ports::{HostAnswer, HostGrants, HostGroup, HostRequests, Refusal, WantedHost};
 use haft::sync::lock;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 use super::host::{Host, HostRule};
 use super::limits::{self, Times};
 use super::policy::{NetworkPolicy, Refused};
-use haft_net::outside::Outside;
-use haft_net::outside::Pass;
+use haft_net::outside::{Outside, Pass};
+use haft_net::preset::Preset;
+
+/// What the hosts of the preset that is asked about are.
+const REGISTRIES: &str = "package registries";
+const REGISTRIES_NOTE: &str = "registries also accept uploads";
 
 /// What connections of a session share.
 pub(super) struct Session {
@@ -106,6 +112,15 @@ pub(super) struct Call {
     grants: Vec<HostRule>,
     /// What it is granted while it runs, and who hears of refusals at once.
     live: Option<HostGrants>,
+    /// Where it is asked about hosts that it isn't granted.
+    requests: Option<HostRequests>,
+    /// What was granted so.
+    approved: Mutex<Vec<HostRule>>,
+    /// Hosts and ports that were refused so, and why. Held while a question is open: a call asks one after the other, and
+    /// connections to the same host share the answer.
+    denied: tokio::sync::Mutex<HashMap<(Host, u16), String>>,
+    /// How many connections wait for an answer.
+    parked: AtomicUsize,
     /// What the proxy refused it. Apart from what was asked of the name server, so that no other call can fill it.
     refused: Log,
     asked: Log,
@@ -116,15 +131,104 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(authorization: String, grants: Vec<HostRule>, live: Option<HostGrants>) -> Call {
+    pub(super) fn new(
+        authorization: String,
+        grants: Vec<HostRule>,
+        live: Option<HostGrants>,
+        requests: Option<HostRequests>,
+    ) -> Call {
         let (ended, _) = watch::channel(false);
         let (refused, asked, failed) = Default::default();
-        Call { authorization, grants, live, refused, asked, failed, open: AtomicUsize::new(0), ended }
+        let (approved, denied) = Default::default();
+        let (parked, open) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Call {
+            authorization,
+            grants,
+            live,
+            requests,
+            approved,
+            denied,
+            parked,
+            refused,
+            asked,
+            failed,
+            open,
+            ended,
+        }
     }
 
-    /// Whether it may reach a host; if not, that is noted.
-    pub(super) fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
-        session.policy.judge(&self.grants(), host, port).inspect_err(|why| self.refuse(host, port, why))
+    /// Whether it may reach a host, after a question where one helps; if not, that is noted. Nothing is looked up and
+    /// nothing is sent while the question is open.
+    pub(super) async fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
+        let judged = match (self.may(session, host, port), &self.requests) {
+            (Err(refused), Some(requests)) if refused.grantable => {
+                self.ask(session, requests, host, port).await
+            }
+            (judged, _) => judged,
+        };
+        judged.inspect_err(|refused| self.refuse(host, port, refused))
+    }
+
+    /// Asks whether it may reach a host, unless that has been answered.
+    async fn ask(
+        &self,
+        session: &Session,
+        requests: &HostRequests,
+        host: &Host,
+        port: u16,
+    ) -> Result<Pass, Refused> {
+        let parked = ParkedConnection(&self.parked);
+        if parked.0.fetch_add(1, Ordering::Relaxed) >= limits::CALL_PARKED_MAX {
+            return Err(Refused::grantable(format!(
+                "no rule allows `{host}`, and {} connections of this call wait for an answer already",
+                limits::CALL_PARKED_MAX
+            )));
+        }
+        let mut denied = self.denied.lock().await;
+        if let Ok(pass) = self.may(session, host, port) {
+            return Ok(pass);
+        }
+        let place = (host.clone(), port);
+        if let Some(why) = denied.get(&place) {
+            return Err(Refused::grantable(why.clone()));
+        }
+        let rule = session.policy.rule_for(host, port);
+        let preset =
+            Some(Preset::PackageRegistries).filter(|preset| preset.has(host) && rule.port().is_none());
+        let others = preset.iter().flat_map(|preset| session.policy.not_denied(*preset, port));
+        let others: Vec<String> = others.map(|host| host.to_string()).collect();
+        let wanted = WantedHost {
+            host: host.to_string(),
+            port,
+            port_rule: (rule.port().is_some() || matches!(host, Host::Address(_))).then(|| rule.to_string()),
+            group: preset.map(|_| HostGroup {
+                name: REGISTRIES.to_owned(),
+                note: REGISTRIES_NOTE.to_owned(),
+                hosts: others.clone(),
+            }),
+        };
+        let why = match timeout(session.times.question, requests.ask(wanted)).await {
+            Ok(HostAnswer::Granted(hosts)) => {
+                let named = hosts.iter().filter_map(|host| host.parse::<HostRule>().ok());
+                let has_port = rule.port().is_some();
+                lock(&self.approved).extend(named.filter(|_| !has_port).chain([rule]));
+                return self.may(session, host, port);
+            }
+            Ok(HostAnswer::Refused(why)) => why,
+            Err(_) => format!(
+                "no rule allows `{host}`, and the user did not answer within {} s",
+                session.times.question.as_secs()
+            ),
+        };
+        let preset = preset.map(|preset| {
+            format!(
+                "; `\"sandbox\": {{\"presets\": [\"{preset}\"]}}` in the settings allows all {REGISTRIES}"
+            )
+        });
+        let why = why + &preset.unwrap_or_default();
+        denied.extend(others.iter().filter_map(|host| Some(((Host::parse(host).ok()?, port), why.clone()))));
+        denied.insert(place, why.clone());
+        Err(Refused::grantable(why))
     }
 
     /// Whether it could reach a host; nothing is noted.
@@ -135,11 +239,16 @@ impl Call {
     /// All that it was granted until now. What can't be read grants nothing.
     fn grants(&self) -> Cow<'_, [HostRule]> {
         let more = self.live.iter().flat_map(HostGrants::hosts).filter_map(|host| host.parse().ok());
-        let more: Vec<HostRule> = more.collect();
+        let more: Vec<HostRule> = more.chain(lock(&self.approved).iter().cloned()).collect();
         if more.is_empty() {
             return Cow::Borrowed(&self.grants);
         }
         Cow::Owned(self.grants.iter().cloned().chain(more).collect())
+    }
+
+    /// Whether a person may be asked about hosts that it isn't granted.
+    pub(super) fn may_ask(&self) -> bool {
+        self.requests.as_ref().is_some_and(HostRequests::has_user)
     }
 
     fn tell(&self, refusal: impl FnOnce() -> Refusal) {
@@ -196,6 +305,15 @@ pub(super) struct Connection(Arc<Call>);
 impl Drop for Connection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection that waits for an answer.
+struct ParkedConnection<'a>(&'a AtomicUsize);
+
+impl Drop for ParkedConnection<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -7,6 +7,7 @@ mod faults;
 mod names;
 mod namespace;
 mod proxy;
+mod questions;
 mod requests;
 mod tls;
 mod verdicts;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::{HostGrants, Refusal};
+use haft::ports::{HostGrants, HostRequests, Refusal};
 
 use super::host::HostRule;
 use super::limits::Times;
@@ -35,6 +36,8 @@ struct World {
     names: Mutex<HashMap<String, VecDeque<Vec<IpAddr>>>>,
     machines: Mutex<HashMap<SocketAddr, SocketAddr>>,
     dialled: Mutex<Vec<SocketAddr>>,
+    /// The names that were looked up.
+    resolved: Mutex<Vec<String>>,
     /// Lookups wait for this, if it is there.
     hold: Mutex<Option<mpsc::Receiver<()>>>,
 }
@@ -62,6 +65,7 @@ impl World {
 
 impl Outside for World {
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.resolved.lock().unwrap().push(name.to_owned());
         if let Some(hold) = &*self.hold.lock().unwrap() {
             let _ = hold.recv();
         }
@@ -92,12 +96,17 @@ struct Net {
 impl Net {
     fn admit(&self, hosts: &[&str]) -> Ticket {
         let rules: Vec<HostRule> = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        self.network.admit(&rules, None).unwrap()
+        self.network.admit(&rules, None, None).unwrap()
     }
 
     /// A call that is granted more while it runs.
     fn admit_with(&self, live: &HostGrants) -> Ticket {
-        self.network.admit(&[], Some(live.clone())).unwrap()
+        self.network.admit(&[], Some(live.clone()), None).unwrap()
+    }
+
+    /// A call that asks about hosts that it isn't granted.
+    fn admit_asking(&self, requests: HostRequests) -> Ticket {
+        self.network.admit(&[], None, Some(requests)).unwrap()
     }
 
     /// A connection to the proxy.

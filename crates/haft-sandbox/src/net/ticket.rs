@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use haft::ports::{HostGrants, Refusal};
+use haft::ports::{HostGrants, HostRequests, Refusal};
 
 use super::host::HostRule;
 use super::session::{Call, Session};
@@ -27,10 +27,11 @@ impl Ticket {
         proxy: SocketAddr,
         hosts: &[HostRule],
         live: Option<HostGrants>,
+        requests: Option<HostRequests>,
     ) -> io::Result<Ticket> {
         let token = token()?;
         let authorization = base64(format!("{USER}:{token}").as_bytes());
-        let call = Arc::new(Call::new(authorization, hosts.to_vec(), live));
+        let call = Arc::new(Call::new(authorization, hosts.to_vec(), live, requests));
         session.begin(call.clone());
         Ok(Ticket { session, call, url: format!("http://{USER}:{token}@{proxy}") })
     }
@@ -63,6 +64,17 @@ impl Ticket {
         ];
         let proxied = proxied.iter().map(|name| (*name, &*self.url));
         proxied.chain(fixed).map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    /// Time limits of package managers that wait for an answer of the user with the proxy: what they have by themselves is
+    /// too short for a person. For where nothing else is set.
+    pub(crate) fn patience(&self) -> Vec<(OsString, OsString)> {
+        let seconds = self.session.times.question.as_secs();
+        let in_seconds = ["CARGO_HTTP_TIMEOUT", "PIP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_TIMEOUT"];
+        let in_seconds = in_seconds.iter().map(|name| (*name, seconds));
+        let all = in_seconds.chain([("npm_config_fetch_timeout", seconds * 1000)]);
+        let all = all.filter(|_| self.call.may_ask());
+        all.map(|(name, value)| (name.into(), value.to_string().into())).collect()
     }
 
     /// What this call was refused so far, each once.

@@ -206,8 +206,8 @@ impl Profile {
                               (`git commit`) as a command of its own; the user's yes to writing there opens what git writes in \
                               ordinary work, and so does a program in the setting `sandbox.gitWriters`"
                 .into(),
-            Way::Outside => "it lies outside of what commands may write; `--add-dir` or `sandbox.filesystem.allowWrite` \
-                             opens a folder"
+            Way::Outside => "it lies outside of what commands may write; a working directory more or \
+                             `sandbox.filesystem.allowWrite` opens a folder"
                 .into(),
         }
     }

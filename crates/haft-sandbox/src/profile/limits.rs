@@ -51,6 +51,15 @@ pub(crate) const ANEW_ENTRIES_MAX: usize = 5_000_000;
 pub(crate) const DENIED_KNOWN_MAX: usize = 200_000;
 /// How many changes are reported after one call. Few of them are shown, and the others counted.
 pub(crate) const REPORTED_MAX: usize = 1_000;
+/// What the temporary folder of a session may take.
+pub(crate) const TEMP_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// What an entry in it takes at least.
+pub(crate) const TEMP_ENTRY_BYTES: u64 = 4096;
+/// How often it is measured while a command runs, and how many times longer than measuring takes the pause is.
+pub(crate) const TEMP_MEASURE_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const TEMP_MEASURE_SHARE: u32 = 50;
+/// By how much the space that is free may shrink while commands run that end before it is measured.
+pub(crate) const TEMP_GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.
 pub(crate) const CACHES_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// For how many workspaces private copies of caches are kept.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Confinement, Exit, ProcessRequest, Processes as _};
+use haft::ports::{Confinement, Exit, HostRequests, ProcessRequest, Processes as _};
 use haft::testing::with_restrictions;
 use haft::{Cancel, Cause};
 use haft_sandbox::testing::{TestScene, sandbox};
-use haft_sandbox::{Sandbox, Stack};
+use haft_sandbox::{LocalProcesses, Sandbox, Stack};
 
 use crate::confined::{Ground, HELPER, said};
 use crate::profile::User;
@@ -453,4 +453,22 @@ fn prove_that_helpers_start_on_a_busy_machine() {
     });
     println!("proof: {starts} helpers started beside four busy threads; failed: {}", failed.len());
     assert_eq!(failed, NOTHING);
+}
+
+/// While the user is asked about a host the time of the child stands still, and afterwards it goes on.
+#[tokio::test]
+async fn the_time_of_a_question_is_not_the_childs() {
+    let processes = LocalProcesses::new(std::env::vars_os());
+    let (requests, queue) = HostRequests::channel();
+    let run = |script: &str| {
+        let request = ProcessRequest::new(["sh", "-c", script], "/");
+        let request = request.with_timeout(Duration::from_millis(100));
+        processes.run(request.with_host_requests(Some(requests.clone())))
+    };
+    let question = queue.begin_question();
+    let outcome = run("sleep 0.6; exit 3").await.unwrap();
+    assert_eq!(outcome.exit, Exit::Code(3));
+    drop(question);
+    let outcome = run("sleep 60").await.unwrap();
+    assert_eq!(outcome.exit, Exit::TimedOut);
 }

@@ -31,6 +31,7 @@ mod session;
 mod sockets;
 mod streams;
 mod subfolder;
+mod temp;
 mod toolchains;
 mod user;
 mod visible;

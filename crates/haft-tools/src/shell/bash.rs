@@ -11,7 +11,7 @@
 //! - `log` keeps it: in memory, then in a file.
 //! - `run` is one run of the shell.
 //! - `said` puts into words what came of it.
-//! - `again` offers to run one that was kept from something once more.
+//! - `again` offers to run one once more that was kept from writing.
 //! - `subfolder` refuses what git would stop doing halfway.
 
 mod again;
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use haft::decision::DecisionReason;
 use haft::effects::table::Facts as Held;
-use haft::ports::{Confinement, TaskId};
+use haft::ports::{Confinement, HostRequests, TaskId};
 use haft::tool::{Interrupt, ListedClass, Timeout};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
@@ -42,7 +42,7 @@ pub use said::FAILURE_CHARS_MAX;
 
 #[cfg(feature = "files")]
 use crate::checkpoints::Checkpoints;
-use again::{Answer, More};
+use again::{Answer, WriteOffer};
 #[cfg(feature = "files")]
 use backup::CommandBackup;
 use run::{Ended, Launch, Running};
@@ -60,6 +60,8 @@ pub const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 pub const BACKGROUND_TIMEOUT_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 /// The longest command, in bytes: what the system takes as one argument.
 pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
+/// How often the time limit is looked at while a question to the user is open.
+const QUESTION_POLL: Duration = Duration::from_millis(500);
 /// How many characters of a command are said where a task is listed.
 const ABOUT_CHARS: usize = 200;
 
@@ -387,7 +389,6 @@ impl Tool for Bash {
         let mut launch = Launch {
             command: input.command.clone(),
             confinement,
-            more_hosts: Vec::new(),
             repository: self.repository_use(&analysis),
             timeout: if moves && !background { limit + BACKGROUND_TIMEOUT } else { limit },
         };
@@ -417,19 +418,16 @@ impl Tool for Bash {
             limit,
             notes: Vec::new(),
         };
-        let Some(more) = More::of(&ended, &facts) else { return carried(ended, facts, cx) };
-        match more.offered(&input.command, cx).await {
+        let Some(offer) = WriteOffer::for_run(&ended, &facts) else { return carried(ended, facts, cx) };
+        match offer.ask(&input.command, cx).await {
             None => {}
             Some(Answer::No) => {
                 facts.notes.push("the user did not want it to be run again with more".to_owned());
             }
             Some(Answer::Yes) => {
-                facts.notes.push(more.given());
+                facts.notes.push(again::RAN_AGAIN.to_owned());
                 facts.confinement = Confinement::Session;
                 launch.confinement = Confinement::Session;
-                if let More::Hosts(hosts) = more {
-                    launch.more_hosts = hosts;
-                }
                 cx.become_exclusive().await;
                 return match to_its_end(&input, launch, moves_after, cx).await {
                     Ok(ended) => carried(ended, facts, cx),
@@ -510,7 +508,7 @@ async fn to_its_end(
     cx.background().set_log(running.log.clone());
     let late = async {
         match moves_after {
-            Some(limit) => tokio::time::sleep(limit).await,
+            Some(limit) => wait_out(limit, cx).await,
             None => std::future::pending().await,
         }
         // Somebody moved it already.
@@ -526,6 +524,22 @@ async fn to_its_end(
         () = late => moved(input, running, moves_after.unwrap_or_default(), cx),
     };
     Err(Box::new(answer))
+}
+
+/// Waits until a command has run for this long, not counting questions to the user about its hosts.
+async fn wait_out(limit: Duration, cx: &Context) {
+    let requests = cx.ports().host_requests();
+    let asked = || requests.as_ref().map_or(Duration::ZERO, HostRequests::time_asking);
+    let (started, asked_before) = (tokio::time::Instant::now(), asked());
+    loop {
+        let left = (limit + asked().saturating_sub(asked_before)).saturating_sub(started.elapsed());
+        let is_asking = requests.as_ref().is_some_and(HostRequests::is_asking);
+        match (left.is_zero(), is_asking) {
+            (true, false) => return,
+            (_, true) => tokio::time::sleep(left.max(QUESTION_POLL)).await,
+            (false, false) => tokio::time::sleep(left).await,
+        }
+    }
 }
 
 /// Answers for a command that was to run in the background from the start.

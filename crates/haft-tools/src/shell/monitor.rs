@@ -208,7 +208,6 @@ impl Tool for Monitor {
                 let launch = run::Launch {
                     command: command.to_owned(),
                     confinement: self.bash.confinement(&analysis, cx),
-                    more_hosts: Vec::new(),
                     repository: self.bash.repository_use(&analysis),
                     timeout: BACKGROUND_TIMEOUT_MAX,
                 };

@@ -5,6 +5,9 @@
 //! Whatever goes wrong on the way decides "no". An approval is bound to a digest of the call: after the user's answer the
 //! effects are resolved again; a difference asks once more, a second one denies.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::digest::CallDigest;
@@ -13,8 +16,10 @@ use super::{Attempt, Opened, Prepared, execute, hook, parse, tell};
 use crate::call::CallInput;
 use crate::context::Context;
 use crate::decision::{
-    CallEffects, CallGrants, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict, decide,
+    CallEffects, CallGrants, CallWarning, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict,
+    decide,
 };
+use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
 use crate::engine::{CheckOptions, MAIN_AGENT, Shared};
 use crate::error::{ErrorKind, ToolError};
@@ -22,7 +27,7 @@ use crate::event::{CallRef, What};
 use crate::future::{Guarded, guarded, within};
 use crate::hooks::{Asked, Before, Rewrote};
 use crate::limits;
-use crate::ports::{Answer, Approval, Request};
+use crate::ports::{Answer, Approval, Request, WantedHost};
 use crate::registry::{Entry, Origin};
 use crate::tool::AnyTool;
 use crate::view::{Stage, View};
@@ -71,13 +76,40 @@ async fn ask_everybody(
     let mut reasons = Vec::new();
     reasons.extend(opinion(&opened.attempt, cx).await);
     reasons.extend(opened.hook_reason.clone());
-    let subject = Subject::of_call(shared, opened, cx);
-    let decision = subject.decide(&reasons);
+    settle(&Subject::of_call(shared, opened, cx), opened, &reasons, asking).await
+}
+
+/// Decides, and asks where the decision says so.
+async fn settle(
+    subject: &Subject<'_>,
+    opened: &Opened,
+    reasons: &[DecisionReason],
+    asking: &(dyn Fn() + Sync),
+) -> Authorization {
+    let decision = subject.decide(reasons);
     match decision.verdict {
         Verdict::Allow => Authorization::Allowed(decision),
         Verdict::Deny => subject.refused(decision),
-        Verdict::Ask => Box::pin(ask(&subject, opened, decision, &reasons, asking)).await,
+        Verdict::Ask => Box::pin(ask(subject, opened, decision, reasons, asking)).await,
     }
+}
+
+/// Decides on a host that a child of a running call wants to reach; `opened` is the call that only reaches hosts.
+pub(super) async fn authorize_host(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    wanted: &WantedHost,
+    asking: &(dyn Fn() + Sync),
+) -> Authorization {
+    let (subject, reasons) = Subject::of_host(shared, opened, cx, wanted);
+    settle(&subject, opened, &reasons, asking).await
+}
+
+/// The same without asking anybody.
+pub(super) fn decide_host(shared: &Shared, opened: &Opened, cx: &Context, wanted: &WantedHost) -> Decision {
+    let (subject, reasons) = Subject::of_host(shared, opened, cx, wanted);
+    subject.decide(&reasons)
 }
 
 /// What the tool itself says of a call.
@@ -86,6 +118,10 @@ async fn opinion(attempt: &Attempt, cx: &Context) -> Option<DecisionReason> {
     let failed = || Some(DecisionReason::deny("it could not say whether this call is safe"));
     let opinion = within(limits::CHECK_TIMEOUT, asked).await.and_then(Result::ok).unwrap_or_else(failed);
     opinion.map(|reason| reason.with_source(DecisionSource::Tool))
+}
+
+fn by_user(verdict: Verdict) -> DecisionReason {
+    DecisionReason::new(DecisionSource::User, verdict, "the user")
 }
 
 fn rules_failed() -> DecisionReason {
@@ -101,19 +137,41 @@ struct Subject<'a> {
     origin: &'a Origin,
     attempt: &'a Attempt,
     has_user: bool,
+    /// The host that a child of the running call wants to reach, if the decision is about that.
+    host: Option<&'a WantedHost>,
+}
+
+/// What a call declares, resolved from where it works.
+pub(super) fn resolve_effects(declared: &Arc<Effects>, cx: &Context) -> Resolved {
+    Resolved::resolve(declared.clone(), cx.cwd(), cx.location().workspace().paths())
 }
 
 impl<'a> Subject<'a> {
+    /// A host that a child of a running call wants to reach, and the reason to ask that no rule removes.
+    fn of_host(
+        shared: &'a Shared,
+        opened: &'a Opened,
+        cx: &'a Context,
+        wanted: &'a WantedHost,
+    ) -> (Subject<'a>, Vec<DecisionReason>) {
+        let reason = |rule: &String| {
+            let text = format!("it reaches `{rule}`, which no rule for hosts alone opens");
+            DecisionReason::new(DecisionSource::Grants, Verdict::Ask, text)
+        };
+        let subject = Subject { host: Some(wanted), ..Subject::of_call(shared, opened, cx) };
+        (subject, wanted.port_rule.iter().map(reason).collect())
+    }
+
     fn of_call(shared: &'a Shared, opened: &'a Opened, cx: &'a Context) -> Subject<'a> {
         let (entry, attempt): (&Entry, &Attempt) = (&opened.entry, &opened.attempt);
         let has_user = shared.host.ports.available_asker().is_some();
         let (name, tool, origin) = (entry.name(), entry.tool(), entry.origin());
-        Subject { shared, cx, name, tool, origin, attempt, has_user }
+        Subject { shared, cx, name, tool, origin, attempt, has_user, host: None }
     }
 
     /// What the call touches now.
     fn effects(&self) -> CallEffects {
-        let resolved = Resolved::resolve(self.attempt.effects.clone(), self.cx.cwd());
+        let resolved = resolve_effects(&self.attempt.effects, self.cx);
         let surroundings = self.shared.surroundings;
         let class = resolved.judge(self.cx.location().workspace(), surroundings);
         let unconfined_child = self.tool.spec().runs_in_child() && !surroundings.confined;
@@ -132,7 +190,9 @@ impl<'a> Subject<'a> {
             workspace: self.cx.location().workspace(),
             unconfined_child: effects.unconfined_child,
             agent: self.cx.call().agent_id(),
-            turn: self.cx.call().turn(),
+            // A request of a running call is no call of the turn.
+            turn: if self.host.is_some() { 0 } else { self.cx.call().turn() },
+            wants_host: self.host.is_some(),
         }
     }
 
@@ -146,7 +206,16 @@ impl<'a> Subject<'a> {
             has_user: self.has_user,
             may_ask: &|source| guarded(|| authorizer.may_ask(source)).unwrap_or(false),
         };
-        decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others)
+        let mut decision = decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others);
+        if decision.verdict == Verdict::Ask {
+            decision.warnings = self.warnings(&decision);
+        }
+        decision
+    }
+
+    /// What a person should know before they allow the call.
+    fn warnings(&self, decision: &Decision) -> Vec<CallWarning> {
+        guarded(|| self.shared.authorizer.warnings(&self.request(&decision.effects))).unwrap_or_default()
     }
 
     /// What an allowed call may touch.
@@ -168,20 +237,40 @@ impl<'a> Subject<'a> {
         grants
     }
 
+    /// The rules that a lasting answer would add.
+    fn lasting_rules(&self, request: &Request<'_>) -> Vec<String> {
+        if self.port_rule().is_some() {
+            return Vec::new();
+        }
+        guarded(|| self.shared.authorizer.lasting(request)).unwrap_or_default()
+    }
+
+    /// What would allow it for good, in words.
+    fn proposed_rule(&self, request: &Request<'_>) -> Option<String> {
+        match self.port_rule() {
+            Some(rule) => Some(format!("`{rule}` among the allowed hosts of the settings")),
+            None => guarded(|| self.shared.authorizer.propose(request)).ok().flatten(),
+        }
+    }
+
+    fn port_rule(&self) -> Option<&'a String> {
+        self.host?.port_rule.as_ref()
+    }
+
     fn refused(&self, decision: Decision) -> Authorization {
-        Authorization::Refused(self.refusal(&decision))
+        Authorization::Refused(self.refusal(&decision).with_decision(decision))
     }
 
     /// What the model is told of a denial.
     fn refusal(&self, decision: &Decision) -> ToolError {
-        let tool = self.name;
+        let tool = &*self.shown_name();
         let Some(reason) = decision.reason() else { return ToolError::new("the call was denied") };
         if let Some(unanswered) = decision.unanswered() {
             if reason.source == DecisionSource::Failure {
                 return ToolError::new(reason.text.clone());
             }
-            let rule = guarded(|| self.shared.authorizer.propose(&self.request(&decision.effects)));
-            let how = rule.ok().flatten().map(|rule| format!("\nto allow it: {rule}")).unwrap_or_default();
+            let rule = self.proposed_rule(&self.request(&decision.effects));
+            let how = rule.map(|rule| format!("\nto allow it: {rule}")).unwrap_or_default();
             let ask = decision.question();
             let needs = match (unanswered.source, reason.source) {
                 (DecisionSource::Grants, DecisionSource::Mode) => "a rule for that",
@@ -211,6 +300,14 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// What is decided on, in messages.
+    fn shown_name(&self) -> Cow<'_, str> {
+        match self.host {
+            Some(wanted) => Cow::Owned(format!("`{}`", wanted.host)),
+            None => Cow::Borrowed(self.name),
+        }
+    }
+
     fn digest(&self, opened: &Opened, decision: &Decision) -> CallDigest {
         CallDigest::of(opened, &decision.effects.resolved, self.cx)
     }
@@ -226,8 +323,16 @@ pub(crate) fn consider<T>(
 ) -> Result<T, ToolError> {
     let attempt = read(shared, tool, input)?;
     let cx = looking(shared, tool);
-    let subject =
-        Subject { shared, cx: &cx, name: tool.name(), tool, origin, attempt: &attempt, has_user: true };
+    let subject = Subject {
+        shared,
+        cx: &cx,
+        name: tool.name(),
+        tool,
+        origin,
+        attempt: &attempt,
+        has_user: true,
+        host: None,
+    };
     Ok(look(&subject.request(&subject.effects())))
 }
 
@@ -247,8 +352,10 @@ pub(crate) async fn check<T>(
     all.extend(opinion(&attempt, &cx).await);
     let CheckOptions { hooks, permission_hooks, has_user } = options;
     all.extend(hooks.into_iter().map(|reason| reason.with_source(DecisionSource::Hook)));
-    let subject = Subject { shared, cx: &cx, name: tool.name(), tool, origin, attempt: &attempt, has_user };
+    let (name, attempt) = (tool.name(), &attempt);
+    let subject = Subject { shared, cx: &cx, name, tool, origin, attempt, has_user, host: None };
     let mut decision = subject.decide(&all);
+    decision.warnings = subject.warnings(&decision);
     if decision.verdict == Verdict::Ask {
         let answer = permission_hooks.into_iter().find(|reason| reason.verdict != Verdict::Ask);
         if let Some(reason) = answer {
@@ -342,7 +449,14 @@ async fn ask(
             HookAnswer::None => {}
             HookAnswer::Allow(reason) => return Authorization::Allowed(decision.with_reason(reason)),
             HookAnswer::Edit(input, author) => return Authorization::Edited(input, Some(author)),
-            HookAnswer::Deny(error) => return Authorization::RefusedByHook(error),
+            HookAnswer::Deny(error) => {
+                let source = match error.kind() {
+                    ErrorKind::HookFailed => DecisionSource::Failure,
+                    _ => DecisionSource::PermissionHook,
+                };
+                let denial = DecisionReason::new(source, Verdict::Deny, error.message().to_owned());
+                return Authorization::RefusedByHook(error.with_decision(decision.with_reason(denial)));
+            }
         }
         decision = classify(subject, opened, decision, reasons).await;
         if decision.verdict == Verdict::Ask {
@@ -359,7 +473,9 @@ async fn ask(
         let approval = subject.approval(opened, &decision, again, preview);
         let asked_about = subject.digest(opened, &decision);
         asking();
-        tell(cx, || What::Asking);
+        if subject.host.is_none() {
+            tell(cx, || What::Asking);
+        }
         let failed = || Answer::NoBecause("the question could not be asked: the screen failed".into());
         let answer = Guarded::new(|| asker.approve(&approval)).await.unwrap_or_else(|_| failed());
         match answer {
@@ -368,13 +484,18 @@ async fn ask(
             Answer::No => {
                 let text = format!(
                     "the user said no to {} and ended the turn; wait for what they say",
-                    approval.tool
+                    subject.shown_name()
                 );
-                return Authorization::Refused(ToolError::of(ErrorKind::Rejected, text).ending_turn());
+                let error = ToolError::of(ErrorKind::Rejected, text).ending_turn();
+                return Authorization::Refused(
+                    error.with_decision(decision.with_reason(by_user(Verdict::Deny))),
+                );
             }
             Answer::NoBecause(because) => {
-                let text = format!("the user said no to {}: {because}", approval.tool);
-                return Authorization::Refused(ToolError::of(ErrorKind::Rejected, text));
+                let text = format!("the user said no to {}: {because}", subject.shown_name());
+                let decision = decision.with_reason(by_user(Verdict::Deny).with_message(because));
+                let error = ToolError::of(ErrorKind::Rejected, text).with_decision(decision);
+                return Authorization::Refused(error);
             }
         }
         // What the user saw is what runs, or the user sees it again; and rules that changed meanwhile hold.
@@ -386,18 +507,18 @@ async fn ask(
             Verdict::Ask if !same => decision = now,
             Verdict::Allow | Verdict::Ask => {
                 let request = subject.request(&now.effects);
+                let answer = if subject.port_rule().is_some() { Answer::Once } else { answer };
                 let kept = guarded(|| shared.authorizer.remember(&request, &answer));
                 if let Ok(Err(why)) = kept {
                     tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
                 }
-                let yes = DecisionReason::new(DecisionSource::User, Verdict::Allow, "the user");
-                return Authorization::Allowed(now.with_reason(yes));
+                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)));
             }
         }
     }
-    let text =
-        format!("{} was denied: what it touches changed twice while the user was being asked", subject.name);
-    Authorization::Refused(ToolError::of(ErrorKind::Denied, text))
+    let why = "what it touches changed twice while the user was being asked";
+    let error = ToolError::of(ErrorKind::Denied, format!("{} was denied: {why}", subject.name));
+    Authorization::Refused(error.with_decision(decision.deny_unanswered(DecisionSource::Failure, why)))
 }
 
 /// Asks the classifier about a call whose ask it may lift.
@@ -446,8 +567,8 @@ async fn ask_hooks(subject: &Subject<'_>, opened: &Opened, decision: &Decision) 
         return HookAnswer::None;
     }
     let (request, reason) = (subject.request(&decision.effects), &*decision.question());
-    let proposed = guarded(|| shared.authorizer.propose(&request)).ok().flatten();
-    let lasting = guarded(|| shared.authorizer.lasting(&request)).unwrap_or_default();
+    let proposed = subject.proposed_rule(&request);
+    let lasting = subject.lasting_rules(&request);
     let asked = Asked { reason, proposed_rule: proposed.as_deref(), lasting_rules: &lasting };
     let (tool, input) = (opened.entry.name(), &*opened.attempt.input);
     let step = Step::Permission(reason.to_owned());
@@ -515,10 +636,9 @@ impl Subject<'_> {
             input: (**input).clone(),
             description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
             effects: request.declared().clone(),
-            destructive: request.effect_class.destructive && request.declared().warns(),
             decision: decision.clone(),
-            proposed_rule: guarded(|| shared.authorizer.propose(request)).ok().flatten(),
-            lasting_rules: guarded(|| shared.authorizer.lasting(request)).unwrap_or_default(),
+            proposed_rule: self.proposed_rule(request),
+            lasting_rules: self.lasting_rules(request),
             view: preview.map_or_else(view, View::harmless),
             unconfined: request.unconfined_child
                 || (request.declared().unknown && !confined_elsewhere(shared, opened)),

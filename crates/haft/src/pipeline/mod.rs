@@ -21,6 +21,7 @@ pub(crate) mod authorize;
 pub(crate) mod digest;
 pub(crate) mod execute;
 pub(crate) mod hook;
+mod hosts;
 pub(crate) mod parse;
 pub(crate) mod running;
 
@@ -46,7 +47,7 @@ use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::Authorization;
+use authorize::{Authorization, resolve_effects};
 use hook::{Author, Hooked};
 
 /// A call after steps 1 and 2.
@@ -241,7 +242,7 @@ pub(crate) async fn prepare_again(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Result<(), ToolResult> {
-    let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
+    let resolved = resolve_effects(&opened.attempt.effects, cx);
     let Some(before) = opened.prepared.take() else { return Ok(()) };
     if resolved == before.decision.effects.resolved {
         opened.prepared = Some(before);

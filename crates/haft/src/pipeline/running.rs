@@ -3,7 +3,6 @@
 //! The supervisor looks whether it is being polled, a screen may move it to the background, a worker that it starts has
 //! what it holds. All of that goes through its context, so it outlives no call.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -14,12 +13,13 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::authorize::resolve_effects;
+use crate::context::Context;
 use crate::dispatch::locks::{Ancestor, Held};
 use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
-use crate::effects::resolved::Resolved;
-use crate::ports::{Background, TaskId, TaskLog};
+use crate::ports::{Background, HostRequests, TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
 
@@ -43,6 +43,8 @@ pub(crate) struct Running {
     turn: OnceLock<Weak<TurnShared>>,
     /// It touches more than the tool said.
     wider: AtomicBool,
+    /// Where its children ask for hosts.
+    host_requests: OnceLock<HostRequests>,
 }
 
 #[derive(Default)]
@@ -138,6 +140,11 @@ impl Running {
         self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, ..)| input.clone())
     }
 
+    /// What the call declared.
+    pub(crate) fn effects(&self) -> Arc<Effects> {
+        self.call.get().map_or_else(|| Arc::new(Effects::unknown()), |(_, effects, _)| effects.clone())
+    }
+
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
         self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
@@ -148,6 +155,16 @@ impl Running {
         let _ = self.turn.set(turn);
     }
 
+    /// The children of the call ask here for hosts.
+    pub(super) fn takes_host_requests(&self, requests: HostRequests) {
+        let _ = self.host_requests.set(requests);
+    }
+
+    /// Where the children of the call ask for hosts, if they can.
+    pub(crate) fn host_requests(&self) -> Option<HostRequests> {
+        self.host_requests.get().cloned()
+    }
+
     /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there is one.
     pub(crate) fn widen(&self) -> Option<Arc<TurnShared>> {
         self.wider.store(true, Ordering::Release);
@@ -155,11 +172,11 @@ impl Running {
     }
 
     /// What the call touches, as it is now.
-    pub(crate) fn conflict_keys(&self, entry: &Entry, cwd: &Path, confined: bool) -> ConflictKeys {
+    pub(crate) fn conflict_keys(&self, entry: &Entry, cx: &Context, confined: bool) -> ConflictKeys {
         if self.wider.load(Ordering::Acquire) {
             return ConflictKeys::exclusive();
         }
         let Some((_, effects, _)) = self.call.get() else { return ConflictKeys::exclusive() };
-        conflict_keys(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
+        conflict_keys(&resolve_effects(effects, cx), u64::from(entry.number()), confined)
     }
 }

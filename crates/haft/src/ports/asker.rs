@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::decision::Decision;
+use crate::decision::{CallWarning, Decision};
 use crate::effects::Effects;
 use crate::future::BoxFuture;
 use crate::view::View;
+
+/// How many lasting rules have a line each.
+const LASTING_LINES_MAX: usize = 5;
 
 /// Asks the user.
 ///
@@ -59,9 +62,7 @@ pub struct Approval {
     pub description: Option<String>,
     /// What it will touch.
     pub effects: Effects,
-    /// It destroys what can't be brought back; never default to yes.
-    pub destructive: bool,
-    /// The decision: that it asks, and all reasons.
+    /// The decision: that it asks, all reasons, and warnings; with a warning never default to yes.
     pub decision: Decision,
     /// What would allow it for good, in words, where something would.
     pub proposed_rule: Option<String>,
@@ -77,9 +78,28 @@ pub struct Approval {
 }
 
 impl Approval {
+    /// The lasting rules in lines: one for each of a few, one for all of many, as those of a group of hosts.
+    pub fn lasting_lines(&self) -> Vec<String> {
+        match &*self.lasting_rules {
+            rules if rules.len() > LASTING_LINES_MAX => vec![rules.join(", ")],
+            rules => rules.to_vec(),
+        }
+    }
+
     /// Why the call asks.
     pub fn reason(&self) -> String {
         self.decision.question()
+    }
+
+    /// What the user should know before they say yes.
+    pub fn warnings(&self) -> &[CallWarning] {
+        &self.decision.warnings
+    }
+
+    /// Whether one yes may allow it together with others: nothing warns, and what it may destroy is known to be nothing.
+    pub fn is_harmless(&self) -> bool {
+        let destructive = self.decision.effects.class.destructive && self.effects.warns();
+        self.warnings().is_empty() && !destructive
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Answer;
-use crate::decision::{CallGrants, DecisionReason, DecisionSource};
+use crate::decision::{CallGrants, CallWarning, DecisionReason, DecisionSource};
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
 use crate::effects::table::EffectClass;
@@ -99,6 +99,13 @@ pub trait Authorizer: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What a person should know before they allow a call. The default goes by what the call declares.
+    ///
+    /// Asked for calls that ask, and for those that are only checked. After a panic nothing is warned of.
+    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
+        CallWarning::from_effects(request)
+    }
+
     /// What would allow this call for good, as narrow as it can be. The default knows nothing.
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let _ = request;
@@ -133,6 +140,9 @@ pub struct Request<'a> {
     pub agent: &'a str,
     /// The number of the turn in which it is made, from 1 for each agent; 0 for a call that is only looked at.
     pub turn: u64,
+    /// The call runs, and a child process of it wants to reach the hosts of `effects`. A rule that allows the tool doesn't
+    /// allow that.
+    pub wants_host: bool,
 }
 
 impl Request<'_> {

@@ -16,9 +16,10 @@ use haft_scheduler::sync::lock;
 
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
-use crate::files::Access;
+use crate::files::{Access, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
+use crate::ports::HostRequests;
 use crate::results::{Kept, OffloadStore};
 
 /// Starts child processes, and is the only thing that does.
@@ -99,6 +100,8 @@ pub struct ProcessRequest {
     pub access: Access,
     /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
     pub grants: Option<HostGrants>,
+    /// Where it is asked whether it may reach a host that it isn't granted. Without it such a host is refused.
+    pub host_requests: Option<HostRequests>,
     /// How much of the machine it is shown.
     pub confinement: Confinement,
     /// How much of what is protected it may change all the same.
@@ -150,6 +153,7 @@ impl ProcessRequest {
             pass_env: Vec::new(),
             access: Access::default(),
             grants: None,
+            host_requests: None,
             confinement: Confinement::Session,
             protection: ProtectionLevel::default(),
             merged: false,
@@ -196,12 +200,18 @@ impl ProcessRequest {
         self
     }
 
-    /// Confines the child to the effects that its call declared, as far as they were granted to the call.
+    /// Confines the child to the effects that its call declared, as far as they were granted to the call. `paths` says where
+    /// the paths of the session lie.
     ///
     /// Effects that aren't known leave it what the session may do. A command that it declares to run may look around, as
     /// commands do.
     #[must_use]
-    pub fn with_declared_effects(mut self, effects: &Effects, granted: &Access) -> ProcessRequest {
+    pub fn with_declared_effects(
+        mut self,
+        effects: &Effects,
+        granted: &Access,
+        paths: &PathTable,
+    ) -> ProcessRequest {
         self.confinement = match effects {
             Effects { unknown: true, .. } => Confinement::Session,
             Effects { runs, .. } if !runs.is_empty() => Confinement::ReadOnly,
@@ -209,7 +219,7 @@ impl ProcessRequest {
         };
         self.access = match self.confinement {
             Confinement::Declared => {
-                Resolved::resolve(Arc::new(effects.clone()), &self.cwd).declared_access(granted)
+                Resolved::resolve(Arc::new(effects.clone()), &self.cwd, paths).declared_access(granted)
             }
             _ => granted.clone(),
         };
@@ -220,6 +230,14 @@ impl ProcessRequest {
     #[must_use]
     pub fn with_grants(mut self, grants: HostGrants) -> ProcessRequest {
         self.grants = Some(grants);
+        self
+    }
+
+    /// Where it is asked whether the child may reach a host that it isn't granted: the call's own
+    /// ([`ContextPorts::host_requests`](crate::context::ContextPorts::host_requests)).
+    #[must_use]
+    pub fn with_host_requests(mut self, requests: Option<HostRequests>) -> ProcessRequest {
+        self.host_requests = requests;
         self
     }
 

@@ -75,7 +75,7 @@ fn sockets_of_another_network_are_served_from_this_one() {
     let listeners = Listeners { proxy, dns: Some(dns), host_ports: Vec::new() };
     let policy = allowing(&["good.example"]);
     let network = Network::start_with(listeners, policy, Arc::new(world), Times::default()).unwrap();
-    let ticket = network.admit(&[], None).unwrap();
+    let ticket = network.admit(&[], None, None).unwrap();
     let (_, url) = ticket.env().into_iter().find(|(name, _)| name == "http_proxy").unwrap();
     assert!(url.to_str().unwrap().ends_with("@127.0.0.1:3128"));
     writeln!(child.stdin.take().unwrap(), "{}", url.display()).unwrap();

@@ -43,8 +43,6 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 pub(crate) struct Launch {
     pub(crate) command: String,
     pub(crate) confinement: Confinement,
-    /// Hosts that the user let it reach when it was offered to run again.
-    pub(crate) more_hosts: Vec<String>,
     /// How much of the repository it has to write.
     pub(crate) repository: RepositoryUse,
     /// How long it may run in all.
@@ -112,7 +110,8 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
     let cancel = cx.cancel().child();
     let told: Arc<Mutex<Farewell>> = Arc::default();
     let request = ProcessRequest::new(argv(&launch.command), cx.cwd())
-        .with_access(cx.access().clone(), launch.more_hosts)
+        .with_access(cx.access().clone(), Vec::new())
+        .with_host_requests(cx.ports().host_requests())
         .with_confinement(launch.confinement)
         .with_env("EDITOR", NO_EDITOR)
         .with_env("VISUAL", NO_EDITOR)

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::log::Printed;
 use super::run::{Ended, Running};
-use super::{RESULT_CHARS, again, reached};
+use super::{RESULT_CHARS, reached};
 
 /// Characters of the output of a command that failed: its beginning and its end.
 pub const FAILURE_CHARS_MAX: usize = 9_000;
@@ -334,7 +334,12 @@ fn wanted_own_port(exit: &Exit, printed: &Printed, facts: &Facts<'_>) -> bool {
     // What curl ends with, however silent.
     let silent = *exit == Exit::Code(7);
     (silent || told(&printed.head) || told(&printed.tail))
-        && reached(facts.analysis).any(|host| again::is_this_machine(&host))
+        && reached(facts.analysis).any(|host| is_this_machine(&host))
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.starts_with("127.") || name == "[::1]"
 }
 
 /// How programs say that nobody listens.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Captured, Confinement, Exit, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+    Answer, Captured, Confinement, Exit, HostAnswer, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+    WantedHost,
 };
 use haft::testing::ScriptedAsker;
 use tokio::sync::Barrier;
@@ -237,40 +238,75 @@ async fn refused_hosts(
     (hosts, said)
 }
 
+/// Hosts are asked about while the command runs; what was refused is told, and the command isn't run again.
 #[tokio::test]
-async fn refused_hosts_are_offered_once_and_for_this_call() {
-    let choose = |word: &str| ScriptedAsker::new().then_choose(Some(vec![word.to_owned()]));
-    let failed = |refused: Vec<Refusal>| ended(Exit::Code(1), refused);
-    let both = || vec![refused("a.example", 443, true), refused("b.example", 8443, true)];
-    let owned = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
-
-    let asker = choose("yes");
-    let (hosts, said) = refused_hosts("curl https://c.example", failed(both()), Some(&asker)).await;
-    assert_eq!(hosts, [owned(&["c.example"]), owned(&["c.example", "a.example", "b.example:8443"])]);
-    assert_eq!(
-        said,
-        "(no output)\nthe user let it run again and reach a.example, b.example:8443; this is what came of it"
-    );
-    assert_eq!(
-        asker.questions()[0].text,
-        "`curl https://c.example` failed and could not reach a.example, b.example:8443. Run it again and let it reach \
-         these, this once?"
-    );
-
-    let asker = choose("no");
-    let (hosts, said) = refused_hosts("npm ci", failed(both()), Some(&asker)).await;
-    assert_eq!(hosts.len(), 1);
-    assert!(said.ends_with("\nthe user did not want it to be run again with more"), "{said}");
-
-    // Nobody to ask, nothing failed, or nothing that a grant would open: it is said and nothing more.
-    let (hosts, said) = refused_hosts("npm ci", failed(both()), None).await;
-    assert_eq!(hosts.len(), 1);
-    assert!(said.contains("it could not reach b.example:8443: no rule allows it"), "{said}");
-    for outcome in [ended(Exit::Code(0), both()), failed(vec![refused("denied.example", 443, false)])] {
-        let asker = choose("yes");
-        let (hosts, _) = refused_hosts("npm ci", outcome, Some(&asker)).await;
+async fn refused_hosts_are_told_and_nothing_runs_again() {
+    for exit in [Exit::Code(0), Exit::Code(1)] {
+        let asker = ScriptedAsker::new();
+        let outcome = ended(exit, vec![refused("a.example", 443, true), refused("b.example", 8443, true)]);
+        let (hosts, said) = refused_hosts("npm ci", outcome, Some(&asker)).await;
         assert_eq!((hosts.len(), asker.questions().len()), (1, 0));
+        assert_eq!(
+            said.contains("it could not reach b.example:8443: no rule allows it"),
+            exit == Exit::Code(1),
+            "{said}"
+        );
     }
+}
+
+/// Asks for a host and runs until it was answered.
+struct AsksForHost;
+
+impl Processes for AsksForHost {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let requests = request.host_requests.expect("a confined command can ask for hosts");
+            let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
+            let exit = match requests.ask(wanted).await {
+                HostAnswer::Granted(_) => Exit::Code(0),
+                HostAnswer::Refused(_) => Exit::Code(1),
+            };
+            Ok(ended(exit, Vec::new()))
+        })
+    }
+}
+
+/// A command at whose time limit the user has not answered yet neither moves to the background nor ends.
+#[tokio::test]
+async fn the_time_of_a_question_is_not_the_commands() {
+    let asker = ScriptedAsker::waiting();
+    let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
+        let permissions = haft::Permissions::new().allow("Bash").unwrap();
+        engine.permissions(permissions).asker(asker.clone())
+    });
+    let limit = Duration::from_millis(50);
+    let call = scene.says("Bash", json!({"command": "make", "timeout": limit.as_millis() as u64}));
+    let answered = async {
+        let asked = asker.asked().await;
+        // Longer than the command may run.
+        tokio::time::sleep(4 * limit).await;
+        assert!(!asked.is_withdrawn());
+        asked.answer(Answer::Once);
+    };
+    let (said, ()) = tokio::join!(call, answered);
+    assert_eq!(said, "(no output)");
+}
+
+/// Nobody is asked for a command in the background: its call has its answer.
+#[tokio::test]
+async fn a_command_in_the_background_asks_nobody() {
+    let asker = ScriptedAsker::waiting();
+    let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
+        let permissions = haft::Permissions::new().allow("Bash").unwrap();
+        engine.permissions(permissions).asker(asker.clone())
+    });
+    let task = scene.background("make").await;
+    let said = scene.says("TaskOutput", json!({"task_id": task, "block": true})).await;
+    assert!(said.contains("exit code 1") && asker.approvals().is_empty(), "{said}");
 }
 
 /// Who comes after a command that moves depends on where it leaves.
