@@ -70,7 +70,7 @@ async fn whoever_watches_children_is_told_of_own_writes() {
     let told = Told::default();
     let processes = told.clone();
     let rules = ["writes", "panics", "runs"]
-        .iter()
+        .into_iter()
         .fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
     let caller = Caller::new()
         .tool(Writes(told.clone(), false))
@@ -78,8 +78,9 @@ async fn whoever_watches_children_is_told_of_own_writes() {
         .tool(plain("reads", Effects::reads("a")))
         .tool(plain("runs", Effects::runs("touch a").and(Effects::writes("a"))))
         .tool(plain("child", Effects::writes("a")).spec(|spec| spec.in_child().group("x")))
-        .engine(|engine| engine.permissions(rules))
-        .engine(|engine| engine.ports(|ports| ports.processes = Some(Arc::new(processes))));
+        .engine(|engine| {
+            engine.permissions(rules).ports(|ports| ports.processes = Some(Arc::new(processes)))
+        });
     let result = caller.call("writes", "{}").await;
     assert_eq!(result.text(), "begin a b");
     assert_eq!(told.take(), ["end a b"]);
