@@ -8,8 +8,9 @@ use std::process::Command;
 
 use haft::ports::{Background, Exit, Processes as _, Refusal};
 use haft::testing::with_restrictions;
+use haft_git::RepositoryLevel;
 
-use crate::profile::{Session, User, configuration, git};
+use crate::profile::{Session, User, configuration, git, level};
 use crate::until;
 
 const EVIL: &str = "[core]\\n\\tfsmonitor = evil\\n";
@@ -103,7 +104,8 @@ async fn names_that_are_given_to_other_files_are_covered_again() {
                       test -e stop && exit 6; sleep 0.01; done 2> /dev/null; touch covered; \
                       cat plain; until test -e stop; do sleep 0.01; done; cat .env deep/.env && exit 7; \
                       (: >> .mcp.json) && exit 8; true";
-        let mut request = session.request(script);
+        // A command that writes repositories may replace files that git replaces.
+        let mut request = session.request(script).with_protection(level(RepositoryLevel::None));
         if background {
             request = request.with_background(in_background());
         }

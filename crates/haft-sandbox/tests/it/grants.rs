@@ -330,7 +330,9 @@ async fn a_protected_name_that_is_granted_can_be_written_and_no_other() {
     allowed(&session, "echo 1 > .vscode/settings.json", grant.clone()).await;
     assert_eq!(fs::read_to_string(user.at("work/.vscode/settings.json")).unwrap(), "1\n");
     let request = session.request("echo 1 > .vscode/tasks.json").with_access(grant, Vec::new());
-    assert_eq!(session.run(request).await.0, Exit::Code(1));
+    let (_, said, refused) = session.run(request).await;
+    assert!(format!("{refused:?}").contains("tasks.json"), "{said} {refused:?}");
+    assert!(!user.at("work/.vscode/tasks.json").exists());
     git(&user.at("work"), &["status", "--short"]);
 }
 

@@ -297,7 +297,7 @@ async fn a_command_that_plants_again_is_killed() {
     let script = "while :; do echo evil > .mcp.json; done";
     for wanted in [RepositoryLevel::None, RepositoryLevel::Data] {
         let (exit, said, refused) = session.run(at_level(&session, script, wanted)).await;
-        assert_eq!(exit, Exit::Signal(9), "{said}");
+        assert!(matches!(exit, Exit::Signal(9 | 15)), "{exit:?} {said}");
         assert!(
             refused.len() >= 2 && undone(&user, &refused).iter().all(|name| name == ".mcp.json"),
             "{refused:?}"
@@ -395,7 +395,7 @@ async fn prove_how_long_a_planted_name_exists() {
                 for _ in 0..busy_threads {
                     threads.spawn(|| {
                         while !done.load(Ordering::Relaxed) {
-                            std::hint::spin_loop()
+                            std::hint::spin_loop();
                         }
                     });
                 }

@@ -452,11 +452,11 @@ async fn what_rules_deny_is_not_made_either() {
     user.config.rules =
         with_restrictions(&user.config.rules, |rules| rules.unwritable_paths.push(user.at("work/db")));
     let session = user.session();
-    for attempt in
-        ["echo n > sub/db/new", "echo n > sub/db/in/new", "rm sub/db/old", "mkdir db", "mv sub other"]
-    {
+    for attempt in ["echo n > sub/db/new", "echo n > sub/db/in/new", "rm sub/db/old", "mv sub other"] {
         session.bad(attempt).await;
     }
+    let (_, said, refused) = session.run(session.request("mkdir db")).await;
+    assert!(format!("{refused:?}").contains("work/db") && !user.at("work/db").exists(), "{said} {refused:?}");
     let (exit, said, refused) = session.run(session.request("echo n > a.key; echo n > plain")).await;
     assert_eq!(exit, Exit::Code(0), "{said}");
     assert!(

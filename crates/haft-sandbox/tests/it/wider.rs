@@ -77,7 +77,8 @@ async fn a_folder_that_is_named_by_a_link_is_protected_too() {
     user.config.allow_write = vec![user.at("way")];
     let session = user.session();
     session.good("echo x > ../way/f && echo x > ../out/g").await;
-    session.bad("echo x > ../way/.envrc").await;
+    let (_, said, refused) = session.run(session.request("echo x > ../way/.envrc")).await;
+    assert!(told(&refused).contains("out/.envrc") && !user.at("out/.envrc").exists(), "{said} {refused:?}");
     session.bad("echo x > ../way/r/.git/hooks/pre-commit").await;
 }
 

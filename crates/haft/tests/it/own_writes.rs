@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use haft::testing::Caller;
-use haft::{Context, Effects, NoInput, Tool, ToolError, ToolSpec};
+use haft::{Context, Effects, NoInput, Permissions, Tool, ToolError, ToolSpec};
 
 use crate::plain;
 
@@ -69,13 +69,18 @@ impl Tool for Writes {
 async fn whoever_watches_children_is_told_of_own_writes() {
     let told = Told::default();
     let processes = told.clone();
+    let rules = ["writes", "panics", "runs"]
+        .into_iter()
+        .fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
     let caller = Caller::new()
         .tool(Writes(told.clone(), false))
         .tool(Writes(told.clone(), true))
         .tool(plain("reads", Effects::reads("a")))
         .tool(plain("runs", Effects::runs("touch a").and(Effects::writes("a"))))
         .tool(plain("child", Effects::writes("a")).spec(|spec| spec.in_child().group("x")))
-        .engine(|engine| engine.ports(|ports| ports.processes = Some(Arc::new(processes))));
+        .engine(|engine| {
+            engine.permissions(rules).ports(|ports| ports.processes = Some(Arc::new(processes)))
+        });
     let result = caller.call("writes", "{}").await;
     assert_eq!(result.text(), "begin a b");
     assert_eq!(told.take(), ["end a b"]);

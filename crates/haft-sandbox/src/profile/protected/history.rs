@@ -18,7 +18,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use super::snapshot::is_or_leads_to_name;
-use crate::profile::{limits, open_plain};
+use crate::profile::{limits, make_private, open_plain};
 
 /// The hash of an object, as bytes: 20 or 32.
 type ObjectId = Vec<u8>;
@@ -211,7 +211,7 @@ impl ReaderRoom {
                 "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n",
             ),
         };
-        let folder = self.folder.join(name);
+        let folder = make_private(&self.folder)?.join(name);
         for inside in ["objects", "refs"] {
             fs::create_dir_all(folder.join(inside))?;
         }
