@@ -149,7 +149,7 @@ async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their
     let [question] = &*questions else { panic!("{questions:?}") };
     let description = question.description.clone().unwrap();
     assert!(
-        description.contains("`make install` is running and waits for `pypi.org`, port 443")
+        description.contains("`$ make install` is running and waits for `pypi.org`, port 443")
             && description.contains("one of the package registries; they take uploads"),
         "{description}"
     );
