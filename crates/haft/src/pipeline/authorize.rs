@@ -603,7 +603,9 @@ impl Subject<'_> {
             input: (**input).clone(),
             description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
             effects: request.declared().clone(),
-            destructive: request.effect_class.destructive && request.declared().warns(),
+            destructive: self.host.is_none()
+                && request.effect_class.destructive
+                && request.declared().warns(),
             decision: decision.clone(),
             proposed_rule: self.proposed_rule(request),
             lasting_rules: self.lasting_rules(request),
