@@ -11,8 +11,7 @@ use haft_scheduler::{Cause, until_cancelled};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::hosts::HostDecisions;
-use super::{Opened, Outcome, OwnWrites, Prepared, hook, panicked, settled, tell};
+use super::{Opened, Outcome, OwnWrites, Prepared, hook, hosts, panicked, settled, tell};
 use crate::content::Output;
 use crate::context::{Context, Moved};
 use crate::decision::{CallEffects, CallGrants};
@@ -93,9 +92,10 @@ pub(crate) async fn execute<Watching>(
     cx.running().begin(&opened.attempt.input, &resolved.declared, started);
     let watching = watch(started);
     let first = opened.attempt.invocation.take();
-    let mut outcome = match HostDecisions::of_call(shared, opened, cx) {
-        Some(decisions) => Box::pin(decisions.during(attempt(shared, entry, first, cx))).await,
-        None => attempt(shared, entry, first, cx).await,
+    let mut outcome = if hosts::may_be_wanted(shared, entry) {
+        Box::pin(hosts::decide_during(attempt(shared, entry, first, cx), shared, opened, cx)).await
+    } else {
+        attempt(shared, entry, first, cx).await
     };
     if class.rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;

@@ -21,11 +21,37 @@ use crate::error::ToolError;
 use crate::future::{BoxFuture, guarded};
 use crate::limits;
 use crate::ports::{HostAnswer, HostRequestQueue, HostRequests, WantedHost};
+use crate::registry::Entry;
 use crate::tool::erased::Invocation;
 use crate::view::{Stage, View};
 
-/// Decides on the hosts that the children of one call ask for.
-pub(super) struct HostDecisions<'a> {
+/// Whether calls of a tool have children that are confined, and so ask for hosts.
+pub(super) fn may_be_wanted(shared: &Shared, entry: &Entry) -> bool {
+    shared.surroundings.confined && entry.tool().spec().runs_in_child()
+}
+
+/// Runs a call, and decides meanwhile on the hosts that its children want.
+pub(super) async fn decide_during(
+    work: impl Future<Output = Result<Output, ToolError>>,
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+) -> Result<Output, ToolError> {
+    let (requests, queue) = HostRequests::channel();
+    let has_user = shared.host.ports.available_asker().is_some();
+    cx.running().takes_host_requests(requests.with_user(has_user));
+    let questions = AtomicUsize::new(0);
+    let mut decisions = HostDecisions { shared, opened, cx, queue, questions, ends_turn: false };
+    let outcome = tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = decisions.answer_requests() => unreachable!("requests are answered until the work is done"),
+    };
+    outcome.map_err(|error| if decisions.ends_turn { error.ending_turn() } else { error })
+}
+
+/// Decides on the hosts that the children of one call want.
+struct HostDecisions<'a> {
     shared: &'a Shared,
     opened: &'a Opened,
     cx: &'a Context,
@@ -36,36 +62,7 @@ pub(super) struct HostDecisions<'a> {
     ends_turn: bool,
 }
 
-impl<'a> HostDecisions<'a> {
-    /// For a call whose children are confined.
-    pub(super) fn of_call(
-        shared: &'a Shared,
-        opened: &'a Opened,
-        cx: &'a Context,
-    ) -> Option<HostDecisions<'a>> {
-        if !(shared.surroundings.confined && opened.entry.tool().spec().runs_in_child()) {
-            return None;
-        }
-        let (requests, queue) = HostRequests::channel();
-        let has_user = shared.host.ports.available_asker().is_some();
-        cx.running().takes_host_requests(requests.with_user(has_user));
-        let questions = AtomicUsize::new(0);
-        Some(HostDecisions { shared, opened, cx, queue, questions, ends_turn: false })
-    }
-
-    /// Runs the call and answers requests meanwhile.
-    pub(super) async fn during(
-        mut self,
-        work: impl Future<Output = Result<Output, ToolError>>,
-    ) -> Result<Output, ToolError> {
-        let outcome = tokio::select! {
-            biased;
-            outcome = work => outcome,
-            () = self.answer_requests() => unreachable!("requests are answered until the work is done"),
-        };
-        outcome.map_err(|error| if self.ends_turn { error.ending_turn() } else { error })
-    }
-
+impl HostDecisions<'_> {
     async fn answer_requests(&mut self) {
         while let Some(mut request) = self.queue.next().await {
             let wanted = request.wanted().clone();

@@ -246,11 +246,7 @@ async fn refused_hosts_are_told_and_nothing_runs_again() {
         let outcome = ended(exit, vec![refused("a.example", 443, true), refused("b.example", 8443, true)]);
         let (hosts, said) = refused_hosts("npm ci", outcome, Some(&asker)).await;
         assert_eq!((hosts.len(), asker.questions().len()), (1, 0));
-        assert_eq!(
-            said.contains("it could not reach b.example:8443: no rule allows it"),
-            exit == Exit::Code(1),
-            "{said}"
-        );
+        assert!(said.contains("it could not reach b.example:8443: no rule allows it"), "{said}");
     }
 }
 

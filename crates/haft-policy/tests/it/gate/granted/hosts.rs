@@ -147,9 +147,10 @@ async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their
     assert_eq!(answers, [granted(&["pypi.org", "files.pythonhosted.org"])]);
     let questions = asking.questions();
     let [question] = &*questions else { panic!("{questions:?}") };
+    assert!(!question.destructive);
     let description = question.description.clone().unwrap();
     assert!(
-        description.contains("`make install` is running and waits for `pypi.org`, port 443")
+        description.contains("`$ make install` is running and waits for `pypi.org`, port 443")
             && description.contains("one of the package registries; they take uploads"),
         "{description}"
     );
