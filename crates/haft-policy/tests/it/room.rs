@@ -14,7 +14,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new() -> Room {
-        let keep = tempfile::tempdir().unwrap();
+        let keep = tempfile::tempdir_in("/var/tmp").unwrap();
         let root = keep.path().canonicalize().unwrap();
         for folder in ["home/.claude", "config", "state", "work", "etc"] {
             fs::create_dir_all(root.join(folder)).unwrap();
