@@ -209,25 +209,50 @@ fn vendor_json(files: &[File]) -> Vec<String> {
     findings
 }
 
-/// The crates whose messages reach users of programs that embed them.
+/// The crates that name no flag at all. Others start programs, whose flags they name.
 const FLAG_FREE_CRATES: &[&str] = &["crates/haft-agent/src/", "crates/haft-session/src/"];
+/// Starts a program with a flag that this program has too.
+const FLAGS_OF_CHROMIUM: &str = "crates/haft-tools/src/browser/launch.rs";
 
-/// The session is a library, and its messages name no flags: a program names its own.
+/// Everything but the program is a library: its messages reach users of other programs and name no flags of this one.
 fn library_flags(files: &[File]) -> Vec<String> {
+    let own = program_flags(files);
     let governed = rust(files)
-        .filter(|file| FLAG_FREE_CRATES.iter().any(|source| file.path.starts_with(source)))
+        .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
+        .filter(|file| !file.path.starts_with(PROGRAM) && file.path != FLAGS_OF_CHROMIUM)
         .filter(|file| !is_test_file(&file.path));
-    let shipped =
-        governed.map(|file| File { path: file.path.clone(), text: without_tests(&file.text).to_string() });
+    let (strict, others): (Vec<&File>, Vec<&File>) =
+        governed.partition(|file| FLAG_FREE_CRATES.iter().any(|source| file.path.starts_with(source)));
+    let mut findings = named_flags(&strict, |_| true);
+    findings.extend(named_flags(&others, |flag| own.contains(flag)));
+    findings
+}
+
+/// The flags that every subcommand of the program has: the fields of `Common`.
+fn program_flags(files: &[File]) -> std::collections::BTreeSet<String> {
+    let file = files.iter().find(|file| file.path == format!("{PROGRAM}src/args.rs"));
+    let lines = file.into_iter().flat_map(|file| file.text.lines());
+    let fields = lines.skip_while(|line| !line.contains("struct Common {")).take_while(|line| *line != "}");
+    let name =
+        |line: &str| Some(line.trim().strip_prefix("pub(crate) ")?.split_once(':')?.0.replace('_', "-"));
+    fields.filter_map(|line| name(line).map(|name| format!("--{name}"))).collect()
+}
+
+/// The lines of code and text that name a flag of this kind.
+fn named_flags(files: &[&File], is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    let shipped = files
+        .iter()
+        .map(|file| File { path: file.path.clone(), text: without_tests(&file.text).to_string() });
     each_line(shipped.collect::<Vec<_>>().iter(), |line| {
-        let flag = flag(line).filter(|_| !line.trim_start().starts_with("//"))?;
-        Some(format!("`{flag}` is a flag of the program; a library names an option (`SessionOption`)"))
+        let mut flags = flags(line).filter(|_| !line.trim_start().starts_with("//"));
+        let flag = flags.find(|flag| is_meant(flag))?;
+        Some(format!("`{flag}` is a flag of the program; a library names an option or a rule"))
     })
 }
 
-/// The first flag of a line, such as `--model`.
-fn flag(line: &str) -> Option<&str> {
-    line.match_indices("--").find_map(|(at, _)| {
+/// The flags in a line, such as `--model`.
+fn flags(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices("--").filter_map(|(at, _)| {
         let begins = !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '-');
         let rest = &line[at + 2..];
         let length = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
@@ -619,6 +644,26 @@ mod tests {
             check(library_flags, &[("crates/haft-session/src/a/tests.rs", line)], &[]);
         }
         check(library_flags, &[(source, "// --cwd\nlet a = \"a -- b\"; let b = \"x--y\"; \"---\"")], &[]);
+    }
+
+    #[test]
+    fn libraries_name_no_flags_of_the_program() {
+        let common = "struct Common {\n    #[arg(long)]\n    pub(crate) add_dir: Vec<PathBuf>,\n}\nstruct Other {\n    pub(crate) quiet: bool,\n}";
+        let args = ("crates/haft-cli/src/args.rs", common);
+        let source = "crates/haft-policy/src/a.rs";
+        for line in ["format!(\"give --add-dir {dir}\")", "[\"--quiet\", \"--add-dir\"]"] {
+            check(library_flags, &[args, (source, line)], &["crates/haft-policy/src/a.rs:1"]);
+            check(library_flags, &[args, (FLAGS_OF_CHROMIUM, line)], &[]);
+            check(library_flags, &[args, ("crates/haft-policy/tests/it/a.rs", line)], &[]);
+        }
+        check(library_flags, &[args, (source, "[\"--quiet\", \"--add-directory\"]\n// --add-dir")], &[]);
+    }
+
+    #[test]
+    fn the_tree_names_its_flags_in_the_program_alone() {
+        let files = files(&root().unwrap()).unwrap();
+        assert!(program_flags(&files).len() > 10 && program_flags(&files).contains("--allow"));
+        assert_eq!(library_flags(&files), [""; 0]);
     }
 
     #[test]

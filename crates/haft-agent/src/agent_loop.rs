@@ -217,7 +217,7 @@ struct ActiveRun<'a> {
     full: u32,
     /// How many results the last turn had.
     fresh: usize,
-    /// What the model is told of tools that it has to search for.
+    /// The message to the model about tools that it has to search for.
     names: Option<Arc<str>>,
     /// The provider doesn't know of deferred tools.
     refused: bool,
@@ -266,7 +266,7 @@ impl From<RunInterruption> for RunEnd {
 }
 
 impl ActiveRun<'_> {
-    /// Waits for the host, unless somebody stops the run: no host can hold it.
+    /// Waits for the host, unless the run is stopped: no host can hold it.
     async fn host<T>(&self, answer: impl Future<Output = T>) -> Result<T, RunInterruption> {
         match either(answer, self.halted()).await {
             Either::First(answer) => Ok(answer),
@@ -376,7 +376,7 @@ impl ActiveRun<'_> {
         }
     }
 
-    /// The model has finished: whether somebody has more to say.
+    /// The model has finished: whether a message is waiting for it.
     async fn goes_on(&mut self) -> bool {
         let handle = &self.with.handle;
         if handle.has_said() {
@@ -497,7 +497,7 @@ impl ActiveRun<'_> {
         self.with.definer.define_tools(snapshot, deferral, &self.conversation.loaded_tools())
     }
 
-    /// Takes what the model says until its message is over, or somebody stops it.
+    /// Reads the reply of the model until it is complete, or the run is stopped.
     async fn listen(
         &self,
         conversation: &Conversation,
@@ -653,7 +653,7 @@ impl ActiveRun<'_> {
         }
         let newest = &self.calls[self.calls.len() - self.fresh..];
         if let Some((_, ending)) = newest.iter().find(|(_, result)| result.ends_turn()) {
-            // Who says something in the same breath goes on.
+            // A message at the same moment continues the run.
             if !self.with.handle.has_said() {
                 return Some(RunEnd::TurnEnded(ending.stop_reason().map(str::to_owned)));
             }
@@ -685,7 +685,7 @@ impl ActiveRun<'_> {
                 }
                 None
             }
-            // Calls were run, so the message is kept and the model goes on from it.
+            // Calls were run, so the message is kept and the model continues from it.
             StopReason::Failed(failure)
                 if failure.is_passing() && reply.requests_calls() && broken <= BROKEN_MAX =>
             {

@@ -38,7 +38,7 @@ pub trait Model: Send + Sync + 'static {
     /// Asks. Nothing is sent before what is returned is polled.
     fn ask(&self, prompt: &ModelRequest<'_>) -> Box<dyn ReplyStream>;
 
-    /// How it is told of tools that it has to search for. Asked before each request.
+    /// How it learns of tools that it has to search for. Asked before each request.
     fn deferral(&self) -> ToolDeferral {
         ToolDeferral::Fallback
     }

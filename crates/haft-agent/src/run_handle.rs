@@ -14,20 +14,20 @@ use crate::limits::WAITING_MESSAGES_MAX;
 
 /// Controls a run from elsewhere. Clones are the same handle.
 #[derive(Clone, Default)]
-pub struct RunHandle(Arc<Inner>);
+pub struct RunHandle(Arc<RunControl>);
 
 #[derive(Default)]
-struct Inner {
+struct RunControl {
     stop: Cancel,
     force: Cancel,
     said: Mutex<VecDeque<String>>,
-    posted: Mutex<Posted>,
+    posted: Mutex<PostedMessages>,
     news: Notify,
 }
 
 /// Messages of other agents that wait.
 #[derive(Default)]
-struct Posted {
+struct PostedMessages {
     waiting: VecDeque<String>,
     /// The run takes no more.
     closed: bool,
@@ -63,12 +63,12 @@ impl RunHandle {
         self.0.force.cancel(Cause::User);
     }
 
-    /// Whether somebody interrupted.
+    /// Whether the run was interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.0.stop.is_cancelled()
     }
 
-    /// The user says something while the run goes on: it goes in with the next results. Calls that may be cancelled
+    /// The user says something during the run: it goes in with the next results. Calls that may be cancelled
     /// are, since what they were made for may no longer be wanted.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Words of somebody else than the user: they go in before the next turn, stop nothing, and keep a run going that would
+    /// A message from another source than the user: they go in before the next turn, stop nothing, and keep a run going that would
     /// have ended.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl RunHandle {
         self.posted().closed = true;
     }
 
-    fn posted(&self) -> std::sync::MutexGuard<'_, Posted> {
+    fn posted(&self) -> std::sync::MutexGuard<'_, PostedMessages> {
         lock(&self.0.posted)
     }
 
@@ -141,7 +141,7 @@ impl RunHandle {
         &self.0.force
     }
 
-    /// Completes when something was said that nobody took.
+    /// Completes when a message waits that no turn has taken.
     pub(crate) async fn news(&self) {
         while !self.has_said() {
             self.0.news.notified().await;

@@ -169,7 +169,7 @@ impl LoopHooks for NoHooks {}
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageReview {
-    /// Context for the model beside the message.
+    /// Context for the model in addition to the message.
     pub context: Option<String>,
     /// The message is rejected, for this reason.
     pub blocked: Option<String>,

@@ -25,10 +25,10 @@ pub trait ToolDefiner: Send + Sync + 'static {
 
 /// Finished tool definitions of a request. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ToolDefinitions(Arc<Parts>);
+pub struct ToolDefinitions(Arc<DefinitionParts>);
 
 #[derive(Debug, Clone)]
-struct Parts {
+struct DefinitionParts {
     text: Arc<str>,
     names: Vec<Arc<str>>,
     left_out: Vec<SkippedTool>,
@@ -40,7 +40,7 @@ struct Parts {
 impl ToolDefinitions {
     /// Creates definitions from the text that goes out with the request, and the names of the tools in it.
     pub fn new(text: impl Into<Arc<str>>, names: Vec<Arc<str>>) -> ToolDefinitions {
-        ToolDefinitions(Arc::new(Parts {
+        ToolDefinitions(Arc::new(DefinitionParts {
             text: text.into(),
             names,
             left_out: Vec::new(),
@@ -77,7 +77,7 @@ impl ToolDefinitions {
         self
     }
 
-    fn parts(&mut self) -> &mut Parts {
+    fn parts(&mut self) -> &mut DefinitionParts {
         Arc::make_mut(&mut self.0)
     }
 

@@ -10,10 +10,10 @@ use crate::reply::TokenUsage;
 
 /// Counts what a run costs, with all runs that work for it. Clones are the same meter.
 #[derive(Clone, Default)]
-pub struct UsageMeter(Arc<Inner>);
+pub struct UsageMeter(Arc<MeterState>);
 
 #[derive(Default)]
-struct Inner {
+struct MeterState {
     total: Mutex<UsageTotal>,
     /// The meter of the run that this one works for.
     parent: Option<UsageMeter>,
@@ -38,7 +38,7 @@ impl UsageMeter {
     /// Creates the meter of a run that works for this one: its usage counts here too.
     #[must_use]
     pub fn child(&self) -> UsageMeter {
-        UsageMeter(Arc::new(Inner { total: Mutex::default(), parent: Some(self.clone()) }))
+        UsageMeter(Arc::new(MeterState { total: Mutex::default(), parent: Some(self.clone()) }))
     }
 
     /// Adds usage, here and in all meters above.

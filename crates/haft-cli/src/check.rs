@@ -17,7 +17,7 @@ pub(crate) fn run(args: &CheckArgs, common: &Common) -> Result<Exit, Usage> {
         serde_json::from_str(&input).map_err(|error| Usage(format!("the input can't be taken: {error}")))?;
     let report = threads::single_threaded_runtime()?.block_on(session.check(&args.tool, input))?;
     let (text, reader) = match args.output {
-        Form::Text => (report.to_string(), Reader::Sampler),
+        Form::Text => (report.to_text(session::rule_flags), Reader::Sampler),
         Form::Json => (serde_json::to_string(&report).expect("it has text keys"), Reader::Whole),
     };
     Ok(match (output::result(&text, reader), report.verdict) {

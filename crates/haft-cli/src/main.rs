@@ -31,7 +31,7 @@ mod trust;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use haft_session::{Environment, SessionError, SessionOption, processes};
+use haft_session::{SessionError, SessionOption};
 
 use args::{Cli, Command};
 
@@ -91,8 +91,6 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(output::panicked));
     // Ends the program itself where there is nothing more to do: help, version, wrong usage.
     let cli = Cli::parse();
-    // What a killed session left in a workspace is removed by the next run of the program, whatever that does.
-    processes::remove_leftovers(&Environment::default());
     let done = match cli.command {
         Command::Call(args) => call::run(&args, &cli.common.with(args.common.clone())),
         Command::Check(args) => check::run(&args, &cli.common.with(args.common.clone())),

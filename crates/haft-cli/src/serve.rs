@@ -35,7 +35,7 @@ use haft_mcp::limits::SHUTDOWN_GRACE;
 use haft_mcp::server::{Server, UnixSocket};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{ServerPool, SessionAssembler};
-use haft_session::clients::{ClientAccess, ClientView, ClientViewError, ClientViews};
+use haft_session::clients::{ClientView, ClientViewError, ClientViews};
 use tokio::net::TcpListener;
 
 use self::args::ServeArgs;
@@ -59,7 +59,6 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         Interrupts::listen().map_err(|error| Usage(format!("signals can't be heard: {error}")))?;
     let assembler = SessionAssembler::load(&common.options(), SessionPurpose::Run)?;
     let views = views(&assembler, args)?;
-    let access = assembler.client_access();
     let stop = Cancel::new();
     let runtime = threads::runtime_for_calls(usize::MAX)?;
     let served = runtime.block_on(async {
@@ -81,7 +80,7 @@ pub(crate) fn run(args: &ServeArgs, common: &Common) -> Result<Exit, Usage> {
         interrupts.tell_server(Some(stop.clone()));
         let server =
             Server::new(Open(desk.clone())).with_limits(|limits| limits.shutdown_grace = grace(args));
-        let served = serve(args, &access, &server, &stop).await;
+        let served = serve(args, &assembler, &server, &stop).await;
         desk.close();
         if let Some(following) = following {
             following.abort();
@@ -135,10 +134,16 @@ fn pool(view: &ClientView, calls: &Calls, non_interactive: bool) -> Result<Optio
     Ok(Some(Arc::new(servers.start()?)))
 }
 
-async fn serve(args: &ServeArgs, access: &ClientAccess, server: &Server, stop: &Cancel) -> Result<(), Usage> {
+async fn serve(
+    args: &ServeArgs,
+    assembler: &SessionAssembler,
+    server: &Server,
+    stop: &Cancel,
+) -> Result<(), Usage> {
+    let settings = assembler.serve_settings();
     if let Some(given) = &args.http {
         let address = door::address(given, args.allow_remote)?;
-        let (http, made) = door::http(args, access)?;
+        let (http, made) = door::http(args, settings, assembler.home())?;
         let failed = |error: std::io::Error| Usage(format!("{address} can't be listened on: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -153,7 +158,7 @@ async fn serve(args: &ServeArgs, access: &ClientAccess, server: &Server, stop: &
         let failed = |error: std::io::Error| Usage(format!("--unix `{shown}` can't be listened on: {error}"));
         let socket = UnixSocket::bind(path).map_err(failed)?;
         output::say(&format!("listening on {shown}"));
-        server.serve_unix(socket, door::plain(args, access), stop).await;
+        server.serve_unix(socket, door::plain(args, settings), stop).await;
         return Ok(());
     }
     server.serve_stdio(stop).await;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use haft::decision::Verdict;
 use haft::sync::lock;
 use haft::{ToolCall, ToolResult};
 use haft_session::assembly::{ProcessGuard, SessionAssembler, SessionParts};
@@ -55,6 +56,21 @@ pub(crate) fn register(guard: ProcessGuard) {
     lock(&PROCESSES).push(guard);
 }
 
+/// The flags that add these rules, as a shell takes them.
+pub(crate) fn rule_flags(list: Verdict, rules: &[String]) -> String {
+    let flags: Vec<String> = rules.iter().map(|rule| format!("--{list} {}", quote(rule))).collect();
+    flags.join(" ")
+}
+
+/// A text as a shell takes it.
+fn quote(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 impl Common {
     /// The options of a session, with this program's terminal, messages and telemetry.
     pub(crate) fn options(&self) -> SessionOptions {
@@ -78,6 +94,7 @@ impl Common {
             without_built_in_tools: false,
             resume: None,
             environment: Environment::default(),
+            rule_wording: Some(rule_flags),
             notices: output::notices(),
             asker: Some(Arc::new(terminal::TerminalSource)),
             channels: None,

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haft::Effects;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
+use haft::text::truncate_chars;
 use haft::view::Part;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
@@ -172,9 +173,8 @@ pub(crate) fn shown(approval: &Approval, cwd: &Path, lasting: &str) -> String {
     }
     row("input", &short(&approval.input.to_string()));
     row("effects", &short(&touched(&approval.effects)));
-    if approval.destructive {
-        let verb = if is_certain(&approval.effects) { "destroys" } else { "may destroy" };
-        row("CAREFUL", &format!("it {verb} what can't be brought back"));
+    for warning in approval.warnings() {
+        row("CAREFUL", &warning.to_string());
     }
     if approval.unconfined && approval.effects.unknown {
         row("believed", "nothing confines this tool, and it doesn't say what it touches");
@@ -217,12 +217,6 @@ fn commands(effects: &Effects) -> impl Iterator<Item = &Effects> {
     effects.runs.iter().filter_map(|command| command.effects.as_deref())
 }
 
-/// Whether something is known to be lost. What a program does that nobody describes may be harmless.
-fn is_certain(effects: &Effects) -> bool {
-    let open = effects.unknown || !effects.runs.is_empty();
-    !open || !effects.deletes.is_empty() || commands(effects).any(|inner| !inner.deletes.is_empty())
-}
-
 fn body(part: &Part, shown: &mut String) {
     let lines: Vec<String> = match part {
         Part::Text { text } | Part::Code { text, .. } => text.lines().map(one_line).collect(),
@@ -247,9 +241,10 @@ fn relative(title: &str, cwd: &Path) -> String {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(INPUT_CHARS_MAX) {
-        Some((end, _)) => format!("{}… (cut; {} characters)", &text[..end], text.chars().count()),
-        None => text.to_owned(),
+    let kept = truncate_chars(text, INPUT_CHARS_MAX);
+    match kept.len() < text.len() {
+        true => format!("{kept}… (cut; {} characters)", text.chars().count()),
+        false => text.to_owned(),
     }
 }
 

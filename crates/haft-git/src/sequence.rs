@@ -1,8 +1,8 @@
-//! What git goes on with: a rebase, a cherry-pick or patches that stopped half-way.
+//! What git continues with: a rebase, a cherry-pick or patches that stopped half-way.
 //!
 //! `git rebase --continue` runs every `exec` line that is left to do, and a strategy is a program. Commands have to write
 //! these files, since they begin and continue such things themselves; so when one has ended, what would run is taken out,
-//! unless the user had put it there. A file that nobody judges says nothing that runs.
+//! unless the user had put it there. A file that is not judged holds nothing that runs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

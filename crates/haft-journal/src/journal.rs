@@ -220,6 +220,9 @@ impl Recorder for Journal {
             input: refusal.input.clone(),
             kind: word(refusal.kind),
             why: refusal.why.to_owned(),
+            source: refusal.decision.map(|decision| decision.source),
+            unanswered: refusal.decision.is_some_and(|decision| decision.unanswered().is_some()),
+            reasons: refusal.decision.map(|decision| decision.reasons.clone()).unwrap_or_default(),
         })));
     }
 

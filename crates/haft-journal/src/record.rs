@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haft::Content;
 use haft::context::Moved;
-use haft::decision::DecisionSource;
+use haft::decision::{DecisionReason, DecisionSource};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -283,6 +283,16 @@ pub struct RefusedRecord {
     pub kind: String,
     /// Its words.
     pub why: String,
+    /// The source of the decision that refused it. Calls that no decision was made on, and records of earlier versions, have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<DecisionSource>,
+    /// Whether the decision was to ask, in a session without a user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unanswered: bool,
+    /// All reasons of the decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<DecisionReason>,
 }
 
 /// A block of a result.

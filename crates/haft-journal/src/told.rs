@@ -33,7 +33,7 @@ impl Recovered {
 
     /// What the model has to know beside its calls: changes that nobody has told it of, what ended with the old process, and
     /// what else there is to say.
-    pub fn told(&self, more: Option<&str>) -> Option<String> {
+    pub fn told(&self, more: &[&str]) -> Option<String> {
         // The newest count most.
         let left_out = self.stray.len().saturating_sub(STRAY_TOLD_MAX);
         let damage = self.is_damaged.then(|| {
@@ -48,12 +48,15 @@ impl Recovered {
         let tasks = self.tasks.iter().map(|(id, words)| {
             format!("{id} ran in the background and ended with the old process: {words}. It was not started again.")
         });
-        let lines: Vec<String> = stray.chain(tasks).chain(more.map(str::to_owned)).collect();
+        let lines: Vec<String> = stray.chain(tasks).collect();
+        let was_cut_off = if lines.is_empty() { "" } else { "was cut off and " };
+        let lines: Vec<String> =
+            lines.into_iter().chain(more.iter().map(|line| (*line).to_owned())).collect();
         if lines.is_empty() {
             return None;
         }
         let list: String = lines.iter().map(|line| format!("\n- {line}")).collect();
-        Some(format!("This session was cut off and goes on in a new process.{list}"))
+        Some(format!("This session {was_cut_off}goes on in a new process.{list}"))
     }
 }
 

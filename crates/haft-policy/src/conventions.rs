@@ -5,7 +5,7 @@
 
 use haft::effects::template;
 use haft::tool::AnyTool;
-use haft::{Effects, ToolError, dynamic_tool};
+use haft::{Effects, ToolError, ToolSpec, dynamic_tool};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -82,7 +82,7 @@ pub fn is_shell(tool: &str) -> bool {
     matches!(tool, "Bash" | "Monitor" | "PowerShell")
 }
 
-/// Whether a tool, if it is a built-in one, opens files only by what it was granted.
+/// Whether a tool of the conventions is one that [opens granted files only](haft::ToolSpec::granted_files_only).
 pub fn is_file_tool(tool: &str) -> bool {
     matches!(
         tool,
@@ -113,7 +113,10 @@ pub fn tool(name: &str) -> Option<AnyTool> {
     let never = |_: Value, _| async { Err::<String, _>(ToolError::new("this tool is not built in")) };
     let tool = dynamic_tool(name, description, schema, never);
     let tool = tool.effects(move |input: &Value| effects(&owned, input).unwrap_or_default());
-    tool.build().ok()
+    match is_file_tool(name) {
+        true => tool.spec(ToolSpec::granted_files_only).build().ok(),
+        false => tool.build().ok(),
+    }
 }
 
 fn schema(fields: &[(&str, Kind, bool)]) -> Value {

@@ -23,12 +23,13 @@ mod twin;
 mod unasked;
 mod unknown;
 mod verdict;
+mod warnings;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft::decision::{CallGrants, Decision, DecisionReason, DecisionSource, Verdict};
+use haft::decision::{CallGrants, CallWarning, Decision, DecisionReason, DecisionSource, Verdict};
 use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
@@ -39,8 +40,7 @@ pub use haft_shell::ShellAnalyzer;
 use serde_json::Value;
 
 use crate::classify::{Careful, Classifier, Considered, NotStarted, Program};
-use crate::conventions;
-use crate::rule::{BadRule, Lint, Place, Rule, Touch};
+use crate::rule::{Anchors, BadRule, Lint, NamedPath, Place, Rule, Touch};
 use crate::settings::{Places, Protected};
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::{Loaded, Remembered};
@@ -48,7 +48,7 @@ pub use bound::InMode;
 pub(crate) use case::Case;
 use case::Surroundings;
 pub use explain::{
-    BadCall, Change, CheckedCall, DecidingRule, DecisionReport, EffectsView, OtherRule, Part, PartKind,
+    BadCall, Change, CheckedCall, DecisionReport, EffectsView, OtherRule, Part, PartKind, RuleWording,
 };
 use hard_links::DeniedFileIndex;
 use live::Live;
@@ -90,6 +90,8 @@ pub struct Setup<'a> {
     pub processes: Option<Arc<dyn Processes>>,
     /// Decides before the user, in place of the settings' classifier.
     pub classifier: Option<Arc<dyn Classifier>>,
+    /// How denials name the rules that would allow a call.
+    pub wording: RuleWording,
 }
 
 impl<'a> Setup<'a> {
@@ -108,6 +110,7 @@ impl<'a> Setup<'a> {
             analyzer: None,
             processes: None,
             classifier: None,
+            wording: explain::name_rules,
         }
     }
 }
@@ -117,6 +120,15 @@ pub fn analyzer(workspace: &Workspace, home: Option<&Path>) -> ShellAnalyzer {
     let (cwd, home) = (workspace.cwd().to_owned(), home.map(Path::to_owned));
     let added = workspace.dirs().skip(1).map(Path::to_owned).collect();
     ShellAnalyzer::new(haft_shell::Place { cwd, home, added })
+}
+
+/// The paths that the rules of these settings name. Rules that can't be understood name none.
+pub fn named_paths(loaded: &Loaded, places: &Places) -> Vec<NamedPath> {
+    let home = places.home.clone().unwrap_or_else(|| "/nonexistent".into());
+    let anchors = Anchors::new(home, &places.cwd);
+    let written = loaded.settings.permissions.rules.iter().chain(&loaded.remembered);
+    let rules = written.filter_map(|rule| Rule::parse(rule.clone()).ok());
+    rules.filter_map(|rule| rule.named_path(&anchors)).collect()
 }
 
 /// Rules, mode and answers of a session. Clones share all of it.
@@ -136,6 +148,7 @@ struct Inner {
     /// The files that rules deny to read, by identity.
     denied_files: DeniedFileIndex,
     classifier: Option<Arc<dyn Classifier>>,
+    wording: RuleWording,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
     non_interactive: bool,
@@ -231,6 +244,7 @@ impl Policy {
             sandbox,
             denied_files: DeniedFileIndex::default(),
             classifier,
+            wording: setup.wording,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
             non_interactive: setup.non_interactive,
@@ -506,9 +520,14 @@ impl Authorizer for Policy {
         self.proposals(request)
     }
 
+    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
+        let surroundings = &self.0.surroundings;
+        warnings::find(request, &Case::of(request, surroundings), &surroundings.anchors.home)
+    }
+
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         let case = Case::of(request, &self.0.surroundings);
-        explain::to_allow(&self.0, &case).map(|change| change.to_string())
+        explain::to_allow(&self.0, &case).map(|change| change.to_text(self.0.wording))
     }
 }
 
@@ -565,9 +584,4 @@ impl Grants for Policy {
             false => Err(format!("a session remembers at most {SESSION_RULES_MAX} rules")),
         }
     }
-}
-
-/// Whether a tool's calls are commands for a shell.
-fn is_shell(tool: &str) -> bool {
-    conventions::is_shell(tool)
 }

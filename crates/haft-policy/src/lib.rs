@@ -3,6 +3,7 @@
 
 pub mod classify;
 pub mod conventions;
+mod credentials;
 pub mod gate;
 pub mod hooks;
 pub mod rule;

@@ -58,7 +58,7 @@ pub use examples::Examine;
 pub use lint::{Lint, LintKind};
 pub use path::SEGMENTS_MAX;
 pub use propose::PROPOSALS_MAX;
-pub use set::{Anchors, RuleSet};
+pub use set::{Anchors, NamedPath, RuleSet};
 pub use subject::{Command, Effect, Place, Subject, Touch, Touches};
 
 use haft::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
@@ -148,18 +148,13 @@ impl Rule {
         &self.written.source
     }
 
-    /// Words for the model when it denies.
-    pub fn message(&self) -> Option<&str> {
-        self.written.message.as_deref()
-    }
-
     /// The rule as the one that decided: its text, where it stands, and its message.
     pub fn reason(&self, verdict: Verdict) -> DecisionReason {
-        let RuleRef { text, source, .. } = &*self.reference;
+        let RuleRef { text, source, message, .. } = &*self.reference;
         let reason = DecisionReason::new(DecisionSource::Rule, verdict, format!("rule `{text}` ({source})"))
             .with_rule(self.reference.clone());
-        match self.message() {
-            Some(message) => reason.with_message(message),
+        match message {
+            Some(message) => reason.with_message(message.clone()),
             None => reason,
         }
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const CHILDREN_MAX: usize = 600;
 /// The stack of the thread that watches a child, in bytes; listeners of output run on it.
 pub const THREAD_STACK_BYTES: usize = 512 * 1024;
+/// How long a child runs before it is checked for the first time what it has done.
+pub const CHECK_AFTER: Duration = Duration::from_millis(250);
 /// How long a child that was told to end (TERM) may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// The same where nobody waits for its answer.

@@ -15,9 +15,10 @@
 //!   which came to be since. What git obeys is in `haft-git`.
 //! - `denied` finds what rules deny to read in what is shown beside them, `twins` other names of the same files.
 //! - `guard` says which names must stay as they are, and sees to it afterwards; `named` finds those that configuration of
-//!   git names, `ways` what leads to them, `placeholders` stands in for those that aren't there yet, with folders from
-//!   a `shelf`, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
+//!   git names, `ways` what leads to them, `protected` undoes changes of names such as `.vscode`, `approved` announces what the
+//!   user writes there, `compare` knows what they looked like, `undo` takes back, and `journal` keeps what is needed for that, should this program be killed,
 //!   `whereabouts` where that was.
+//! - `temp` keeps the session's temporary folder: mount points in it, and its size.
 //! - `grants` adds what one call was granted, `stand_in` what of it is made, replaced or removed; `kept` says afterwards
 //!   what a command was kept from.
 //!
@@ -29,6 +30,7 @@
 
 mod addresses;
 mod administration;
+mod approved;
 mod caches;
 mod compare;
 mod denied;
@@ -43,16 +45,16 @@ mod limits;
 mod listening;
 mod named;
 mod nested;
-mod placeholders;
 mod places;
+mod protected;
 mod recovered;
 mod repository;
-mod shelf;
 mod stand_in;
 mod standing;
 mod strays;
 mod subfolder;
 mod system;
+mod temp;
 #[cfg(test)]
 mod tests;
 mod toolchains;
@@ -65,8 +67,8 @@ mod ways;
 mod whereabouts;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,15 +77,18 @@ use haft::ports::{Confinement, ProcessRequest, Refusal, SandboxRules};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
+use crate::watch::KeeperCheck;
+pub use approved::approve_content;
 use caches::Caches;
 use denied::Denied;
 use guard::Guard;
-pub use guard::{PLAIN_WORK, PROTECTED};
 pub use home::HIDDEN as HIDDEN_IN_HOME;
-pub use placeholders::{clear_way, make_way};
 use places::Places;
+pub(crate) use protected::StopCommand;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
+use temp::TempFolder;
+pub use temp::make_private;
 use toolchains::ToolChains;
 pub use view::ProfileView;
 
@@ -124,6 +129,8 @@ pub struct ProfileConfig {
     /// The session's temporary folder: a folder of the host that nobody else may enter. Children see it at its path and
     /// at `/tmp`.
     pub temp: PathBuf,
+    /// How large that may become, in bytes. A command that makes it larger is killed.
+    pub temp_bytes_max: u64,
     /// Where private copies of caches are kept, and records of what is to be cleaned up.
     pub caches: PathBuf,
     /// Scripts that hooks run. Not written.
@@ -152,6 +159,7 @@ impl ProfileConfig {
             allow_read: Vec::new(),
             allow_write: Vec::new(),
             temp: temp.into(),
+            temp_bytes_max: limits::TEMP_BYTES_MAX,
             caches: caches.into(),
             scripts: Vec::new(),
             variables: Vec::new(),
@@ -181,6 +189,7 @@ pub(crate) struct Profile {
     /// What rules deny to read outside of the working directories.
     denied: Denied,
     stand_ins: StandIns,
+    temp: TempFolder,
     tool_chains: ToolChains,
 }
 
@@ -211,7 +220,7 @@ impl Profile {
             if let Some(what) = is_of_the_kernel(path) {
                 return Err(format!(
                     "no command can run in `{}`: {what}; work in a folder with files of your own, such as that of a \
-                     project (`--cwd`, `--add-dir`)",
+                     project",
                     shown(&path)
                 ));
             }
@@ -363,6 +372,7 @@ impl Profile {
             format!("no folders for what is granted can be made in `{}`: {error}", shown(&config.caches))
         })?;
         notes.extend(recovered);
+        let temp = TempFolder::new(&config.temp, config.temp_bytes_max);
         let mut profile = Profile {
             config,
             session: Places::default(),
@@ -375,6 +385,7 @@ impl Profile {
             incomplete,
             denied,
             stand_ins,
+            temp,
             tool_chains,
         };
         for places in [&mut session, &mut read_only, &mut declared] {
@@ -423,20 +434,16 @@ impl Profile {
         // A protected name that was granted has to be there before it is protected; everything else comes after what is
         // the same for all calls, so that a sandbox can be made before it is known.
         self.stand_ins.begin(request);
+        self.temp.begin(request);
         let by_name = self.is_by_name(request);
         if by_name {
             self.widen(&mut places, request)?;
         }
         self.hide_denied(&mut places);
-        let (mut stood_for, mut last) = (Vec::new(), false);
         if writable || by_name {
-            (stood_for, last) = self.guard.hold(&mut places, request)?;
+            self.guard.hold(&mut places, request)?;
         }
-        let ahead = last && !by_name;
-        if ahead {
-            stood_for.iter().for_each(|name| places.protect(name));
-        }
-        self.make_room_in_temp(&mut places)?;
+        self.make_room_in_temp(&mut places, request)?;
         let mut widened = false;
         if !by_name {
             places.mark();
@@ -445,13 +452,9 @@ impl Profile {
         if widened {
             self.hide_denied(&mut places);
             if !request.access.write.is_empty() {
-                stood_for.extend(self.guard.hold(&mut places, request)?.0);
+                self.guard.hold(&mut places, request)?;
             }
-            self.make_room_in_temp(&mut places)?;
-        }
-        // What was granted may lie over what was held before.
-        if !ahead || widened {
-            stood_for.iter().for_each(|name| places.protect(name));
+            self.make_room_in_temp(&mut places, request)?;
         }
         self.stand_ins.note_room(request, &places);
         let network = if reaches(request) { Network::Session } else { Network::Empty };
@@ -472,7 +475,8 @@ impl Profile {
     pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         let temp = match request.confinement {
             Confinement::Declared | Confinement::ReadOnly => PRIVATE_TEMP.into(),
-            Confinement::Session => self.config.temp.clone().into_os_string(),
+            // By its own path it would be another mount, to which nothing can be renamed.
+            Confinement::Session => "/tmp".into(),
             Confinement::Outside => return Vec::new(),
         };
         let mut variables = vec![("TMPDIR".into(), temp)];
@@ -489,9 +493,22 @@ impl Profile {
         temporary || self.session.writable_root(path).is_some()
     }
 
-    /// Takes away the folders that stand in for names, where no child runs that needs them.
-    pub(crate) fn tidy(&self) {
-        self.guard.tidy();
+    /// Says how to end the child of a request, should it plant names that other programs execute again and again. Not one
+    /// that runs beside others: what it seems to have planted may be the user's.
+    pub(crate) fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        if request.confinement == Confinement::Session && !runs_beside(request) {
+            self.guard.files().stop_with(address(request), stop);
+        }
+    }
+
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    pub(crate) fn begin_writes(&self, paths: &[PathBuf]) {
+        self.guard.files().begin_writes(paths);
+    }
+
+    /// It no longer does.
+    pub(crate) fn end_writes(&self, paths: &[PathBuf]) {
+        self.guard.files().end_writes(paths);
     }
 
     /// Looks at what running children have made, before a program outside uses it.
@@ -501,6 +518,22 @@ impl Profile {
 
     /// Looks at what must have stayed as it was, after the child has ended. Puts back what can be put back.
     pub(crate) fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
+        let mut said = self.put_back(request);
+        // Mount points go last: what was granted may lie in one.
+        let too_large = self.temp.finish(request);
+        said.extend(too_large.filter(|_| request.confinement == Confinement::Session));
+        said
+    }
+
+    /// Measures the temporary folder while a child runs that may write it.
+    pub(crate) fn check_running(&self, request: &ProcessRequest) -> KeeperCheck {
+        match request.confinement {
+            Confinement::Session => self.temp.check(request),
+            Confinement::Declared | Confinement::ReadOnly | Confinement::Outside => KeeperCheck::default(),
+        }
+    }
+
+    fn put_back(&self, request: &ProcessRequest) -> Vec<Refusal> {
         match request.confinement {
             Confinement::Declared | Confinement::ReadOnly if request.access.write.is_empty() => Vec::new(),
             Confinement::Declared | Confinement::ReadOnly | Confinement::Session => {
@@ -586,11 +619,11 @@ impl Profile {
 
     /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a
     /// workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
-    fn make_room_in_temp(&self, places: &mut Places) -> Result<(), String> {
+    fn make_room_in_temp(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
         for path in places.in_stand_in(Path::new("/tmp")) {
             let inside = path.strip_prefix("/tmp").unwrap_or(&path);
-            let is_file = places.is_file(&path);
-            make_room(&self.config.temp, inside, is_file).map_err(|error| {
+            let (is_file, lasts) = (places.is_file(&path), self.session.has(&path));
+            self.temp.make_mount_point(request, inside, is_file, lasts).map_err(|error| {
                 format!("there is no room for `{}` in the temporary folder: {error}", shown(&path))
             })?;
             places.pin_in(Path::new("/tmp"), &path);
@@ -707,44 +740,6 @@ fn rlimits() -> Vec<Rlimit> {
         limits.push(limit(libc::RLIMIT_NPROC, at_most(Resource::Nproc, crate::limits::PROCESSES_MAX)));
     }
     limits
-}
-
-/// Makes a folder that only its user may enter, or sees to it that one is so. Gives its real path.
-fn make_private(folder: &Path) -> io::Result<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let found = folder.symlink_metadata()?;
-    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("what is there isn't a folder of this user"));
-    }
-    if found.mode() & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-    }
-    folder.canonicalize()
-}
-
-/// Makes a folder or an empty file beneath a folder, and the folders between, without following links: children can
-/// write there.
-fn make_room(folder: &Path, inside: &Path, is_file: bool) -> std::io::Result<()> {
-    use rustix::fs::{mkdirat, openat};
-    use rustix::io::Errno;
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut at = rustix::fs::open(folder, OFlags::PATH | flags, Mode::empty())?;
-    let mut names = inside.iter().peekable();
-    while let Some(name) = names.next() {
-        if is_file && names.peek().is_none() {
-            let create =
-                OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY | OFlags::NONBLOCK;
-            openat(&at, name, create, Mode::from_raw_mode(0o600))?;
-            break;
-        }
-        match mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        at = openat(&at, name, OFlags::PATH | flags, Mode::empty())?;
-    }
-    Ok(())
 }
 
 /// Opens what is at a real path, whatever it is, without following a link anywhere.

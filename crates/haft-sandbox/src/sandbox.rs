@@ -25,7 +25,7 @@ use crate::net::host::HostRule;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
-use crate::profile::{Profile, ProfileConfig};
+use crate::profile::{Profile, ProfileConfig, StopCommand};
 use crate::scene::Scene;
 use crate::views::{Running, Views};
 use crate::wire::Job;
@@ -48,8 +48,14 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
-    /// Takes away what lies there for the next child alone.
-    fn tidy(&self) {}
+    /// Says how to end a child that changes again and again what it may not.
+    fn stop_with(&self, _: &ProcessRequest, _: StopCommand) {}
+
+    /// A tool of ours is about to write these, as the user or a rule allows it.
+    fn begin_writes(&self, _: &[PathBuf]) {}
+
+    /// It no longer does.
+    fn end_writes(&self, _: &[PathBuf]) {}
 
     /// Looks at what running children have made, before a program outside of the sandbox uses it.
     fn check_now(&self) {}
@@ -63,6 +69,11 @@ pub(crate) trait Scenes: Send + Sync {
     /// What a child changed although it may not, that has moved to the background and to which these were closed.
     fn moved(&self, _: &ProcessRequest) -> Vec<Refusal> {
         Vec::new()
+    }
+
+    /// Looks at what a child has done while it runs.
+    fn check_running(&self, _: &ProcessRequest) -> watch::KeeperCheck {
+        watch::KeeperCheck::default()
     }
 
     /// What its words say that it was kept from changing.
@@ -80,8 +91,16 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
-    fn tidy(&self) {
-        Profile::tidy(self);
+    fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
+        Profile::stop_with(self, request, stop);
+    }
+
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        Profile::begin_writes(self, paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        Profile::end_writes(self, paths);
     }
 
     fn check_now(&self) {
@@ -102,6 +121,10 @@ impl Scenes for Profile {
 
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal> {
         Profile::finished(self, request)
+    }
+
+    fn check_running(&self, request: &ProcessRequest) -> watch::KeeperCheck {
+        Profile::check_running(self, request)
     }
 
     fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
@@ -327,6 +350,10 @@ impl watch::Keeper for Kept<'_> {
         }
     }
 
+    fn check(&mut self) -> watch::KeeperCheck {
+        self.scenes.check_running(self.request)
+    }
+
     fn ending(&mut self, child: &mut dyn watch::Child) {
         if !self.running.has_others() {
             return;
@@ -415,7 +442,8 @@ pub fn is_possible() -> bool {
 
 fn unavailable(why: &str) -> Unavailable {
     let message = format!(
-        "no sandbox can be made: {why}; `haft doctor` says what is missing, and `--no-sandbox` runs commands without one"
+        "no sandbox can be made: {why}; `haft doctor` says what is missing, and the setting `sandbox.enabled` runs \
+         commands without one if it is `false`"
     );
     Unavailable { message }
 }
@@ -543,8 +571,12 @@ impl Processes for Sandbox {
         true
     }
 
-    fn tidy(&self) {
-        self.inner.scenes.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.begin_writes(paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        self.inner.scenes.end_writes(paths);
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
@@ -561,6 +593,8 @@ impl Processes for Sandbox {
                 Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
+            let told = orders.clone();
+            inner.scenes.stop_with(request, Box::new(move || told.stop_planting()));
             let outcome = watch::run(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
             let changed = inner.scenes.finished(request);

@@ -41,13 +41,19 @@ struct OrdersInner {
     wake: OwnedFd,
 }
 
-const CANCEL: u8 = 1;
-const ABANDON: u8 = 2;
+const STOP_PLANTING: u8 = 1;
+const CANCEL: u8 = 2;
+const ABANDON: u8 = 3;
 
 impl Orders {
     pub(crate) fn new() -> io::Result<Orders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), moved: AtomicBool::new(false), wake })))
+    }
+
+    /// Kill the child: it plants names that other programs execute.
+    pub(crate) fn stop_planting(&self) {
+        self.give(STOP_PLANTING);
     }
 
     /// End the child, and answer.
@@ -79,6 +85,7 @@ impl Orders {
     fn take(&self) -> Option<Stop> {
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
         match self.0.order.load(Ordering::Acquire) {
+            STOP_PLANTING => Some(Stop::Planted),
             CANCEL => Some(Stop::Cancelled),
             ABANDON => Some(Stop::Abandoned),
             _ => None,
@@ -89,6 +96,8 @@ impl Orders {
 /// Why a child is ended. A later reason replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
+    /// It put files again and again where other programs execute them.
+    Planted,
     TimedOut,
     Cancelled,
     Abandoned,
@@ -142,6 +151,20 @@ pub(crate) trait Keeper {
 
     /// It is about to be killed, or has ended; said once.
     fn ending(&mut self, _: &mut dyn Child) {}
+
+    /// Looks at what it has done while it runs.
+    fn check(&mut self) -> KeeperCheck {
+        KeeperCheck::default()
+    }
+}
+
+/// What a keeper found while a child runs.
+#[derive(Debug, Default)]
+pub(crate) struct KeeperCheck {
+    /// After how long to check again; none if there is nothing to check.
+    pub(crate) next: Option<Duration>,
+    /// Why the child is killed.
+    pub(crate) stop: Option<Refusal>,
 }
 
 /// Nobody has to.
@@ -218,6 +241,7 @@ pub(crate) fn run(
         lines: lines.map(|pipe| (pipe, Lines::new())),
         started: Instant::now(),
         asked_before: asked(request),
+        check_at: Instant::now().checked_add(limits::CHECK_AFTER),
         stop: None,
         kill_at: None,
         killed: false,
@@ -354,6 +378,8 @@ struct Watched<'a> {
     started: Instant,
     /// How long the user was asked about hosts before it was started.
     asked_before: Duration,
+    /// When the keeper checks what it has done.
+    check_at: Option<Instant>,
     stop: Option<Stop>,
     /// When it is killed because it didn't end; afterwards, when it is given up.
     kill_at: Option<Instant>,
@@ -407,9 +433,9 @@ impl Watched<'_> {
         self.ending();
         let exit = match (self.stop, self.ended) {
             (Some(Stop::TimedOut), _) => Exit::TimedOut,
-            (None, Some(exit)) => exit,
+            (Some(Stop::Planted) | None, Some(exit)) => exit,
             // Only a child that was stopped is given up.
-            (Some(Stop::Cancelled | Stop::Abandoned), _) | (None, None) => Exit::Cancelled,
+            (Some(_), _) | (None, None) => Exit::Cancelled,
         };
         let (stdout, stderr): (Captured, Captured) =
             (self.output.capture.finish(), self.errors.capture.finish());
@@ -445,7 +471,7 @@ impl Watched<'_> {
     fn wait(&self) -> Result<Ready, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
-            None => self.kill_at.or_else(|| self.wakes_at()),
+            None => self.kill_at.or_else(|| self.wakes_at()).into_iter().chain(self.check_at).min(),
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
@@ -531,6 +557,14 @@ impl Watched<'_> {
         if self.stop.is_none() && self.deadline().is_some_and(|at| now >= at) {
             self.stop(Stop::TimedOut);
         }
+        if self.check_at.is_some_and(|at| now >= at) {
+            let KeeperCheck { next, stop } = self.keeper.check();
+            self.check_at = next.and_then(|pause| Instant::now().checked_add(pause));
+            if let Some(refusal) = stop.filter(|_| !self.killed) {
+                self.said.push(refusal);
+                self.kill_at = Some(now);
+            }
+        }
         if !self.killed && self.kill_at.is_some_and(|at| now >= at) {
             self.ending();
             self.child.signal(Signal::KILL);
@@ -544,7 +578,11 @@ impl Watched<'_> {
         if self.stop >= Some(stop) || self.ended.is_some() {
             return;
         }
-        let grace = if stop == Stop::Abandoned { limits::GRACE_ABANDONED } else { limits::GRACE };
+        let grace = match stop {
+            Stop::Planted => Duration::ZERO,
+            Stop::TimedOut | Stop::Cancelled => limits::GRACE,
+            Stop::Abandoned => limits::GRACE_ABANDONED,
+        };
         if self.stop.is_none() {
             self.child.signal(Signal::TERM);
             // One that was stopped hears nothing until it goes on.

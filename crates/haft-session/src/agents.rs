@@ -49,7 +49,7 @@ pub const TURNS_MAX: u64 = 200;
 /// How many characters of the last words of one that didn't finish are passed on.
 const LAST_WORDS_CHARS_MAX: usize = 4_000;
 
-/// What every agent is told.
+/// The prompt of every agent.
 const SYSTEM: &str = "\
 You are an agent that works on one task for another agent. You work in a person's files, with the tools that you are offered.
 
@@ -68,7 +68,7 @@ for: what you found or changed, where, how you know that it holds, and what is l
 pub struct Agents {
     /// What agents are made with; none before the session has a model and after it ended.
     setup: Mutex<Option<Arc<AgentSetup>>>,
-    /// The run of the main agent that goes on.
+    /// The current run of the main agent.
     main: Mutex<Option<(RunHandle, UsageMeter)>>,
     running: Mutex<BTreeMap<String, Arc<WorkingAgent>>>,
     /// Places by depth: one that waits for its own agents never takes a place from them.
@@ -125,7 +125,7 @@ impl Agents {
         *lock(&self.setup) = Some(Arc::new(setup));
     }
 
-    /// The session ends: nobody is started any more.
+    /// The session ends: no agent is started any more.
     pub fn close(&self) {
         lock(&self.setup).take();
         lock(&self.main).take();
@@ -443,7 +443,7 @@ impl AgentWorktree {
     }
 }
 
-/// How far an agent may go, and what it is told.
+/// The limits of an agent, and its prompt.
 fn options(
     base: &RunOptions,
     kind: &AgentDefinition,
@@ -468,7 +468,7 @@ fn options(
     options
 }
 
-/// What the parent is told.
+/// The message to the parent.
 fn answer(
     request: &AgentRequest,
     name: &str,

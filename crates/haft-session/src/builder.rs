@@ -14,7 +14,9 @@ use crate::options::Environment;
 use crate::prompts::{UserAnswer, UserPrompt};
 use crate::session::Session;
 use crate::session_journal::ResumedSession;
-use crate::{NoticeSink, SessionError, SessionFactory, SessionNotice, SessionOptions, SessionPurpose};
+use crate::{
+    NoticeSink, RuleWording, SessionError, SessionFactory, SessionNotice, SessionOptions, SessionPurpose,
+};
 
 /// Collects what a session is built from. Setters never fail; [`build`](SessionBuilder::build) reports what is wrong.
 ///
@@ -151,6 +153,13 @@ impl SessionBuilder {
     #[must_use]
     pub fn on_event(self, receive: impl Fn(&SessionEvent) + Send + Sync + 'static) -> SessionBuilder {
         self.front_end(EventFunction(Arc::new(receive)))
+    }
+
+    /// Words the rules that would allow a call as the program does, for example as its flags.
+    #[must_use]
+    pub fn rule_wording(mut self, wording: RuleWording) -> SessionBuilder {
+        self.options.rule_wording = Some(wording);
+        self
     }
 
     /// Receives warnings and messages. Without it they are discarded.

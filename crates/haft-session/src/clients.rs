@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use haft::Registry;
-pub use haft_policy::settings::ServeOauth;
 use haft_policy::settings::{At, RepetitionGuard, ServeClient, Settings};
+pub use haft_policy::settings::{ServeOauth, ServeSettings};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 
 use crate::SessionError;
@@ -188,51 +188,15 @@ impl SessionAssembler {
         self.with_settings(|settings| apply_client(settings, client), describe)
     }
 
-    /// The clients, hosts and origins that settings let connect to a server.
-    pub fn client_access(&self) -> ClientAccess {
-        let serve = &self.settings().serve;
-        let token = |At { value, source }: &At<ServeClient>| ClientToken {
-            client: value.name.clone(),
-            digest: value.digest(),
-            file: value.token_file.clone(),
-            source: source.to_string(),
-        };
-        ClientAccess {
-            tokens: serve.clients.iter().map(token).collect(),
-            oauth: serve.oauth.as_ref().map(|at| (at.value.clone(), at.source.to_string())),
-            hosts: serve.hosts.iter().map(|at| at.value.clone()).collect(),
-            origins: serve.origins.iter().map(|at| at.value.clone()).collect(),
-            home: self.loaded().places.home.clone(),
-        }
+    /// What settings say about a server: its clients, hosts and origins.
+    pub fn serve_settings(&self) -> &ServeSettings {
+        &self.settings().serve
     }
-}
 
-/// The clients, hosts and origins that settings let connect to a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientAccess {
-    /// The tokens of clients.
-    pub tokens: Vec<ClientToken>,
-    /// An authorization server whose tokens are accepted, and the place in the settings.
-    pub oauth: Option<(ServeOauth, String)>,
-    /// Names of hosts by which the server is reached, beside those of this machine.
-    pub hosts: Vec<String>,
-    /// Origins of pages that may use the server, beside those of this machine.
-    pub origins: Vec<String>,
     /// The user's home directory, for paths that begin with `~/`.
-    pub home: Option<PathBuf>,
-}
-
-/// The token of a client: its digest, or a file that has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientToken {
-    /// The name of the client.
-    pub client: String,
-    /// The SHA-256 of the token.
-    pub digest: Option<[u8; 32]>,
-    /// A file with the token; absolute, or of the home directory.
-    pub file: Option<String>,
-    /// The place in the settings.
-    pub source: String,
+    pub fn home(&self) -> Option<&Path> {
+        self.loaded().places.home.as_deref()
+    }
 }
 
 fn view(

@@ -15,7 +15,7 @@ use crate::{DecisionReport, SessionError, SessionPurpose};
 /// Settings, tools and rules, loaded by [`SessionBuilder::load`](crate::SessionBuilder::load). Opens sessions.
 ///
 /// Sessions of one factory have the same settings and the front ends of the builder. Answers, journals, processes, the sandbox
-/// and MCP servers are their own, so one can end while another goes on.
+/// and MCP servers are their own, so one can end while another continues.
 #[derive(Clone)]
 pub struct SessionFactory(Arc<FactoryState>);
 

@@ -59,8 +59,12 @@ impl<P: Processes> Processes for GuardedProcesses<P> {
         self.processes.confines()
     }
 
-    fn tidy(&self) {
-        self.processes.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        self.processes.begin_writes(paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        self.processes.end_writes(paths);
     }
 
     fn check_host<'a>(

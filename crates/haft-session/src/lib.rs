@@ -25,6 +25,7 @@ mod session;
 pub mod session_journal;
 pub mod settings_view;
 mod store;
+mod temp_folder;
 mod text;
 pub mod trust;
 
@@ -47,4 +48,4 @@ pub use store::{SessionEntry, SessionStore};
 // Plain values that front ends name.
 pub use haft::dispatch::{ConflictRule, TurnHandle};
 pub use haft::ports::Answer;
-pub use haft_policy::gate::DecisionReport;
+pub use haft_policy::gate::{DecisionReport, RuleWording};

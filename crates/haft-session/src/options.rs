@@ -1,4 +1,4 @@
-//! What a session is built from, beside the settings files.
+//! What a session is built from, in addition to settings files.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -9,6 +9,7 @@ use haft::dispatch::ConflictRule;
 use haft::ports::{Asker, PermissionMode, Tracer};
 use haft::tool::AnyTool;
 use haft_mcp::Observer;
+use haft_policy::gate::RuleWording;
 use haft_policy::settings::{CLAUDE_CONFIG_DIR, Flags};
 
 use crate::channels::SessionChannels;
@@ -55,6 +56,8 @@ pub struct SessionOptions {
     pub resume: Option<String>,
     /// The environment variables that settings, tools and providers are read from.
     pub environment: Environment,
+    /// How denials name the rules that would allow a call. Default: by list and text.
+    pub rule_wording: Option<RuleWording>,
     /// Receives warnings and messages.
     pub notices: NoticeSink,
     /// Opens the user's side: who answers questions.
@@ -81,7 +84,7 @@ pub enum SessionPurpose {
 
 /// Opens whoever answers questions, once the directory of the session is known.
 pub trait AskerSource: Send + Sync {
-    /// The asker; `None` if nobody can answer.
+    /// The asker; `None` if no user can answer.
     fn open(&self, cwd: &Path) -> Option<Arc<dyn Asker>>;
 }
 

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
 
+use haft::effects::Access;
 use haft::files::Extent;
 use haft::future::BoxFuture;
 use haft::ports::{
@@ -14,6 +14,7 @@ use haft::ports::{
 };
 use haft::sync::lock;
 use haft_policy::gate::{CoverageGap, Policy};
+use haft_policy::rule::NamedPath;
 use haft_policy::settings::{At, Sandbox as Wanted};
 use haft_sandbox::net::NetworkPolicy;
 use haft_sandbox::net::host::HostRule;
@@ -21,8 +22,9 @@ use haft_sandbox::{
     LocalProcesses, ProfileConfig, ProfileView, Sandbox, SandboxConfig, Stack, probe, stack_of,
 };
 
+use crate::temp_folder::{TempFolder, is_below_temp};
 use crate::text::one_line;
-use crate::{Environment, NoticeSink, SessionError};
+use crate::{NoticeSink, SessionError};
 
 /// Starts the children of this program.
 pub struct SessionProcesses {
@@ -34,7 +36,7 @@ pub struct SessionProcesses {
     view: OnceLock<ProfileView>,
     notices: NoticeSink,
     /// Where children put temporary files; removed at the end.
-    temp: OnceLock<PathBuf>,
+    temp: OnceLock<TempFolder>,
     /// What may be reached where no sandbox checks connections. Set when the rules are known.
     network: OnceLock<NetworkPolicy>,
 }
@@ -59,11 +61,12 @@ impl SessionProcesses {
         SessionProcesses { plan: Some(Mutex::new(None)), ..SessionProcesses::unconfined(notices) }
     }
 
-    /// Sets the configuration of the sandbox. Without one, only its rules for hosts are used.
-    pub fn plan(&self, config: SandboxConfig) {
+    /// Sets the configuration of the sandbox, and the folder that it shows at `/tmp`. Without a sandbox, only its rules for
+    /// hosts are used.
+    pub(crate) fn plan(&self, config: SandboxConfig, temp: &TempFolder) {
         match &self.plan {
             Some(plan) => {
-                let _ = self.temp.set(config.profile.temp.clone());
+                let _ = self.temp.set(temp.clone());
                 let _ = self.view.set(ProfileView::new(&config));
                 *lock(plan) = Some(config);
             }
@@ -71,10 +74,10 @@ impl SessionProcesses {
         }
     }
 
-    /// The sandbox. The first who asks waits until it is made.
+    /// The sandbox. The first caller waits until it is made.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is none.
     pub fn sandbox(&self) -> Result<Arc<Sandbox>, String> {
         if let Some(made) = &*self.sandbox.read().unwrap_or_else(PoisonError::into_inner) {
             return made.clone();
@@ -83,14 +86,17 @@ impl SessionProcesses {
         sandbox.get_or_insert_with(|| self.make()).clone()
     }
 
+    /// The sandbox, unless it is not made yet or is being made.
+    fn ready_sandbox(&self) -> Option<Arc<Sandbox>> {
+        self.sandbox.try_read().ok()?.as_ref()?.as_ref().ok().cloned()
+    }
+
     fn make(&self) -> Result<Arc<Sandbox>, String> {
         let plan = self.plan.as_ref().ok_or("this session has no sandbox")?;
         let plan = lock(plan).take();
         let sandbox = Sandbox::start(plan.ok_or("no process is started any more: this program ends")?);
         let sandbox = sandbox.map_err(|unavailable| unavailable.message)?;
-        if let Some(folder) = self.temp.get().and_then(|temp| temp.parent()) {
-            sweep(folder);
-        }
+        self.temp.get().inspect(|temp| temp.sweep_others());
         for note in sandbox.notes() {
             self.notices.warn(one_line(note));
         }
@@ -126,10 +132,7 @@ impl SessionProcesses {
             sandbox.shutdown();
         }
         self.local.shutdown();
-        if let Some(temp) = self.temp.get() {
-            // Of this session alone, and nothing runs any more that could use it.
-            let _ = std::fs::remove_dir_all(temp);
-        }
+        self.temp.get().inspect(|temp| temp.remove());
     }
 }
 
@@ -138,12 +141,15 @@ impl Processes for SessionProcesses {
         self.plan.is_some() && haft_sandbox::is_possible()
     }
 
-    fn tidy(&self) {
-        // While it is being made nothing lies there.
-        if let Ok(sandbox) = self.sandbox.try_read()
-            && let Some(Ok(sandbox)) = &*sandbox
-        {
-            sandbox.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        if let Some(sandbox) = self.ready_sandbox() {
+            sandbox.begin_writes(paths);
+        }
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        if let Some(sandbox) = self.ready_sandbox() {
+            sandbox.end_writes(paths);
         }
     }
 
@@ -199,32 +205,6 @@ fn blocking<T>(make: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Begins the name of a session's temporary folder, which ends with the number of its process.
-const TEMP_PREFIX: &str = "haft-";
-/// How old such a folder is before it counts as left behind: its session was killed.
-const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many of them one session removes.
-const SWEPT_MAX: usize = 100;
-
-/// Removes temporary folders of this user's sessions that are gone.
-fn sweep(folder: &Path) {
-    use std::os::unix::fs::MetadataExt as _;
-    let own = rustix::process::getuid().as_raw();
-    let is_left = |entry: &std::fs::DirEntry| {
-        let name = entry.file_name();
-        let number = name.to_str()?.strip_prefix(TEMP_PREFIX)?.rsplit_once('-')?.1;
-        let process = u32::from_str_radix(number, 16).ok()?;
-        let found = entry.metadata().ok().filter(|found| found.is_dir() && found.uid() == own)?;
-        let age = found.modified().ok()?.elapsed().ok()?;
-        let gone = !Path::new("/proc").join(process.to_string()).exists();
-        (gone && age > LEFT_BEHIND_AFTER).then_some(())
-    };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| is_left(entry).is_some()).take(SWEPT_MAX) {
-        let _ = std::fs::remove_dir_all(entry.path());
-    }
-}
-
 /// Where things are that a sandbox has to know.
 pub struct Surroundings<'a> {
     /// The working directory, then those that were added.
@@ -237,15 +217,10 @@ pub struct Surroundings<'a> {
     pub tools: Vec<PathBuf>,
     /// Scripts that hooks and tools of the workspace name.
     pub scripts: Vec<PathBuf>,
-    /// The id of the session.
-    pub session: &'a str,
-}
-
-/// Removes placeholder files that sandboxes of killed processes left in workspaces.
-pub fn remove_leftovers(environment: &Environment) {
-    if let Some(state) = haft::env::state_dir(&|name| environment.get(name)) {
-        haft_sandbox::clear_way(&caches(&state));
-    }
+    /// The folder for temporary files.
+    pub(crate) temp: &'a TempFolder,
+    /// What path rules name.
+    pub(crate) named: &'a [NamedPath],
 }
 
 /// Where sandboxes keep what outlives them.
@@ -259,11 +234,10 @@ pub fn sandbox(
     policy: &Policy,
     surroundings: Surroundings<'_>,
 ) -> Result<SandboxConfig, SessionError> {
-    let Surroundings { workspace, home, own, state, tools, scripts, session } = surroundings;
+    let Surroundings { workspace, home, own, state, tools, scripts, temp, named } = surroundings;
     let cwd = workspace.first().cloned().unwrap_or_else(|| "/".into());
     let paths = |list: &[At<String>]| Wanted::absolute_paths(list, home, &cwd);
-    // Another process that is told to go on with a session that runs has a folder of its own to remove.
-    let temp = std::env::temp_dir().join(format!("{TEMP_PREFIX}{session}-{:x}", std::process::id()));
+    let temp = temp.path();
     let kept = state.map_or_else(|| temp.join("caches"), caches);
     let mut profile = ProfileConfig::new(&cwd, temp, kept, policy.sandbox_rules());
     profile.workspace = workspace;
@@ -274,6 +248,16 @@ pub fn sandbox(
     profile.scripts = scripts;
     profile.allow_read = paths(&wanted.files.allow_read);
     profile.allow_write = paths(&wanted.files.allow_write);
+    // File tools find the host's folder at a path below `/tmp` that a rule names, so commands do too.
+    for NamedPath { path, allowed, is_subtree } in named {
+        match allowed {
+            Some(allowed) if *is_subtree && is_below_temp(path) && is_plain_folder(path) => match allowed {
+                Access::Observe => profile.allow_read.push(path.clone()),
+                Access::Change => profile.allow_write.push(path.clone()),
+            },
+            _ => {}
+        }
+    }
     let config = SandboxConfig::new(profile).map_err(|bad| SessionError::settings(bad.to_string()))?;
     let config = wanted.presets.iter().try_fold(config, |config, preset| {
         let preset = preset.value.parse().map_err(|bad| wrong(&preset.source, &bad))?;
@@ -287,6 +271,11 @@ pub fn sandbox(
     let config =
         if wanted.network.managed_domains_only.is_some() { config.without_questions() } else { config };
     Ok(config.with_variables(std::env::vars_os()))
+}
+
+/// Whether this is a folder, and no symlink leads to it.
+fn is_plain_folder(path: &Path) -> bool {
+    path.is_dir() && path.canonicalize().is_ok_and(|real| real == path)
 }
 
 /// Leaves nothing to be changed but the workspace, and nobody to be reached: what settings and rules open beside it is for the

@@ -102,9 +102,9 @@ impl PromptContent {
     fn digest(&self) -> CallDigest {
         let text = match self {
             PromptContent::Permission(approval) => {
-                let Approval { call_id, agent, tool, input, effects, destructive, again, .. } = &**approval;
+                let Approval { call_id, agent, tool, input, effects, again, .. } = &**approval;
                 let (input, reason) = (input.to_string(), approval.reason());
-                format!("{:?}", (call_id, agent, tool, input, effects, destructive, reason, again))
+                format!("{:?}", (call_id, agent, tool, input, effects, approval.warnings(), reason, again))
             }
             other => format!("{other:?}"),
         };
@@ -158,7 +158,7 @@ impl UserAnswer {
         UserAnswer::Permission(Answer::Session)
     }
 
-    /// The call may not run, for this reason. The model is told and goes on.
+    /// The call may not run, for this reason. The model receives it and continues.
     pub fn deny(reason: impl Into<String>) -> UserAnswer {
         UserAnswer::Permission(Answer::NoBecause(reason.into()))
     }
@@ -334,13 +334,14 @@ impl PromptTable {
         let (sender, mut receiver) = oneshot::channel();
         let prompt = self.open_prompt(content, sender)?;
         let _closing = ClosePrompt { table: self, id: prompt.id };
-        // Before it is looked at who is there, so that none is missed.
+        // Before the list of front ends is read, so that none is missed.
         let mut changes = self.changes.subscribe();
         let mut asked = AskedFrontEnds::default();
-        asked.update(self.attached(), &prompt);
         self.hub.send(SessionEventKind::PromptOpened(prompt.clone()));
         loop {
-            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait.
+            // A front end that can ask and doesn't answer leaves the prompt to the handle only while others wait. One may have
+            // come meanwhile.
+            asked.update(self.attached(), &prompt);
             if asked.waiting.is_empty() && self.is_open(prompt.id) {
                 return None;
             }
@@ -354,7 +355,7 @@ impl PromptTable {
                     }
                     _ => {}
                 },
-                Ok(()) = changes.changed() => asked.update(self.attached(), &prompt),
+                Ok(()) = changes.changed() => {}
             }
         }
     }

@@ -157,7 +157,7 @@ impl Recorder for LazyJournal {
             JournalState::Off => Box::pin(async { Ok(()) }),
             JournalState::In(recorder) => recorder.before(intent),
             JournalState::Broken(words) => {
-                let broken = Broken(words.clone());
+                let broken = BrokenJournal(words.clone());
                 Box::pin(async move { broken.before(intent).await })
             }
         }
@@ -194,9 +194,9 @@ impl Drop for LazyJournal {
 }
 
 /// A journal that could not be opened.
-struct Broken(String);
+struct BrokenJournal(String);
 
-impl Recorder for Broken {
+impl Recorder for BrokenJournal {
     fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         let message = format!("{}; {OPEN_IT}", self.0);
         Box::pin(async move { Err(RecordError { message }) })
@@ -214,7 +214,7 @@ pub struct SessionRecorder {
     tools: Mutex<Option<(Arc<str>, String)>>,
     /// The files that the session has read, if they are recorded.
     seen: OnceLock<Seen>,
-    /// Whether the user was told that it can't be written.
+    /// Whether a notice says already that it can't be written.
     has_warned: AtomicBool,
     /// Whether the end was noted: what comes later isn't kept.
     has_ended: AtomicBool,
@@ -222,7 +222,7 @@ pub struct SessionRecorder {
 }
 
 impl SessionRecorder {
-    /// Begins the journal of a session, or goes on with it from where it was read.
+    /// Begins the journal of a session, or continues the one that was read.
     pub fn open(
         state: Option<&Path>,
         settings: &JournalSettings,
@@ -310,7 +310,7 @@ impl SessionRecorder {
         }
     }
 
-    /// Notes what may come after the end, when nobody needs it any more.
+    /// Records what may come after the end and isn't needed for recovery.
     pub fn note_if_open(&self, record: Record) {
         let _ = self.journal.note(record);
     }

@@ -121,7 +121,7 @@ pub fn rows(given: &LoadedSettings) -> Vec<SettingRow> {
         journal,
         warnings: _,
     } = &loaded.settings;
-    let mut rows = Rows(Vec::new());
+    let mut rows = SettingRows(Vec::new());
     rows.permissions(permissions, &loaded.remembered);
     rows.hooks(hooks);
     for (name, At { value, source }) in env {
@@ -183,9 +183,9 @@ pub fn rows(given: &LoadedSettings) -> Vec<SettingRow> {
     rows.0
 }
 
-struct Rows(Vec<SettingRow>);
+struct SettingRows(Vec<SettingRow>);
 
-impl Rows {
+impl SettingRows {
     fn add(&mut self, key: &str, value: Value, source: &Source) {
         self.0.push(SettingRow {
             key: key.to_owned(),

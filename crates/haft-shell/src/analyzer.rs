@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use haft::sync::lock;
 
 use super::{Analysis, Place, analyse};
 
@@ -60,18 +62,17 @@ impl ShellAnalyzer {
 
     fn cached(&self, command: &str, moved_to: Option<&Path>) -> Arc<Analysis> {
         let inner = &*self.0;
-        let lock = || inner.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |one: &&CachedAnalysis| one.text == command && one.moved_to.as_deref() == moved_to;
-        if let Some(found) = lock().iter().find(is_it) {
+        if let Some(found) = lock(&inner.cached).iter().find(is_it) {
             return found.analysis.clone();
         }
-        // Not under the lock: two at once may both analyse, and nobody waits for a long command.
+        // Not under the lock: two callers may both analyse, and no caller waits for a long command.
         inner.count.fetch_add(1, Ordering::Relaxed);
         let analysis = Arc::new(match moved_to {
             None => analyse(command, &inner.place),
             Some(cwd) => analyse(command, &Place { cwd: cwd.to_owned(), ..inner.place.clone() }),
         });
-        let mut cached = lock();
+        let mut cached = lock(&inner.cached);
         if cached.len() >= CACHED_ANALYSES_MAX {
             cached.pop_front();
         }

@@ -1,4 +1,4 @@
-//! Removals that nobody may make unasked: the root and what is directly below it, the home, the working directory
+//! Removals that always need approval: the root and what is directly below it, the home, the working directory
 //! and everything above it, all of a folder that the session works in, and `"$VAR"/*`, which is the root when the
 //! variable is empty. What a recursive removal expands (a variable, a substitution, a list in braces) may be any of these.
 
@@ -50,7 +50,7 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &Place) -> bool {
             Some(home) => home.join(rest.trim_start_matches('/')).to_string_lossy().into_owned(),
             None => return rest.trim_matches('/').is_empty(),
         },
-        // Somebody else's home.
+        // The home of another user.
         Some(_) => return true,
         None => folder.to_owned(),
     };

@@ -1,7 +1,7 @@
 //! Whether an expression that bash evaluates may hold text from elsewhere.
 //!
 //! In `$((k))`, `[[ $k -gt 3 ]]` and `${!k}` bash evaluates the value of `k` as an expression, and a subscript in it runs
-//! substitutions. So whoever writes a file that `read k` reads decides what runs, and such a command isn't read-only.
+//! substitutions. So the author of a file that `read k` reads decides what runs, and such a command isn't read-only.
 //! Names are followed through the text of values; a value that can only be a number is harmless.
 
 use std::collections::{BTreeMap, BTreeSet};

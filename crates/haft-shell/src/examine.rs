@@ -71,6 +71,8 @@ pub(crate) enum Finding {
     PrintsPaths(Word),
     /// Prints nothing but numbers.
     PrintsNumbers,
+    /// What it destroys that is no file of its words.
+    Destroys(&'static str),
     /// Why it may change something.
     Changes(String),
     Exclusive,

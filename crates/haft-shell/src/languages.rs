@@ -1,7 +1,7 @@
 //! Evaluators for text of other languages in arguments: which commands the text runs, as far as it can be read.
 //!
 //! Most languages aren't read. Text that names what starts programs is uncertain, text that doesn't is a command like any
-//! other: whoever hides the name gets past, and the sandbox is what holds then. A plain command in it is found, so that a
+//! other: a hidden name gets past, and only the sandbox holds then. A plain command in it is found, so that a
 //! rule which denies it does. None of the functions here knows which program the text is for.
 
 mod awk;

@@ -2,8 +2,8 @@
 //!
 //! [`analyse`] reads a command as bash would and answers with every program that could be started, wherever it
 //! hides, every file that is redirected to, and what of it is known to touch what. Nothing is run, and no file is
-//! looked at. What can't be read with certainty is a [`Doubt`]: such a command asks, and is denied where nobody can
-//! be asked.
+//! looked at. What can't be read with certainty is a [`Doubt`]: such a command asks, and is denied in a
+//! non-interactive session.
 //!
 //! The analysis serves rules, display and concurrency. It isn't a gate: a program does what it does, and only the
 //! sandbox keeps a write out. So a mistake here may ask too often, and must not hide a command.
@@ -121,8 +121,10 @@ pub struct SubCommand {
     pub read_only: Result<(), String>,
     /// Why a rule with a wildcard doesn't allow it, if so.
     pub exact_only: Option<&'static str>,
-    /// What it removes that nobody may remove unasked, if so.
+    /// The path whose removal always needs approval, if there is one.
     pub critical: Option<String>,
+    /// What it destroys that can't be brought back, beside the files that it names: uncommitted changes, a volume.
+    pub destroys: Option<&'static str>,
     /// What it touches, if that is known; redirections count apart.
     pub effects: Option<Effects>,
     /// How much of which repository it has to write.
@@ -369,7 +371,7 @@ impl Analysis {
         used.fold(RepositoryUse::default(), RepositoryUse::and)
     }
 
-    /// The first removal that nobody may make unasked.
+    /// The first path whose removal always needs approval.
     pub fn critical(&self) -> Option<&str> {
         self.commands.iter().find_map(|command| command.critical.as_deref())
     }
@@ -394,6 +396,7 @@ impl Default for SubCommand {
             read_only: Err("what it does isn't known".to_owned()),
             exact_only: None,
             critical: None,
+            destroys: None,
             effects: None,
             repository: RepositoryUse::default(),
             looks_at: Vec::new(),

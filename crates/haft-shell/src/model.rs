@@ -28,6 +28,8 @@ pub(crate) struct ValueMeaning {
 pub(crate) enum PathExtent {
     File,
     Tree,
+    /// Some of what is below.
+    Part,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +41,8 @@ pub(crate) enum MeaningKind {
     /// A folder that is written into, unless it is where the command runs.
     WriteInto,
     Delete(PathExtent),
-    /// What is found below is deleted.
-    DeleteMatches,
+    /// It is moved, or some of what is found below is deleted.
+    DeleteMatches(PathExtent),
     /// The same for a path that the entry names.
     At(&'static str, &'static [ValueMeaning]),
     /// The folder that all relative names count from.
@@ -113,6 +115,8 @@ pub(crate) enum MeaningKind {
     Undetermined,
     /// Only an exact rule allows it.
     ExactOnly,
+    /// Destroys something that is no file of its words, in a person's words.
+    Destroys(&'static str),
     /// Changes something that isn't listed.
     Changes,
     /// Changes what is listed, and nothing else.
@@ -385,7 +389,8 @@ pub(crate) const WRITE_LOOSE: ValueMeaning = meaning(MeaningKind::WriteLoose(Pat
 pub(crate) const WRITE_INTO: ValueMeaning = meaning(MeaningKind::WriteInto);
 pub(crate) const DELETE: ValueMeaning = meaning(MeaningKind::Delete(PathExtent::File));
 pub(crate) const DELETE_TREE: ValueMeaning = meaning(MeaningKind::Delete(PathExtent::Tree));
-pub(crate) const DELETE_MATCHES: ValueMeaning = meaning(MeaningKind::DeleteMatches);
+pub(crate) const DELETE_MATCHES: ValueMeaning = meaning(MeaningKind::DeleteMatches(PathExtent::Part));
+pub(crate) const MOVE_AWAY: ValueMeaning = meaning(MeaningKind::DeleteMatches(PathExtent::Tree));
 pub(crate) const OPENS: ValueMeaning = meaning(MeaningKind::Opens);
 pub(crate) const FOLDER: ValueMeaning = meaning(MeaningKind::Folder);
 pub(crate) const HERE: ValueMeaning = meaning(MeaningKind::At(".", &[READ]));
@@ -409,6 +414,11 @@ pub(crate) const UNDETERMINED: ValueMeaning = meaning(MeaningKind::Undetermined)
 pub(crate) const EXACT_ONLY: ValueMeaning = meaning(MeaningKind::ExactOnly);
 pub(crate) const CHANGES: ValueMeaning = meaning(MeaningKind::Changes);
 pub(crate) const CHANGES_LISTED: ValueMeaning = meaning(MeaningKind::ChangesListed);
+/// What can't be brought back afterwards, beside files that are named.
+pub(crate) const fn destroys(what: &'static str) -> ValueMeaning {
+    meaning(MeaningKind::Destroys(what))
+}
+
 pub(crate) const NUMBERS: ValueMeaning = meaning(MeaningKind::PrintsNumbers);
 pub(crate) const EXCLUSIVE: ValueMeaning = meaning(MeaningKind::Exclusive);
 pub(crate) const REPOSITORY_DATA: ValueMeaning = meaning(MeaningKind::Repository(RepositoryLevel::Data));

@@ -55,6 +55,14 @@ pub(crate) fn unknown_host(argv: &[Word]) -> Option<String> {
     })
 }
 
+/// What a command destroys that is no file of its words.
+pub(crate) fn find_destruction(findings: &[Finding]) -> Option<&'static str> {
+    findings.iter().find_map(|finding| match finding {
+        Finding::Destroys(what) => Some(*what),
+        _ => None,
+    })
+}
+
 /// The first critical path that a command removes.
 pub(crate) fn critical_removal(findings: &[Finding], here: &WorkingFolders, place: &Place) -> Option<String> {
     findings.iter().find_map(|finding| match finding {
@@ -92,16 +100,12 @@ impl CommandPlace<'_> {
             match finding {
                 Finding::Read { word, extent } => self.read(&mut effects, word, *extent),
                 Finding::Write { word, extent, loose } => match self.paths(word) {
-                    Some((paths, below)) => {
-                        add(&mut effects.writes, paths, below || *extent == PathExtent::Tree)
-                    }
+                    Some((paths, below)) => add(&mut effects.writes, paths, below.unwrap_or(*extent)),
                     None if *loose => effects.unknown = true,
                     None => exact_only = Some(WRITES_HIDDEN),
                 },
                 Finding::Delete { word, extent, matches, .. } => match self.paths(word) {
-                    Some((paths, below)) => {
-                        add(&mut effects.deletes, paths, below || *extent == PathExtent::Tree)
-                    }
+                    Some((paths, below)) => add(&mut effects.deletes, paths, below.unwrap_or(*extent)),
                     None if *matches && is_place(word) => exact_only = Some(WRITES_HIDDEN),
                     None => effects.unknown = true,
                 },
@@ -167,36 +171,50 @@ impl CommandPlace<'_> {
             return relative.then_some("is a program of a folder that isn't known");
         };
         if relative {
-            add(&mut effects.reads, self.here.join(Path::new(program)).unwrap_or_default(), false);
+            add(&mut effects.reads, self.here.join(Path::new(program)).unwrap_or_default(), PathExtent::File);
         }
         let folders = folders.iter().filter(|folder| !folder.as_os_str().is_empty()).cloned();
-        add(&mut effects.reads, folders.collect(), false);
+        add(&mut effects.reads, folders.collect(), PathExtent::File);
         None
     }
 
     fn read(&self, effects: &mut Effects, word: &Word, extent: PathExtent) {
         match self.paths(word) {
-            Some((paths, below)) => add(&mut effects.reads, paths, below || extent == PathExtent::Tree),
+            Some((paths, below)) => {
+                let alone = below.unwrap_or(extent) == PathExtent::File;
+                add(&mut effects.reads, paths, if alone { PathExtent::File } else { PathExtent::Tree });
+            }
             None => effects.unknown = true,
         }
     }
 
-    /// Where a word may lead, if that is known, and whether all below is meant.
-    fn paths(&self, word: &Word) -> Option<(Vec<PathBuf>, bool)> {
+    /// Where a word may lead, if that is known, and how much below is meant where it is a pattern.
+    fn paths(&self, word: &Word) -> Option<(Vec<PathBuf>, Option<PathExtent>)> {
         match word {
-            Word::Literal(text) => Some((self.here.join(Path::new(text))?, false)),
-            Word::Dynamic(_) => match pattern_folder(word) {
-                Some(folder) => Some((self.here.join(&folder)?, true)),
-                None => below_home(word, self.place).map(|path| (vec![path], false)),
+            Word::Literal(text) => Some((self.here.join(Path::new(text))?, None)),
+            Word::Dynamic(open) => match pattern_folder(word) {
+                Some(folder) => Some((self.here.join(&folder)?, Some(pattern_extent(&open.shape)))),
+                None => below_home(word, self.place).map(|path| (vec![path], None)),
             },
         }
     }
 }
 
+/// How much of a folder a pattern means: all of it, unless a part of it says more than that anything fits.
+fn pattern_extent(shape: &str) -> PathExtent {
+    let mut parts = shape.split('/').filter(|part| part.contains(marks::GLOB));
+    let fits_all = parts.all(|part| part.chars().all(|c| c == marks::GLOB));
+    if fits_all { PathExtent::Tree } else { PathExtent::Part }
+}
+
 /// Adds what isn't there already.
-fn add(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, below: bool) {
+fn add(sets: &mut Vec<PathSet>, paths: Vec<PathBuf>, extent: PathExtent) {
     for path in paths {
-        let set = if below { PathSet::subtree(path) } else { PathSet::file(path) };
+        let set = match extent {
+            PathExtent::File => PathSet::file(path),
+            PathExtent::Tree => PathSet::subtree(path),
+            PathExtent::Part => PathSet::part_of(path),
+        };
         if !sets.contains(&set) {
             sets.push(set);
         }

@@ -1,4 +1,4 @@
-//! Names below `/dev` that are no files: what is read from them is nobody's, and what is written to them is kept nowhere.
+//! Names below `/dev` that are no files: reading them reads no file, and what is written to them is not stored.
 
 use std::path::Path;
 

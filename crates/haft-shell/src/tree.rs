@@ -2,7 +2,7 @@
 //!
 //! The tree keeps what matters for finding commands and judging them, and nothing for running them: a loop, a
 //! condition and a choice differ only in how often their bodies run. Substitutions hang at the word in which they
-//! stand, so whoever walks the words finds them all.
+//! stand, so a walk over all words finds them all.
 
 use super::{DynamicWord, marks, programs};
 

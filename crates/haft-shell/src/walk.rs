@@ -463,6 +463,7 @@ impl Walker<'_> {
             (None, false) => questions::read_only(&findings),
         };
         let critical = questions::critical_removal(&findings, &at, self.place);
+        let destroys = questions::find_destruction(&findings);
         let held: Vec<HeldFinding> = outer.iter().chain(&findings).filter_map(held_of).cloned().collect();
         let starts = |finding: &Finding| {
             matches!(finding, Finding::CommandsIn(_) | Finding::Undetermined | Finding::ShellState)
@@ -500,6 +501,7 @@ impl Walker<'_> {
             read_only,
             exact_only,
             critical,
+            destroys,
             effects,
             repository,
             looks_at: looks_at.unwrap_or_default(),

@@ -1,8 +1,8 @@
 //! Words: quotes, escapes, and everything that is expanded in them.
 //!
 //! A word is read into pieces, so that later steps can tell what is known of it from what is not. Substitutions are
-//! parsed on the spot with the same bounds. What is quoted and would be a substitution if somebody evaluated it is
-//! noted, because some constructs do.
+//! parsed on the spot with the same bounds. What is quoted and would be a substitution if it were evaluated is noted,
+//! because some constructs do.
 
 use super::parse::{ParseResult, Parser, is_invisible, is_meta, is_name};
 use super::tree::{SourceWord, WordPiece};

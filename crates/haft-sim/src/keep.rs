@@ -242,7 +242,7 @@ impl Resumed {
 
     /// What the model has to know beside its calls.
     pub(crate) fn told(&self, world: &World) -> Option<String> {
-        let words = self.recovered.told(None)?;
+        let words = self.recovered.told(&[])?;
         world.state().told.push_str(&words);
         Some(words)
     }

@@ -136,7 +136,7 @@ impl Panel {
 
     /// Whether it may be answered with others, by one yes.
     pub(crate) fn is_harmless_approval(&self) -> bool {
-        matches!(&self.ask.what, Asked::Approval(approval, _) if !approval.destructive)
+        matches!(&self.ask.what, Asked::Approval(approval, _) if approval.is_harmless())
     }
 
     /// The tool that it is about.
@@ -151,8 +151,8 @@ impl Panel {
     /// Nothing where each has to be looked at.
     pub(crate) fn kind(&self) -> Option<(String, String)> {
         let Asked::Approval(approval, _) = &self.ask.what else { return None };
-        let Approval { effects, destructive, unconfined, again, .. } = &**approval;
-        if *destructive || *unconfined || *again || effects.unknown {
+        let Approval { effects, unconfined, again, .. } = &**approval;
+        if !approval.is_harmless() || *unconfined || *again || effects.unknown {
             return None;
         }
         let mut reason = approval.reason().replace(&approval.view.title, "");
@@ -519,9 +519,8 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
         fact("does", Line::plain(description));
     }
     fact("effects", marked(&touched(&approval.effects), &marked_parts, Style::PLAIN));
-    if approval.destructive {
-        let verb = if is_certain(&approval.effects) { "destroys" } else { "may destroy" };
-        fact("CAREFUL", Line::of(&format!("it {verb} what can't be brought back"), Style::CAREFUL));
+    for warning in approval.warnings() {
+        fact("CAREFUL", Line::of(&warning.to_string(), Style::CAREFUL));
     }
     if approval.unconfined && approval.effects.unknown {
         fact(
@@ -657,12 +656,6 @@ fn touched(effects: &Effects) -> String {
 
 fn commands(effects: &Effects) -> impl Iterator<Item = &Effects> {
     effects.runs.iter().filter_map(|command| command.effects.as_deref())
-}
-
-/// Whether something is known to be lost. What a program does that nobody describes may be harmless.
-fn is_certain(effects: &Effects) -> bool {
-    let open = effects.unknown || !effects.runs.is_empty();
-    !open || !effects.deletes.is_empty() || commands(effects).any(|inner| !inner.deletes.is_empty())
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ]
     };
     for (title, rules) in
-        [("without rules", Permissions::new()), ("with --allow lookup", Permissions::new().allow("lookup")?)]
+        [("without rules", Permissions::new()), ("with an allow rule", Permissions::new().allow("lookup")?)]
     {
         println!("{title}:");
         let engine = Engine::builder(registry.clone()).permissions(rules).build();

@@ -15,16 +15,19 @@
 //!
 //! Nothing here looks at the disk, calls foreign code or waits.
 
+mod warning;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::effects::resolved::{Resolved, ResolvedPath, Workspace};
 use crate::effects::table::{Asks, EffectClass};
 use crate::files::{Access, Hidden, Root};
+pub use warning::CallWarning;
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -174,19 +177,22 @@ impl DecisionSource {
     }
 }
 
-/// A rule that gave a reason.
+/// A rule, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleRef {
-    /// As written.
+    /// Its text.
+    #[serde(rename = "rule")]
     pub text: String,
     /// The list that it stands in.
     pub list: Verdict,
-    /// The file and line, or the flag.
+    /// The file and line, or what else it comes from.
     pub source: String,
+    /// Its message for the model.
+    pub message: Option<String>,
 }
 
 /// What one source says of a call, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionReason {
     /// Who says it. The engine sets it for what tools and hooks return.
     pub source: DecisionSource,
@@ -197,12 +203,30 @@ pub struct DecisionReason {
     /// More for the model.
     pub message: Option<String>,
     /// The rule, if it is one's.
-    #[serde(serialize_with = "serialize_rule")]
+    #[serde(with = "shared_rule")]
     pub rule: Option<Arc<RuleRef>>,
 }
 
-fn serialize_rule<S: Serializer>(rule: &Option<Arc<RuleRef>>, serializer: S) -> Result<S::Ok, S::Error> {
-    rule.as_deref().serialize(serializer)
+/// A rule that reasons share, as JSON.
+mod shared_rule {
+    use std::sync::Arc;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::RuleRef;
+
+    pub(super) fn serialize<S: Serializer>(
+        rule: &Option<Arc<RuleRef>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        rule.as_deref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<RuleRef>>, D::Error> {
+        Ok(Option::<RuleRef>::deserialize(deserializer)?.map(Arc::new))
+    }
 }
 
 impl DecisionReason {
@@ -365,6 +389,8 @@ pub struct Decision {
     pub effects: CallEffects,
     /// What it is granted when it runs.
     pub grants: Box<CallGrants>,
+    /// What a person should know before they allow it; computed where it asks or is checked.
+    pub warnings: Vec<CallWarning>,
     /// The reason that decided; none if the effects alone allow the call.
     deciding: Option<usize>,
     /// The ask without an answer, where that denies the call.
@@ -395,6 +421,7 @@ pub fn decide(
         reasons,
         effects,
         grants: Box::default(),
+        warnings: Vec::new(),
         deciding: None,
         unanswered: None,
     };

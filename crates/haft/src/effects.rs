@@ -65,6 +65,9 @@ pub struct PathSet {
     pub path: PathBuf,
     /// Only this file, or everything below this folder.
     pub extent: Extent,
+    /// Which of the files below are meant is known only when it runs: `*.o`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// A command that a call runs.
@@ -294,8 +297,8 @@ impl Effects {
         self
     }
 
-    /// Whether a person should be warned, where the table says that something is destroyed.
-    pub(crate) fn warns(&self) -> bool {
+    /// Whether a person should be warned, where something is destroyed.
+    pub fn warns(&self) -> bool {
         self.claims.destructive != Some(false) || self.consistent().is_err()
     }
 
@@ -388,12 +391,17 @@ impl Effects {
 impl PathSet {
     /// Exactly this file.
     pub fn file(path: impl Into<PathBuf>) -> PathSet {
-        PathSet { path: path.into(), extent: Extent::File }
+        PathSet { path: path.into(), extent: Extent::File, partial: false }
     }
 
     /// This folder and everything below it.
     pub fn subtree(path: impl Into<PathBuf>) -> PathSet {
-        PathSet { path: path.into(), extent: Extent::Subtree }
+        PathSet { path: path.into(), extent: Extent::Subtree, partial: false }
+    }
+
+    /// Some of what is beneath a folder.
+    pub fn part_of(path: impl Into<PathBuf>) -> PathSet {
+        PathSet { partial: true, ..PathSet::subtree(path) }
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use haft_scheduler::Cause;
 use serde::Serialize;
 
+use crate::decision::Decision;
 use crate::limits;
 use crate::text::truncate_in_place;
 
@@ -62,6 +63,7 @@ struct Parts {
     semantic: bool,
     ends_turn: bool,
     cause: Option<Cause>,
+    decision: Option<Arc<Decision>>,
     source: Option<Source>,
 }
 
@@ -101,6 +103,7 @@ impl ToolError {
             semantic: false,
             ends_turn: false,
             cause: None,
+            decision: None,
             source: None,
         }))
     }
@@ -142,6 +145,13 @@ impl ToolError {
         error
     }
 
+    /// Adds the decision that this error tells of.
+    #[must_use]
+    pub(crate) fn with_decision(mut self, decision: Decision) -> ToolError {
+        self.0.decision = Some(Arc::new(decision));
+        self
+    }
+
     #[must_use]
     pub(crate) fn ending_turn(mut self) -> ToolError {
         self.0.ends_turn = true;
@@ -176,6 +186,11 @@ impl ToolError {
     /// For [`ErrorKind::Cancelled`]: who or what cancelled; [`Cause::Hook`] where a hook ended the turn.
     pub fn cause(&self) -> Option<Cause> {
         self.0.cause
+    }
+
+    /// The decision that refused the call, where there was one: rules, the tool, a hook or the user said no.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.0.decision.as_deref()
     }
 
     /// The error underneath, for the log.

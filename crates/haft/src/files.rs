@@ -20,6 +20,7 @@ pub mod error;
 pub mod held;
 mod hiding;
 mod nolink;
+pub mod path_table;
 mod replace;
 #[cfg(test)]
 mod replace_tests;
@@ -36,10 +37,11 @@ use std::time::SystemTime;
 use crate::future::BoxFuture;
 
 pub use bytes::Bytes;
-pub use checkpoint_plan::CheckpointPlan;
+pub use checkpoint_plan::{CheckpointPlan, PlannedChange};
 pub use dir::DirFiles;
 pub use error::{FileError, FileErrorKind};
 pub use held::Held;
+pub use path_table::PathTable;
 pub(crate) use resolve::beneath_tidy;
 pub use resolve::{FileId, RealPath, ResolveError, beneath, resolve, resolve_entry};
 pub use scoped::ScopedFiles;
@@ -238,6 +240,14 @@ impl Root {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Files: Send + Sync + 'static {
+    /// Says where an absolute path leads that is read. By default where the host's own symlinks lead.
+    ///
+    /// # Errors
+    /// As for [`resolve`](fn@resolve).
+    fn resolve(&self, path: &Path) -> Result<RealPath, ResolveError> {
+        resolve(Path::new("/"), path)
+    }
+
     /// Opens a regular file for reading; links are followed as long as they stay inside of what may be read.
     fn open<'a>(
         &'a self,

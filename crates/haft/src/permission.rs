@@ -174,7 +174,8 @@ impl Permissions {
 }
 
 fn by_rule(name: &str, list: Verdict) -> DecisionReason {
-    let rule = RuleRef { text: name.to_owned(), list, source: format!("--{list}") };
+    let source = format!("Permissions::{list}");
+    let rule = RuleRef { text: name.to_owned(), list, source, message: None };
     let text = format!("rule `{name}` ({})", rule.source);
     DecisionReason::new(DecisionSource::Rule, list, text).with_rule(Arc::new(rule))
 }
@@ -227,7 +228,7 @@ impl Authorizer for Permissions {
 
     fn propose(&self, request: &Request<'_>) -> Option<String> {
         if self.ask.contains(request.name) {
-            return Some(format!("leave out --ask {}", request.name));
+            return Some(format!("leave out the ask rule `{}`", request.name));
         }
         if request.wants_host {
             return None;
@@ -236,10 +237,10 @@ impl Authorizer for Permissions {
             Some(path) => {
                 let dir = folder_to_add(request, path)?;
                 // A folder more doesn't make a program harmless that nothing confines.
-                let name = request.unconfined_child.then(|| format!(" --allow {}", request.name));
-                Some(format!("--add-dir {}{}", dir.display(), name.unwrap_or_default()))
+                let name = request.unconfined_child.then(|| format!(", and allow rule `{}`", request.name));
+                Some(format!("working directory `{}`{}", dir.display(), name.unwrap_or_default()))
             }
-            None => Some(format!("--allow {}", request.name)),
+            None => Some(format!("allow rule `{}`", request.name)),
         }
     }
 }

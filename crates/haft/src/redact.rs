@@ -92,6 +92,22 @@ pub fn redact_json(json: &str) -> Cow<'_, str> {
     redact(json, true)
 }
 
+/// The kinds of the secrets in a text, in order.
+pub fn find_secrets(text: &str) -> impl Iterator<Item = &'static str> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < text.len() {
+            let Some((name, _, end)) = find_secret(text, at, true) else {
+                at += 1;
+                continue;
+            };
+            at = end;
+            return Some(name);
+        }
+        None
+    })
+}
+
 fn redact(text: &str, in_json: bool) -> Cow<'_, str> {
     let mut redacted = String::new();
     let (mut at, mut copied) = (0, 0);
@@ -253,6 +269,13 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let text = text.replace('…', "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5");
         assert_eq!(redact_text(&text), expected, "{text}");
+    }
+
+    #[test]
+    fn secrets_are_found_in_order() {
+        let text = "a ghp_0123456789abcdefghij b https://me:secret@x.io c";
+        assert_eq!(find_secrets(text).collect::<Vec<_>>(), ["GitHub token", "password"]);
+        assert_eq!(find_secrets("nothing here").next(), None);
     }
 
     #[test]

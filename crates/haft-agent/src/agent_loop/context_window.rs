@@ -101,7 +101,7 @@ impl ActiveRun<'_> {
     }
 }
 
-/// Whether what the model says is told.
+/// Whether the reply is reported.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum EventReporting {
     Yes,

@@ -1,4 +1,4 @@
-//! What the model is told of tools that it has to search for: their names, or where there are too many, where they are.
+//! The message about tools that the model has to search for: their names, or where there are too many, where they are.
 //!
 //! It is a part of the system prompt that stays the same while the session finds tools: those that were found are named in
 //! it as before.
@@ -10,7 +10,7 @@ use haft::registry::{Listing, Offer, Snapshot};
 
 use crate::limits::DEFERRED_NAMES_CHARS_MAX;
 
-/// What is said, if anything is deferred.
+/// The message, if anything is deferred.
 pub(super) fn note(snapshot: &Snapshot) -> Option<Arc<str>> {
     let search = snapshot.offers().iter().find(|offer| offer.is_search())?.name();
     let hidden = || snapshot.offers().iter().filter(|offer| offer.listing() != Listing::Shown);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use haft::decision::DecisionSource;
 use haft::redact::{redact_json, redact_text};
 use haft::text::truncate_chars;
 use haft_journal::{IntentRecord, Kept, OutcomeRecord, Record, RefusedRecord};
@@ -88,6 +89,9 @@ pub(crate) struct Entry<'a> {
     /// Who allowed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed_by: Option<&'a str>,
+    /// The source of the decision on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<DecisionSource>,
     /// How it ended: `ok`, the kind of an error, or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'a str>,
@@ -183,6 +187,7 @@ impl<'a> Entry<'a> {
             effects: None,
             changes: None,
             allowed_by: None,
+            source: None,
             outcome: None,
             ms: None,
         }
@@ -197,6 +202,7 @@ impl<'a> Entry<'a> {
             effects: Some(&intent.effects),
             changes: Some(intent.changes),
             allowed_by: Some(&intent.by),
+            source: intent.source,
             outcome: Some(match outcome {
                 None => "unknown",
                 Some(outcome) => outcome.error.as_deref().unwrap_or("ok"),
@@ -213,6 +219,7 @@ impl<'a> Entry<'a> {
             tool: Some(&refused.tool),
             input: Some(&refused.input),
             outcome: Some(&refused.kind),
+            source: refused.source,
             words: Some(refused.why.clone()),
             ..self
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use haft::future::BoxFuture;
 use haft_mcp::server::{Http, Introspection, Principal, Resource, TokenCheck, Tokens, secret};
-use haft_session::clients::{ClientAccess, DEFAULT_CLIENT, ServeOauth};
+use haft_session::clients::{DEFAULT_CLIENT, ServeOauth, ServeSettings};
 
 use super::args::ServeArgs;
 use crate::Usage;
@@ -44,23 +44,27 @@ pub(super) fn address(given: &str, allow_remote: bool) -> Result<SocketAddr, Usa
 }
 
 /// How the server is reached, and the token that was made because nobody gave one.
-pub(super) fn http(args: &ServeArgs, access: &ClientAccess) -> Result<(Http, Option<String>), Usage> {
-    let home = access.home.as_deref();
+pub(super) fn http(
+    args: &ServeArgs,
+    settings: &ServeSettings,
+    home: Option<&Path>,
+) -> Result<(Http, Option<String>), Usage> {
     let mut tokens = Tokens::new();
     if let Some(file) = &args.token_file {
         tokens = tokens.with(&token(file, "--token-file")?, Principal::new(DEFAULT_CLIENT));
     }
-    for client in &access.tokens {
-        let principal = Principal::new(client.client.as_str());
-        if let Some(digest) = client.digest {
+    for client in &settings.clients {
+        let principal = Principal::new(client.value.name.as_str());
+        if let Some(digest) = client.value.digest() {
             tokens = tokens.with_digest(digest, principal);
-        } else if let Some(file) = &client.file {
-            let source = &client.source;
-            tokens = tokens.with(&token(&at_home(home, file, source)?, source)?, principal);
+        } else if let Some(file) = &client.value.token_file {
+            let source = client.source.to_string();
+            tokens = tokens.with(&token(&at_home(home, file, &source)?, &source)?, principal);
         }
     }
+    let oauth = settings.oauth.as_ref();
     let oauth =
-        access.oauth.as_ref().map(|(oauth, source)| introspection(oauth, source, home)).transpose()?;
+        oauth.map(|oauth| introspection(&oauth.value, &oauth.source.to_string(), home)).transpose()?;
     let mut made = None;
     if tokens.is_empty() && oauth.is_none() {
         let token =
@@ -68,7 +72,7 @@ pub(super) fn http(args: &ServeArgs, access: &ClientAccess) -> Result<(Http, Opt
         tokens = tokens.with(&token, Principal::new(DEFAULT_CLIENT));
         made = Some(token);
     }
-    let mut http = plain(args, access);
+    let mut http = plain(args, settings);
     if let Some((_, resource)) = &oauth {
         http = http.with_resource(resource.clone());
     }
@@ -76,10 +80,10 @@ pub(super) fn http(args: &ServeArgs, access: &ClientAccess) -> Result<(Http, Opt
 }
 
 /// The same without tokens, for sockets that only their owner opens.
-pub(super) fn plain(args: &ServeArgs, access: &ClientAccess) -> Http {
-    let hosts = [&args.host[..], &access.hosts].concat();
-    let origins = [&args.origin[..], &access.origins].concat();
-    Http::new().with_hosts(hosts).with_origins(origins)
+pub(super) fn plain(args: &ServeArgs, settings: &ServeSettings) -> Http {
+    let hosts = args.host.iter().chain(settings.hosts.iter().map(|host| &host.value));
+    let origins = args.origin.iter().chain(settings.origins.iter().map(|origin| &origin.value));
+    Http::new().with_hosts(hosts.cloned()).with_origins(origins.cloned())
 }
 
 /// Tokens that are known, then those of an authorization server.

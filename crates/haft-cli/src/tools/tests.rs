@@ -34,7 +34,7 @@ fn groups_are_rows_and_markers_say_what_runs_beside_what() {
         "agents     Agent ≡\n\
          files      Read ≡  Write !\n\
          shell      Bash ?\n\
-         not now    Secret: denied by rule `Secret` (--deny)\n\
+         not now    Secret: denied by rule `Secret` (Permissions::deny)\n\
          ≡ side by side   ! alone   ? depends on the call          5 tools, 4 shown to the model, 1 not now\n"
     );
     rows[1].deferred = true;
@@ -55,7 +55,7 @@ fn rows_are_sorted_by_the_bytes_of_names_and_say_all() {
     assert_eq!(column("max_result_chars"), [100_000, 30_000, 100_000, 100_000, 100_000]);
     assert_eq!(column("offered"), [true, true, true, false, true]);
     assert_eq!(json[2]["aliases"], serde_json::json!(["read_file"]));
-    assert_eq!(json[3]["withheld"], "denied by rule `Secret` (--deny)");
+    assert_eq!(json[3]["withheld"], "denied by rule `Secret` (Permissions::deny)");
 }
 
 #[test]

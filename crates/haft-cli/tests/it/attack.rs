@@ -161,13 +161,12 @@ struct Scene {
 }
 
 /// What a user has that no attack may see.
-const SECRETS: [&str; 14] = [
+const SECRETS: [&str; 13] = [
     "home/.ssh/id_rsa",
     "home/.aws/credentials",
     "home/.netrc",
     "home/.config/gh/hosts.yml",
     "home/.config/app/token",
-    "home/.npmrc",
     "home/.bash_history",
     "home/.docker/config.json",
     "home/.kube/config",
@@ -184,6 +183,8 @@ impl Scene {
         for path in SECRETS {
             room.write(path, &format!("{SECRET}\n"));
         }
+        // Commands see what is no secret in it.
+        room.write("home/.npmrc", &format!("fund=false\n//registry.npmjs.org/:_authToken={SECRET}\n"));
         room.write("home/.bashrc", "# mine\n");
         room.write("work/readme.txt", "hello\n");
         Scene { room, user }
@@ -282,8 +283,11 @@ fn attack(classes: &[Vec<Attack>]) {
             tally.controls
         );
     }
+    for name in &succeeded {
+        println!("succeeded: {name}");
+    }
     assert!(blind.is_empty(), "controls that show nothing:\n{}", blind.join("\n"));
-    assert!(succeeded.is_empty(), "attacks that succeeded:\n{}", succeeded.join("\n"));
+    assert!(succeeded.is_empty(), "{} attacks succeeded", succeeded.len());
     assert!(tallies.values().all(|tally| tally.successes == 0 && tally.controls_succeeded == tally.controls));
 }
 

@@ -57,7 +57,7 @@ fn closures() {
         &shown,
         &[
             "lookup   Denied: lookup was denied: it reaches crm.example.com, so it needs a yes",
-            "to allow it: --allow lookup",
+            "to allow it: allow rule `lookup`",
             r#"lookup   {"id":"c-17","name":"Ada","since":1843}"#,
             "Failed: no customer c-99",
             "InvalidInput: invalid input for lookup (1 problem)",
@@ -76,7 +76,7 @@ fn turn() {
             "beside others",
             "no tool named `read_fil`; closest: `read_file` (alias of Read), `Read`",
             "invalid input for Read (2 problems):",
-            "to allow it: --allow save_text",
+            "to allow it: allow rule `save_text`",
             "the whole result is in ",
             "7 results after",
             "done already     weather     Rome",

@@ -93,6 +93,8 @@ fn what_was_refused_is_in_the_log_with_its_rule() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let log = room.say(&["log", "--denials"]).stdout;
     assert!(log.contains("Read") && log.contains("Read(notes.txt)"), "{log}");
+    let json = room.say(&["log", "--denials", "--output", "json"]).stdout;
+    assert!(json.contains(r#""source":"rule""#), "{json}");
     assert_eq!(room.say(&["log", "--changes"]).stdout.trim(), "nothing of that kind");
 }
 

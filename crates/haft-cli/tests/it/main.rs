@@ -55,6 +55,7 @@ mod soak;
 #[path = "../../../haft-terminal/tests/it/stage.rs"]
 mod stage;
 mod stuck;
+mod temp;
 mod terminal;
 mod tool_effects;
 mod tool_example;

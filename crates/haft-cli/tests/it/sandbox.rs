@@ -108,8 +108,7 @@ fn protected_names_stay_as_they_are_and_nothing_is_left_of_it() {
     let room = Room::new();
     fs::create_dir_all(room.path("work/.git/hooks")).unwrap();
     let before: Vec<_> = names(&room);
-    let tricky = "X=$(echo .git); echo x > $X/hooks/pre-commit; mv .git other; Y=$(echo .haft); mkdir -p $Y; echo '{}' > $Y/settings.json; \
-                  Z=$(echo .mcp.json); echo '{}' > $Z; ls .git/hooks";
+    let tricky = "X=$(echo .git); echo x > $X/hooks/pre-commit; mv .git other; Y=$(echo .haft); mkdir -p $Y; echo '{}' > $Y/settings.json; ls .git/hooks";
     let tried = bash(&room, tricky, &["--permission-mode", "bypassPermissions"]);
     assert_eq!(tried.code, Some(0), "{tried:?}");
     assert!(tried.stdout.contains("Read-only file system"), "{tried:?}");
@@ -128,10 +127,9 @@ fn names(room: &Room) -> Vec<String> {
     names
 }
 
-/// What a session that was killed left behind doesn't keep the next one from working.
-/// Folders that keep commands from making a name stand for a moment after one has ended; tools don't find them.
+/// A tool may write what no command may, and what it wrote is held from commands.
 #[test]
-fn tools_see_nothing_of_what_holds_names() {
+fn what_a_tool_writes_under_a_protected_name_stays() {
     let room = Room::new();
     let call = |name: &str, input: serde_json::Value| json!({"tool_calls": [{"name": name, "input": input}]});
     let turns = [
@@ -150,51 +148,11 @@ fn tools_see_nothing_of_what_holds_names() {
     let found: serde_json::Value =
         serde_json::from_str(&ran.stdout.replace(":T", ":0")).unwrap_or_else(|_| panic!("{ran:?}"));
     let of = |at: usize| found["calls"][at].to_string();
-    assert!(of(0).contains(".envrc") && of(0).contains(".idea"), "a command sees them: {}", of(0));
-    assert!(of(1).contains("made") && !of(1).contains(".idea") && !of(1).contains(".envrc"), "{}", of(1));
+    assert!(of(0).contains("made") && !of(0).contains(".idea") && !of(0).contains(".envrc"), "{}", of(0));
+    assert!(of(1).contains("made") && !of(1).contains(".envrc"), "{}", of(1));
     assert!(of(4).contains("Read-only file system"), "{}", of(4));
     assert_eq!(fs::read_to_string(room.path("work/.envrc")).unwrap(), "export A=1\n");
     assert!(!names(&room).iter().any(|name| name == ".idea"), "{:?}", names(&room));
-}
-
-#[test]
-fn an_empty_folder_in_place_of_the_servers_is_no_file() {
-    let room = Room::new();
-    fs::create_dir(room.path("work/.mcp.json")).unwrap();
-    assert_eq!(bash(&room, "true", &[]).code, Some(0));
-    fs::write(room.path("work/.mcp.json/x"), "").unwrap();
-    let refused = bash(&room, "true", &[]);
-    assert!(refused.code == Some(2) && refused.stderr.contains("it is a directory"), "{refused:?}");
-}
-
-/// Whoever comes next takes it away, and the user's own file takes its place; but not while a command is held by it.
-#[test]
-fn a_server_can_be_added_where_a_killed_session_left_a_folder() {
-    let room = Room::new();
-    let (left, file) =
-        (room.path("home/.local/state/haft/caches/placeholders/1-0"), room.path("work/.mcp.json"));
-    let add = |name: &str| room.say(&["mcp", "add", "-s", "project", name, "--", "true"]);
-    let leave = || {
-        let _ = fs::remove_file(&file);
-        fs::create_dir(&file).unwrap();
-        fs::create_dir_all(left.parent().unwrap()).unwrap();
-        fs::write(&left, format!("{}\0", file.display())).unwrap();
-    };
-    leave();
-    let added = add("one");
-    assert!(added.code == Some(0) && file.is_file() && !left.exists(), "{added:?}");
-    // Any command will do.
-    leave();
-    room.say(&["settings", "show"]);
-    assert!(!file.exists() && !left.exists());
-    // A command that runs, as far as anybody can tell.
-    leave();
-    let living = fs::File::open(&left).unwrap();
-    living.lock().unwrap();
-    let refused = add("two");
-    assert!(refused.code == Some(2) && refused.stderr.contains("a command runs here"), "{refused:?}");
-    drop(living);
-    assert_eq!(add("two").code, Some(0));
 }
 
 /// What settings deny to read is hidden as what rules deny: by a pattern, in any case, behind a link.
@@ -530,7 +488,7 @@ fn without_any_sandbox_commands_are_refused() {
     let refused = refusing(Refused::Landlock, &room, &args);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
-        refused.stderr.contains("no sandbox can be made") && refused.stderr.contains("`--no-sandbox`"),
+        refused.stderr.contains("no sandbox can be made") && refused.stderr.contains("`sandbox.enabled`"),
         "{refused:?}"
     );
     let args = ["call", "Bash", &input, "--permission-mode", "bypassPermissions", "--no-sandbox"];

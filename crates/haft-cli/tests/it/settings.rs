@@ -85,7 +85,7 @@ fn a_file_that_a_flag_names_counts_at_once_and_must_be_there() {
     assert_eq!(gone, ran(2, "", words));
     let bad = room.say(&["tools", "--settings", r#"{"permissions": {"deny": [1]}}"#]);
     assert!(
-        bad.code == Some(2) && bad.stderr.starts_with("error: --settings:1:27: `permissions.deny[0]`: "),
+        bad.code == Some(2) && bad.stderr.starts_with("error: inline settings:1:27: `permissions.deny[0]`: "),
         "{bad:?}"
     );
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use haft::decision::{DecisionSource, Verdict};
 use haft::{Context, Effects, Engine, Registry, Tool, ToolCall, ToolError, ToolSpec, tool};
 use haft_journal::{Began, Block, CallState, Kept, Options, Record, Recovered, Store, Touched};
 use serde_json::{Value, json};
@@ -38,6 +39,10 @@ impl Tool for Append {
 }
 
 async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
+    session_with(folder, haft::Permissions::new().allow("append").unwrap(), calls).await
+}
+
+async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCall>) -> Kept {
     let store = Store::at(folder);
     let journal = store.create("a", Began::in_folder(folder), Options::default()).unwrap();
     let look = tool("look", "Looks.", |_: haft::NoInput, _| async { Ok(1) }).effects(|_| Effects::none());
@@ -45,7 +50,7 @@ async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
     let recorder = Arc::new(journal.clone());
     let engine = Engine::builder(registry)
         .workspace(haft::Workspace::new(folder).unwrap())
-        .permissions(haft::Permissions::new().allow("append").unwrap())
+        .permissions(rules)
         .ports(|ports| ports.recorder = Some(recorder))
         .build();
     journal.note(Record::Items { from: 0, items: vec![json!({"role": "user"})] }).unwrap();
@@ -54,6 +59,32 @@ async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
     drop(engine);
     drop(journal);
     store.read("a").unwrap()
+}
+
+/// A refused call has its decision, with every reason; one that never came so far has none.
+#[tokio::test]
+async fn refused_calls_have_their_decision() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = async |rules: haft::Permissions, input: Value| {
+        let folder = tempfile::tempdir_in(folder.path()).unwrap();
+        let kept = session_with(folder.path(), rules, vec![call("1", "append", input)]).await;
+        let refused = kept.records.into_iter().find_map(|stamped| match stamped.record {
+            Record::Refused(refused) => Some(refused),
+            _ => None,
+        });
+        refused.unwrap()
+    };
+    let (rules, path) = (haft::Permissions::new(), json!({"path": "list.txt"}));
+    let asks = refused(rules.clone().ask("append").unwrap(), path.clone()).await;
+    assert_eq!((asks.source, asks.unanswered), (Some(DecisionSource::NoUser), true));
+    let [rule, no_user] = &asks.reasons[..] else { panic!("{asks:?}") };
+    assert_eq!((rule.source, rule.verdict), (DecisionSource::Rule, Verdict::Ask));
+    assert_eq!(rule.rule.as_ref().map(|rule| (&*rule.text, rule.list)), Some(("append", Verdict::Ask)));
+    assert_eq!((no_user.source, no_user.verdict), (DecisionSource::NoUser, Verdict::Deny));
+    let plan = refused(rules.clone().mode(haft::ports::PermissionMode::Plan), path).await;
+    assert_eq!((plan.source, plan.unanswered), (Some(DecisionSource::Mode), false));
+    let invalid = refused(rules, json!({})).await;
+    assert_eq!((invalid.source, invalid.unanswered, invalid.reasons.len()), (None, false, 0));
 }
 
 fn call(id: &str, name: &str, input: Value) -> ToolCall {

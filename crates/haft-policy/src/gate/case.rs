@@ -13,7 +13,7 @@ use haft::effects::resolved::{ResolvedPath, Workspace};
 use haft::effects::table::EffectClass;
 use haft::effects::{Extent, PathSet};
 use haft::files::resolve::ResolveErrorKind;
-use haft::files::{resolve, resolve_entry};
+use haft::files::{PathTable, resolve};
 use haft::ports::{Request, SandboxView};
 use serde_json::Value;
 
@@ -49,6 +49,10 @@ impl Surroundings {
         for (named, real) in workspace.named_dirs() {
             link(named, real);
         }
+        // What a rule says of a name with a wildcard counts for what the session has there.
+        if let Some((prefix, folder)) = workspace.paths().prefix().zip(workspace.paths().private_folder()) {
+            link(prefix, folder);
+        }
         for place in
             [Some(&home), places.config_dir.as_ref(), places.claude_dir.as_ref()].into_iter().flatten()
         {
@@ -57,7 +61,8 @@ impl Surroundings {
             }
         }
         let added = workspace.dirs().skip(1).map(Path::to_owned);
-        anchors.added = added.collect();
+        anchors.private = workspace.paths().private_folder().map(Path::to_owned);
+        anchors.added = added.chain(anchors.private.clone()).collect();
         let shell =
             setup.analyzer.clone().unwrap_or_else(|| super::analyzer(workspace, places.home.as_deref()));
         let repositories = RepositoryCheck::new(places.home.clone());
@@ -86,12 +91,14 @@ impl Surroundings {
     pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> Subject<'a> {
         let mut subject = Subject::new(tool, input);
         subject.server = conventions::server(tool, input);
-        let at = |path: &Path, _: bool| {
+        let at = |path: &Path, _: Touch| {
             let path = lexical(&self.anchors.cwd, path);
             Ok((path.clone(), path))
         };
         let cwd = &self.shell.place().cwd;
-        let mut reader = Reader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed: None };
+        let (failed, written) = (None, Vec::new());
+        let mut reader =
+            Reader { shell: &self.shell, cwd, resolve: &at, repositories: None, failed, written };
         if let Some(line) = shell_line(tool, input) {
             reader.shell(line, &mut subject);
         } else if let Some(effects) = conventions::effects(tool, input) {
@@ -155,15 +162,19 @@ impl<'a> Case<'a> {
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         subject.server = conventions::server(name, input).filter(|_| !request.external);
         subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
-        let keeps = !request.external && conventions::is_file_tool(name);
+        let keeps = !request.external && tool.spec().is_granted_files_only();
         subject.enforced = keeps || (child && held);
         // Such a tool walks a tree by descriptors that don't show what is hidden.
         let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);
         subject.leaves_out = keeps && walks;
 
-        let look = |path: &Path, entry: bool| {
-            let look = if entry { resolve_entry } else { resolve };
-            match look(workspace.cwd(), path) {
+        let look = |path: &Path, touch: Touch| {
+            let look = match touch {
+                Touch::Reads => PathTable::resolve_read,
+                Touch::Deletes => PathTable::resolve_entry,
+                _ => PathTable::resolve,
+            };
+            match look(workspace.paths(), workspace.cwd(), path) {
                 Ok(found) => Ok((found.given, found.real)),
                 // Behind a file nothing is and nothing can be made: one of several guesses where a command writes.
                 Err(error) if error.kind == ResolveErrorKind::NotADirectory => {
@@ -179,6 +190,7 @@ impl<'a> Case<'a> {
             resolve: &look,
             repositories: Some(&surroundings.repositories),
             failed: request.effects.failed.clone(),
+            written: Vec::new(),
         };
         let (mut commands, mut doubts, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         let mut unread = None;
@@ -235,6 +247,7 @@ impl<'a> Case<'a> {
                 real: Cow::Owned(path.clone()),
                 extent: Extent::Subtree,
                 open: false,
+                partial: false,
             };
             // Whatever is done with it: what stops either stops the call.
             subject.touches.reads.push(place());
@@ -367,6 +380,14 @@ impl<'a> Case<'a> {
             .chain(commands.flat_map(|(at, command)| of(Some(at), &command.touches)))
     }
 
+    /// Whether a place that a command removes is moved by it: what is only removed isn't read, and nothing else is written.
+    pub(crate) fn is_moved(&self, effect: Effect, place: &Place<'_>) -> bool {
+        let touches = effect.command.map(|at| &self.subject.commands[at].touches);
+        let reads = |touches: &Touches<'_>| touches.reads.iter().any(|read| read.real == place.real);
+        effect.touch == Touch::Deletes
+            && touches.is_some_and(|touches| !touches.writes.is_empty() && reads(touches))
+    }
+
     /// The place of an effect that has one.
     pub(crate) fn place(&self, effect: Effect) -> Option<&Place<'a>> {
         self.subject.place(effect)
@@ -386,7 +407,7 @@ pub(super) fn known(path: &ResolvedPath) -> Place<'_> {
     let (given, real) = (Cow::Borrowed(&*path.at.given), Cow::Borrowed(&*path.at.real));
     // A folder stands for what is in it, whatever the declaration says: who removes it removes that too.
     let extent = if path.at.is_dir { Extent::Subtree } else { path.extent };
-    Place { given, real, extent, open: false }
+    Place { given, real, extent, open: false, partial: false }
 }
 
 fn add_new<'a>(
@@ -406,17 +427,19 @@ fn add_new<'a>(
     }
 }
 
-type Resolve<'r> = dyn Fn(&Path, bool) -> Result<(PathBuf, PathBuf), String> + 'r;
+type Resolve<'r> = dyn Fn(&Path, Touch) -> Result<(PathBuf, PathBuf), String> + 'r;
 
 /// Reads commands and what they touch.
 struct Reader<'r> {
     shell: &'r ShellAnalyzer,
     cwd: &'r Path,
-    /// Both forms of a path, for its entry where that is removed.
+    /// Both forms of a path that is touched so, for its entry where that is removed.
     resolve: &'r Resolve<'r>,
     /// Nothing where the disk isn't looked at.
     repositories: Option<&'r RepositoryCheck>,
     failed: Option<(PathBuf, String)>,
+    /// What the line changes: it reads there what it has written itself.
+    written: Vec<PathBuf>,
 }
 
 impl Reader<'_> {
@@ -438,6 +461,11 @@ impl Reader<'_> {
                 command.exact_only.or(climbs.then_some("names its program by a path with `..`"));
         }
         let understood = analysis.doubts.is_empty();
+        let effects = analysis.commands.iter().filter_map(|command| command.effects.as_ref());
+        let changed = effects.flat_map(|effects| effects.writes.iter().chain(&effects.deletes));
+        self.written = changed.map(|set| set.path.clone()).collect();
+        let redirected = analysis.redirects.iter().filter(|redirect| redirect.access == FileAccess::Write);
+        self.written.extend(redirected.flat_map(|redirect| redirect.paths.iter().flatten().cloned()));
         for command in &analysis.commands {
             let owned = |texts: Vec<String>| texts.into_iter().map(Cow::Owned).collect();
             subject.commands.push(Command {
@@ -464,12 +492,12 @@ impl Reader<'_> {
                 subject.touches.hosts.push(Cow::Owned(host.to_owned()));
                 continue;
             }
-            let places = match redirect.access {
-                FileAccess::Read => &mut subject.touches.reads,
-                FileAccess::Write => &mut subject.touches.writes,
+            let (touch, places) = match redirect.access {
+                FileAccess::Read => (Touch::Reads, &mut subject.touches.reads),
+                FileAccess::Write => (Touch::Writes, &mut subject.touches.writes),
             };
             for path in redirect.paths.iter().flatten() {
-                if let Some(place) = self.at(path, Extent::File, false) {
+                if let Some(place) = self.at(path, Extent::File, touch) {
                     places.push(place);
                 }
             }
@@ -478,21 +506,28 @@ impl Reader<'_> {
     }
 
     fn touches(&mut self, effects: &Effects) -> Touches<'static> {
-        let mut all = |sets: &[PathSet], entry: bool| {
-            sets.iter().filter_map(|set| self.at(&set.path, set.extent, entry)).collect()
+        let mut all = |sets: &[PathSet], touch: Touch| {
+            let place = |set: &PathSet| {
+                let place = self.at(&set.path, set.extent, touch)?;
+                Some(Place { partial: set.partial, ..place })
+            };
+            sets.iter().filter_map(place).collect()
         };
         Touches {
-            reads: all(&effects.reads, false),
-            writes: all(&effects.writes, false),
-            deletes: all(&effects.deletes, true),
+            reads: all(&effects.reads, Touch::Reads),
+            writes: all(&effects.writes, Touch::Writes),
+            deletes: all(&effects.deletes, Touch::Deletes),
             hosts: effects.reaches.iter().map(|reach| Cow::Owned(reach.host.clone())).collect(),
         }
     }
 
-    fn at(&mut self, path: &Path, extent: Extent, entry: bool) -> Option<Place<'static>> {
-        match (self.resolve)(path, entry) {
+    fn at(&mut self, path: &Path, extent: Extent, touch: Touch) -> Option<Place<'static>> {
+        let is_own = touch == Touch::Reads && self.written.iter().any(|written| written == path);
+        let touch = if is_own { Touch::Writes } else { touch };
+        match (self.resolve)(path, touch) {
             Ok((given, real)) => {
-                Some(Place { given: Cow::Owned(given), real: Cow::Owned(real), extent, open: false })
+                let (given, real) = (Cow::Owned(given), Cow::Owned(real));
+                Some(Place { given, real, extent, open: false, partial: false })
             }
             Err(why) => {
                 self.failed.get_or_insert_with(|| (self.cwd.join(path), why));

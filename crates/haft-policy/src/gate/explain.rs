@@ -3,10 +3,9 @@
 //! Verdict and reason are the engine's [`Decision`]; everything else here explains it.
 
 use std::fmt;
-use std::sync::Arc;
 
 use haft::call::CallInput;
-use haft::decision::{Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
+use haft::decision::{CallWarning, Decision, DecisionReason, DecisionSource, RuleRef, Verdict};
 use haft::effects::Access;
 use haft::engine::CheckOptions;
 use haft::ports::{PermissionMode, Request};
@@ -34,7 +33,9 @@ pub struct DecisionReport {
     /// Why, in words.
     pub reason: String,
     /// The rule that decided, if one did.
-    pub decided_by: Option<DecidingRule>,
+    pub decided_by: Option<RuleRef>,
+    /// What a person should know before they allow it.
+    pub warnings: Vec<CallWarning>,
     /// Every other rule that matched, and why it did not decide.
     pub other_rules: Vec<OtherRule>,
     /// What the call touches.
@@ -48,28 +49,12 @@ pub struct DecisionReport {
     pub to_deny: Option<Change>,
 }
 
-/// A rule that decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct DecidingRule {
-    /// As written.
-    pub rule: String,
-    /// `deny`, `ask` or `allow`.
-    pub list: Verdict,
-    /// The file and line, or the flag.
-    pub source: String,
-    /// Its words for the model.
-    pub message: Option<String>,
-}
-
 /// A rule that matched and did not decide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OtherRule {
-    /// As written.
-    pub rule: String,
-    /// `deny`, `ask` or `allow`.
-    pub list: Verdict,
-    /// The file and line, or the flag.
-    pub source: String,
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: RuleRef,
     /// Why it did not decide.
     pub why: String,
 }
@@ -107,7 +92,7 @@ pub struct Part {
     /// Why.
     pub reason: String,
     /// The rule that decides on it, if one does.
-    pub rule: Option<DecidingRule>,
+    pub rule: Option<RuleRef>,
     /// It changes nothing.
     pub read_only: bool,
     /// What it touches, if something is known.
@@ -137,29 +122,30 @@ pub struct Change {
     pub words: Option<String>,
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flag = match self.list {
-            Verdict::Allow => "--allow",
-            Verdict::Ask => "--ask",
-            Verdict::Deny => "--deny",
-        };
-        let flags: Vec<String> = self.rules.iter().map(|rule| format!("{flag} {}", quoted(rule))).collect();
-        match (&self.words, flags.is_empty()) {
-            (Some(words), true) => f.write_str(words),
-            (Some(words), false) => write!(f, "{words}: {}", flags.join(" ")),
-            (None, _) => f.write_str(&flags.join(" ")),
+impl Change {
+    /// The change as a text, with this wording for its rules.
+    pub fn to_text(&self, wording: RuleWording) -> String {
+        match &self.words {
+            Some(words) if self.rules.is_empty() => words.clone(),
+            Some(words) => format!("{words}: {}", wording(self.list, &self.rules)),
+            None => wording(self.list, &self.rules),
         }
     }
 }
 
-/// A text as a shell takes it.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text(name_rules))
     }
-    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// How messages name the rules to add to a list, at least one. A program may name its flags here.
+pub type RuleWording = fn(Verdict, &[String]) -> String;
+
+/// The wording where the program has none of its own.
+pub(super) fn name_rules(list: Verdict, rules: &[String]) -> String {
+    let plural = if rules.len() == 1 { "" } else { "s" };
+    format!("{list} rule{plural} `{}`", rules.join("`, `"))
 }
 
 /// A call that can't be explained.
@@ -321,11 +307,7 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
     let rules = sets.of(mode);
     let verdict = decision.verdict;
     let by = judged.matches.by.map(|id| rules.rule(id));
-    let decided_by = asking(decision).and_then(|reason| match (&reason.rule, by) {
-        (Some(named), Some(rule)) if Arc::ptr_eq(named, rule.reference()) => Some(deciding(rule)),
-        (Some(named), _) => Some(named_rule(named, reason.message.clone())),
-        (None, _) => None,
-    });
+    let decided_by = asking(decision).and_then(|reason| reason.rule.as_deref()).cloned();
     let mut others: Vec<OtherRule> =
         judged.matches.others.iter().map(|(id, why)| other(rules.rule(*id), &case, *why)).collect();
     if let Some(rule) = judged.unknown.flatten().map(|id| rules.rule(id)) {
@@ -359,6 +341,7 @@ fn report(inner: &Inner, request: &Request<'_>, decision: &Decision) -> Decision
         verdict,
         reason: if several { "no rule allows every part".to_owned() } else { inner.explanation(decision) },
         decided_by,
+        warnings: decision.warnings.clone(),
         other_rules: others,
         effects: effects(&case),
         parts: parts(inner, &case),
@@ -393,14 +376,6 @@ fn shown(inner: &Inner, reason: &DecisionReason) -> (Verdict, String) {
     }
 }
 
-fn named_rule(rule: &RuleRef, message: Option<String>) -> DecidingRule {
-    DecidingRule { rule: rule.text.clone(), list: rule.list, source: rule.source.clone(), message }
-}
-
-fn deciding(rule: &Rule) -> DecidingRule {
-    named_rule(rule.reference(), rule.message().map(str::to_owned))
-}
-
 fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
     let what = match why {
         Why::Covers(effect)
@@ -413,8 +388,7 @@ fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
         | Why::NotGranted(effect) => format!(" ({})", one_line(&case.subject.show(effect))),
         _ => String::new(),
     };
-    let DecidingRule { rule, list, source, .. } = deciding(rule);
-    OtherRule { rule, list, source, why: format!("{why}{what}") }
+    OtherRule { rule: (**rule.reference()).clone(), why: format!("{why}{what}") }
 }
 
 /// What would have to change for a call to run, with what tool and hooks said.
@@ -459,7 +433,7 @@ fn to_allow_judged(inner: &Inner, case: &Case<'_>, judged: &PolicyReason) -> Opt
     match reason.verdict {
         Verdict::Allow => None,
         _ if reason.rule.is_some() => {
-            let RuleRef { text, list, source } = &**reason.rule.as_ref()?;
+            let RuleRef { text, list, source, .. } = &**reason.rule.as_ref()?;
             in_words(format!("remove the rule `{text}` ({source}) from `{list}`; no allow rule lifts it"))
         }
         Verdict::Deny if inner.live.mode() == PermissionMode::Plan => {
@@ -573,7 +547,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         let (verdict, mut reason) = shown(inner, &judged.reason);
         let rule = part_rule(&judged, sets.of(mode));
         if let Some(rule) = &rule {
-            reason.clone_from(&rule.rule);
+            reason.clone_from(&rule.text);
         } else if let (Some(why), true) = (command.exact_only, judged.reason.is_weak_ask()) {
             reason = format!("{why}; only an exact rule allows it");
         } else if judged.reason.is_weak_ask()
@@ -607,7 +581,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             let (verdict, mut reason) = shown(inner, &judged.reason);
             let rule = part_rule(&judged, sets.of(mode));
             if let Some(rule) = &rule {
-                reason.clone_from(&rule.rule);
+                reason.clone_from(&rule.text);
             }
             parts.push(Part {
                 text: one_line(&format!("{sign} {}", place.given.display())),
@@ -637,9 +611,9 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
 }
 
 /// The rule that decides on a part, if one does.
-fn part_rule(judged: &PolicyReason, rules: &RuleSet) -> Option<DecidingRule> {
+fn part_rule(judged: &PolicyReason, rules: &RuleSet) -> Option<RuleRef> {
     judged.reason.rule.as_ref()?;
-    judged.matches.by.map(|id| deciding(rules.rule(id)))
+    judged.matches.by.map(|id| (**rules.rule(id).reference()).clone())
 }
 
 /// Effects without the word for what isn't known.
@@ -656,7 +630,20 @@ fn one_line(text: &str) -> String {
 /// As a person reads it.
 impl fmt::Display for DecisionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DecisionReport { verdict, reason, decided_by, other_rules, effects, parts, .. } = self;
+        self.write(f, name_rules)
+    }
+}
+
+impl DecisionReport {
+    /// The report as a text, with this wording for rules that would change the verdict.
+    pub fn to_text(&self, wording: RuleWording) -> String {
+        let mut text = String::new();
+        self.write(&mut text, wording).expect("a string takes any text");
+        text
+    }
+
+    fn write(&self, f: &mut dyn fmt::Write, wording: RuleWording) -> fmt::Result {
+        let DecisionReport { verdict, reason, decided_by, warnings, other_rules, effects, parts, .. } = self;
         writeln!(f, "{verdict:<5} {}", one_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
@@ -688,25 +675,23 @@ impl fmt::Display for DecisionReport {
         if let Some(rule) = decided_by.as_ref().filter(|_| parts.len() != 1) {
             let perhaps = rule.list == Verdict::Deny && *verdict != Verdict::Deny;
             let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
-            writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.rule), rule.source)?;
+            writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.text), rule.source)?;
         }
-        for (at, rule) in other_rules.iter().enumerate() {
+        for warning in warnings {
+            writeln!(f, "careful   {}", one_line(&warning.to_string()))?;
+        }
+        for (at, OtherRule { rule: RuleRef { text, list, source, .. }, why }) in
+            other_rules.iter().enumerate()
+        {
             let head = if at == 0 { "others" } else { "" };
-            writeln!(
-                f,
-                "{head:<9} {} {} ({}): {}",
-                rule.list,
-                one_line(&rule.rule),
-                rule.source,
-                one_line(&rule.why)
-            )?;
+            writeln!(f, "{head:<9} {list} {} ({source}): {}", one_line(text), one_line(why))?;
         }
         write!(f, "effects   {}", effects.summary)?;
         if let Some(change) = &self.to_allow {
-            write!(f, "\nto allow  {change}")?;
+            write!(f, "\nto allow  {}", change.to_text(wording))?;
         }
         if let Some(change) = &self.to_deny {
-            write!(f, "\nto deny   {change}")?;
+            write!(f, "\nto deny   {}", change.to_text(wording))?;
         }
         Ok(())
     }

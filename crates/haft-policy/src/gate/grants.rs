@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | in a working or added directory | open | open |
 //! | shown by the sandbox to every command | open | open if it is the host's own file |
-//! | temporary folder of the session, caches | open | needs a grant |
+//! | the session's `/tmp` | open | open |
+//! | caches | open | needs a grant |
 //! | host that the session opens, the session's own servers | open | |
 //! | everything else | needs a grant | needs a grant |
 //!
@@ -66,7 +67,7 @@ fn is_open(
     };
     let is_open =
         |path: &Path| workspace.contains_both(path, path) || view.is_path_open(path, place.extent, path_use);
-    is_open(&place.real) && (place.given == place.real || is_open(&place.given))
+    is_open(&place.real) && (place.given == place.real || is_open(&workspace.paths().host_path(&place.given)))
 }
 
 /// The session's own servers are reached by names of this machine, and those of the host aren't.
@@ -89,8 +90,7 @@ impl Case<'_> {
 
 /// What an allowed call may touch, of what it declares.
 ///
-/// What is open to a command anyway isn't granted: its `/tmp` and its caches are the session's own, and a grant would be
-/// for the host's.
+/// What is open to a command anyway isn't granted: its caches are the session's own, and a grant would be for the host's.
 pub(super) fn grants(inner: &Inner, request: &Request<'_>, approved: bool) -> CallGrants {
     let case = Case::of(request, &inner.surroundings);
     let effects = request.effects;

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use haft::ports::PermissionMode;
+use haft::sync::lock;
 
 use super::SESSION_RULES_MAX;
 use super::case::Surroundings;
+use crate::conventions;
 use crate::rule::{Examine, Lint, Rule, RuleSet};
 use crate::source::{List, Scope, Source, WrittenRule};
 
@@ -45,7 +47,7 @@ impl Sets {
 
 /// Whether an allow rule lets any program run: every use of a shell, or a wildcard behind an interpreter.
 fn is_broad(rule: &Rule) -> bool {
-    if rule.list() != List::Allow || !super::is_shell(rule.tool()) {
+    if rule.list() != List::Allow || !conventions::is_shell(rule.tool()) {
         return false;
     }
     if rule.is_bare() {
@@ -131,7 +133,7 @@ impl Live {
 
     /// Allows until [`end_turn`](Live::end_turn), and says whether there is room.
     pub(super) fn allow_for_turn(&self, rules: &[String], surroundings: &Surroundings) -> bool {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = lock(&self.turn);
         let known: Vec<String> = {
             let sets = self.sets();
             let allow = sets.rules.rules().filter(|(_, rule)| rule.list() == List::Allow);
@@ -148,7 +150,7 @@ impl Live {
 
     /// Takes away what was allowed for a turn.
     pub(super) fn end_turn(&self, surroundings: &Surroundings) {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = lock(&self.turn);
         if turn.is_empty() {
             return;
         }
@@ -167,7 +169,7 @@ impl Live {
     pub(super) fn add(&self, rules: &[String], list: List, surroundings: &Surroundings) -> bool {
         // What the user says holds for longer than a turn.
         if list == List::Allow {
-            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut turn = lock(&self.turn);
             turn.retain(|rule| !rules.contains(rule));
         }
         self.put(rules, list, surroundings)

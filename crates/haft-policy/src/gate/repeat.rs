@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::ports::Request;
+use haft::sync::lock;
 use serde_json::Value;
 
 use crate::settings::RepetitionGuard;
@@ -35,7 +36,7 @@ impl Guard {
     /// Sees a call that would run; says why it asks, if it does.
     pub(super) fn see(&self, request: &Request<'_>) -> Option<DecisionReason> {
         let limit = self.turns.filter(|_| request.turn > 0)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         if seen.len() >= CALLS_MAX {
             seen.retain(|_, (last, _)| *last + 1 >= request.turn);
         }
@@ -56,7 +57,7 @@ impl Guard {
 
     /// The user saw it.
     pub(super) fn forget(&self, request: &Request<'_>) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(request));
+        lock(&self.seen).remove(&key(request));
     }
 }
 

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
+use haft::sync::lock;
 use haft_git::keys::{KeyEffect, effect, is_of_lfs};
 use haft_git::layout::{gitdir_in, is_repository, path_in};
 use haft_git::{ConfigEntry, include, index};
@@ -120,8 +121,7 @@ impl RepositoryCheck {
         let path = own.join("index");
         let Ok(found) = path.metadata() else { return Some(Vec::new()) };
         let stamp = IndexStamp { length: found.len(), modified: found.modified().ok() };
-        let lock = || self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&path).filter(|known| known.stamp == stamp) {
+        if let Some(known) = lock(&self.indexes).get(&path).filter(|known| known.stamp == stamp) {
             return known.submodules.clone();
         }
         let parse = |path: &Path| index::parse_submodules(&read_limited(path, INDEX_BYTES_MAX).ok()??);
@@ -131,7 +131,7 @@ impl RepositoryCheck {
             })?;
             Some([found.folders, shared].concat())
         });
-        let mut indexes = lock();
+        let mut indexes = lock(&self.indexes);
         if indexes.len() >= INDEXES_MAX {
             indexes.clear();
         }

@@ -75,6 +75,7 @@ impl Twin {
             std::iter::once(request.workspace.cwd()).chain(paths).find_map(|path| Move::of(root, path))?;
         let workspace =
             Workspace::new(move_out.path(request.workspace.cwd())).or_else(|_| Workspace::new(root)).ok()?;
+        let workspace = workspace.with_paths(request.workspace.paths().clone());
         let mut effects = effects.clone();
         let moved = |path: &mut ResolvedPath| {
             path.at.given = move_out.path(&path.at.given);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::files::CheckpointPlan;
+use haft::files::{CheckpointPlan, PlannedChange};
 use haft::ports::PermissionMode;
 
 use super::case::Case;
@@ -29,11 +29,15 @@ pub(super) struct Unasked {
 fn is_kept(case: &Case<'_>, matches: &RuleMatches) -> bool {
     let changes =
         matches.uncovered.iter().filter(|effect| matches!(effect.touch, Touch::Writes | Touch::Deletes));
-    let places = changes.filter_map(|effect| case.place(*effect)).filter(|place| {
+    let places = changes.filter_map(|effect| {
+        let place = case.place(*effect)?;
         // What is no file of the workspace is the session's own, as its `/tmp`.
-        case.workspace.contains_both(&place.given, &place.real)
+        let inside = case.workspace.contains_both(&place.given, &place.real);
+        // What is moved is still there.
+        let partial = place.partial || case.is_moved(*effect, place);
+        inside.then(|| PlannedChange { partial, ..place.planned_change() })
     });
-    CheckpointPlan::new(places.map(|place| (&*place.real, place.extent))).is_some()
+    CheckpointPlan::new(places).is_some()
 }
 
 impl Unasked {

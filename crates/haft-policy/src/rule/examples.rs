@@ -91,7 +91,13 @@ pub(super) fn plain<'a>(tool: &'a str, input: &'a Value, cwd: &Path) -> Subject<
     let Some(text) = tool::primary(tool).and_then(|field| input.get(field)?.as_str()) else { return subject };
     let place = || {
         let path = cwd.join(text);
-        Place { real: Cow::Owned(path.clone()), given: Cow::Owned(path), extent: Extent::File, open: false }
+        Place {
+            real: Cow::Owned(path.clone()),
+            given: Cow::Owned(path),
+            extent: Extent::File,
+            open: false,
+            partial: false,
+        }
     };
     match tool {
         "Bash" | "Monitor" | "PowerShell" => subject.commands.push(Command::plain(text.trim())),

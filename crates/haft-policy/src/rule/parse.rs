@@ -15,9 +15,12 @@ use crate::source::{List, WrittenRule};
 pub(super) fn parse(written: WrittenRule) -> Result<Rule, BadRule> {
     match understand(&written) {
         Ok((tool, names, spec)) => {
-            let text = written.rule.trim().to_owned();
-            let reference =
-                RuleRef { text, list: written.list.verdict(), source: written.source.to_string() };
+            let reference = RuleRef {
+                text: written.rule.trim().to_owned(),
+                list: written.list.verdict(),
+                source: written.source.to_string(),
+                message: written.message.clone(),
+            };
             Ok(Rule { tool, names, spec, written, reference: Arc::new(reference) })
         }
         Err(what) => Err(BadRule { rule: written.rule, source: written.source, what }),

@@ -179,6 +179,10 @@ impl RuleSet {
         let place = |places: &[Place<'_>], name: &str| {
             let place = places.get(effect.index)?;
             let below = place.extent == haft::effects::Extent::Subtree;
+            if self.anchors.private.as_ref().is_some_and(|folder| place.real.starts_with(folder)) {
+                // By the name that it is given it would be the host's in another session.
+                return Some(vec![format!("{name}({})", path::written(&place.real, below)?)]);
+            }
             let mut ways = vec![path::written(&place.given, below)?];
             if place.real != place.given {
                 ways.push(path::written(&place.real, below)?);

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-use haft::effects::Extent;
+use haft::effects::{Access, Extent};
 
 use super::decide::{Judge, RuleMatches};
 use super::examples::Examine;
@@ -35,6 +35,8 @@ pub struct Anchors {
     /// Paths of rules that lead through a link, each with where that really is. A rule in `deny` or `ask` speaks of both;
     /// one in `allow` of what it names, as both paths of a call have to be allowed.
     pub leads: Vec<(PathBuf, PathBuf)>,
+    /// A folder that lasts as long as the session. Rules for what lies in it name it by this path.
+    pub private: Option<PathBuf>,
 }
 
 impl Anchors {
@@ -46,6 +48,7 @@ impl Anchors {
             added: Vec::new(),
             links: Vec::new(),
             leads: Vec::new(),
+            private: None,
         }
     }
 
@@ -480,7 +483,27 @@ fn own_path<'r>(anchors: &Anchors, rule: &Rule, spec: &'r PathSpec) -> Option<(P
     Some((path, &spec.steps[skipped + names.len()..]))
 }
 
+/// A path that a rule names, before its first wildcard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPath {
+    /// The path.
+    pub path: PathBuf,
+    /// How a rule in `allow` lets it be used.
+    pub allowed: Option<Access>,
+    /// Whether the rule is for all that lies below it.
+    pub is_subtree: bool,
+}
+
 impl Rule {
+    /// The path that the rule names before its first wildcard, if it names one.
+    pub fn named_path(&self, anchors: &Anchors) -> Option<NamedPath> {
+        let Spec::Path(spec) = &self.spec else { return None };
+        let (path, after) = own_path(anchors, self, spec)?;
+        let access = if self.tool == "Edit" { Access::Change } else { Access::Observe };
+        let allowed = (self.list() == List::Allow).then_some(access);
+        Some(NamedPath { path, allowed, is_subtree: after.is_empty() && spec.end != End::Itself })
+    }
+
     /// The path that a rule in `deny` or `ask` names before its first wildcard, for whoever looks where it leads.
     pub fn own_path(&self, anchors: &Anchors) -> Option<PathBuf> {
         match &self.spec {

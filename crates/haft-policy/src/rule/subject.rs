@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use haft::effects::Extent;
+use haft::files::PlannedChange;
 use serde_json::Value;
 
 /// A call as the rules see it.
@@ -68,6 +69,8 @@ pub struct Place<'a> {
     pub extent: Extent,
     /// It may be touched without a grant, because the sandbox shows it to every command.
     pub open: bool,
+    /// Which files below it are meant is known only when the command runs.
+    pub partial: bool,
 }
 
 /// One command that would be run.
@@ -241,7 +244,12 @@ impl<'a> Place<'a> {
         real: &'a (impl AsRef<Path> + ?Sized),
     ) -> Place<'a> {
         let (given, real) = (Cow::Borrowed(given.as_ref()), Cow::Borrowed(real.as_ref()));
-        Place { given, real, extent: Extent::File, open: false }
+        Place { given, real, extent: Extent::File, open: false, partial: false }
+    }
+
+    /// What would have to be kept before it is changed.
+    pub(crate) fn planned_change(&self) -> PlannedChange<'_> {
+        PlannedChange { path: &self.real, extent: self.extent, partial: self.partial }
     }
 
     /// The folder and everything below it.

@@ -47,7 +47,6 @@ pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
     let stat = rustix::fs::fstat(&opened).map_err(|error| Unreadable::new(error.to_string()))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
-        FileType::Directory if is_placeholder(path) => return Ok(None),
         FileType::Directory => return Err(Unreadable::new(not_a_file("a directory"))),
         FileType::Fifo => return Err(Unreadable::new(not_a_file("a fifo"))),
         FileType::Socket => return Err(Unreadable::new(not_a_file("a socket"))),
@@ -55,12 +54,6 @@ pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, Unreadable> {
     }
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     Ok(Some((File::from(opened), size)))
-}
-
-/// Whether a running session put an empty folder there, so that no command makes this file: no file, then.
-fn is_placeholder(path: &Path) -> bool {
-    let is_empty = || path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
-    path.ends_with(".mcp.json") && is_empty()
 }
 
 fn not_a_file(what: &str) -> String {
@@ -109,7 +102,7 @@ pub(crate) fn folder_fault(path: &Path) -> Option<Unreadable> {
         Ok(real) if real.is_dir() => return None,
         Ok(_) => "is not a folder",
         Err(_) if found.is_symlink() => "is a link that leads nowhere",
-        // Gone since it was seen: a running session takes back an empty folder that held the name.
+        // Gone since it was seen.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(_) => "can't be looked into",
     };

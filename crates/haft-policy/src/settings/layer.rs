@@ -60,7 +60,7 @@ pub struct Flags {
     pub deny: Vec<String>,
     /// `--permission-mode`.
     pub permission_mode: Option<PermissionMode>,
-    /// `--add-dir`.
+    /// Directories to work in, beside the current one.
     pub add_dirs: Vec<PathBuf>,
     /// `--mcp-config`.
     pub mcp_config: Vec<PathBuf>,
@@ -221,7 +221,7 @@ impl Reading<'_> {
         // Of two flags the later one is stronger.
         for given in flags.settings.iter().rev() {
             if given.trim_start().starts_with('{') {
-                let shown: Arc<Path> = Path::new("--settings").into();
+                let shown: Arc<Path> = Path::new("inline settings").into();
                 self.understand(Scope::CommandLine, None, shown, &cwd, given);
             } else {
                 let path = lexical(&places.cwd, Path::new(given));

@@ -16,6 +16,7 @@ mod proposed;
 mod repositories;
 mod shells;
 mod unknown;
+mod warnings;
 
 use std::sync::{Arc, LazyLock, Mutex};
 

@@ -46,7 +46,7 @@ fn lists_of_all_layers_are_put_together_strongest_first() {
         [
             "Managed /etc/settings.json:1 etc",
             "CommandLine command line work",
-            "CommandLine --settings:1 work",
+            "CommandLine inline settings:1 work",
             "CommandLine /elsewhere/given.json:1 elsewhere",
             "Local .haft/settings.local.json:1 work",
             "Local .claude/settings.local.json:1 work",
@@ -190,7 +190,7 @@ fn a_file_that_a_flag_names_has_to_be_there() {
     let error = room.try_load(&json_flag("absent.json")).unwrap_err().to_string();
     assert!(error.starts_with("absent.json: there is no such file"), "{error}");
     let error = room.try_load(&json_flag("{\"permissions\": []}")).unwrap_err().to_string();
-    assert_eq!(error, "--settings:1:17: `permissions`: a list is not accepted; an object is");
+    assert_eq!(error, "inline settings:1:17: `permissions`: a list is not accepted; an object is");
 }
 
 #[test]

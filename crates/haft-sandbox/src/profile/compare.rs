@@ -49,21 +49,17 @@ impl Watch {
         lock(&self.0)
     }
 
-    /// Takes what is there now for what it should be. The folders of `empty` are known to be that.
-    pub(super) fn refresh<'n>(
-        &self,
-        names: impl IntoIterator<Item = &'n PathBuf>,
-        empty: &BTreeSet<PathBuf>,
-    ) {
+    /// Takes what is there now for what it should be.
+    pub(super) fn refresh<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
         let mut all = self.seen();
-        *all = look(names, &all.seen, empty);
+        *all = look(names, &all.seen);
     }
 
     /// Takes what is at these names now for what it should be, and leaves the others.
     pub(super) fn learn<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
         let names: Vec<&PathBuf> = names.into_iter().collect();
         let mut all = self.seen();
-        let now = look(names.iter().copied(), &all.seen, &BTreeSet::new());
+        let now = look(names.iter().copied(), &all.seen);
         all.seen.retain(|path, _| !names.iter().any(|name| path.starts_with(name)));
         all.seen.extend(now.seen);
         all.cut |= now.cut;
@@ -78,7 +74,7 @@ impl Watch {
         let mut all = self.seen();
         let seen = &all.seen;
         let open = |path: &Path| but.iter().any(|open| path.starts_with(open));
-        let mut now = look(names.into_iter().filter(|name| !open(name)), seen, &BTreeSet::new());
+        let mut now = look(names.into_iter().filter(|name| !open(name)), seen);
         now.seen.extend(
             seen.iter().filter(|(path, _)| open(path)).map(|(path, seen)| (path.clone(), seen.clone())),
         );
@@ -102,11 +98,7 @@ impl Watch {
     }
 }
 
-fn look<'n>(
-    names: impl IntoIterator<Item = &'n PathBuf>,
-    known: &BTreeMap<PathBuf, Seen>,
-    empty: &BTreeSet<PathBuf>,
-) -> All {
+fn look<'n>(names: impl IntoIterator<Item = &'n PathBuf>, known: &BTreeMap<PathBuf, Seen>) -> All {
     let (mut seen, mut cut) = (BTreeMap::new(), false);
     let mut paths: Vec<PathBuf> = names.into_iter().cloned().collect();
     while let Some(path) = paths.pop() {
@@ -123,7 +115,7 @@ fn look<'n>(
             let beneath =
                 beneath.map(|(beneath, _)| beneath).take_while(|beneath| beneath.starts_with(&path));
             paths.extend(beneath.filter(|beneath| beneath.parent() == Some(&path)).cloned());
-        } else if found.is_dir() && !empty.contains(&path) {
+        } else if found.is_dir() {
             let entries = fs::read_dir(&path).into_iter().flatten().flatten();
             let before = paths.len();
             paths.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
@@ -166,7 +158,7 @@ mod tests {
         fs::write(hooks.join("a"), "1").unwrap();
         let names = [hooks.clone(), dir.path().join("missing")];
         let watch = Watch::default();
-        watch.refresh(&names, &BTreeSet::new());
+        watch.refresh(&names);
         assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
         fs::write(hooks.join("b"), "1").unwrap();
         fs::rename(hooks.join("b"), hooks.join("a")).unwrap();
@@ -198,7 +190,7 @@ mod tests {
             fs::write(names[0].join(number.to_string()), "").unwrap();
         }
         let watch = Watch::default();
-        watch.refresh(&names, &BTreeSet::new());
+        watch.refresh(&names);
         assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);
         fs::write(names[0].join("new"), "").unwrap();
         assert_eq!(watch.changed(&names, &[]), [] as [PathBuf; 0]);

@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 use haft::files::held::{HeldPlace, Place};
 use haft::files::{Extent, Root};
-use haft::ports::ProcessRequest;
+use haft::ports::{Confinement, ProcessRequest};
 use rustix::fs::{FileType, fstat};
 
 use super::places::Places;
 use super::stand_in::Wanted;
 use super::{Profile, hold, is_too_wide, shown, walk};
-use crate::scene::{Part, Source};
+use crate::scene::{Part, Source, place_of};
 
 impl Profile {
     /// Whether the request was granted a name that is protected for commands in general.
@@ -61,16 +61,33 @@ impl Profile {
                 masks.extend(found.unreadable.into_iter().chain(found.sockets));
             }
             if let Shown::Folder(part) | Shown::File(part) = shown {
-                places.put(part);
+                self.put_granted(places, request, part);
             }
         }
         let Some(masks) = masks else { return Ok(false) };
         for part in self.stand_ins.parts(request) {
-            places.put(part);
+            self.put_granted(places, request, part);
         }
         self.hide_always(places);
         self.hide(places, &masks);
         Ok(true)
+    }
+
+    /// Puts what was granted there. To a child that sees only what it declared, what lies in the session's temporary folder is
+    /// shown at `/tmp` as well; other children see all of that folder there.
+    fn put_granted(&self, places: &mut Places, request: &ProcessRequest, part: Part) {
+        let in_temp = place_of(&part).strip_prefix(&self.config.temp).ok();
+        let at = in_temp.map(|rest| Path::new("/tmp").components().chain(rest.components()).collect());
+        if let Some(at) = at.filter(|_| request.confinement == Confinement::Declared) {
+            match &part {
+                Part::Bind { from, writable, .. } => {
+                    places.put(Part::Bind { from: from.clone(), at, writable: *writable });
+                }
+                Part::StandIn { from, .. } => places.put(Part::StandIn { from: from.clone(), at }),
+                _ => {}
+            }
+        }
+        places.put(part);
     }
 
     /// How a grant is to be shown; not at all if the child has it already, or may not.

@@ -12,14 +12,14 @@ mod git;
 mod left;
 mod level;
 mod made;
+mod missing;
 mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
@@ -35,26 +35,23 @@ use super::gitlinks::Indexes;
 use super::journal::{Journal, Kept, Known, Left};
 use super::named::Named;
 use super::nested::Nested;
-use super::placeholders::{self, Placeholders};
 use super::places::Places;
+use super::protected::{LiveWatch, ProtectedFiles, RunningCommand};
 use super::recovered::Recovered;
 use super::repository::{self, Repository};
 use super::walk::Found;
 use super::ways::follow;
 use super::{ProfileConfig, address, limits, read_small, shown, undo};
 
-/// Names in a working directory that no command may write, whether they exist or not.
-pub const PROTECTED: &[&str] = &[".haft", ".claude", ".mcp.json", ".vscode", ".idea", ".husky", ".envrc"];
-/// Folders in these that are plain work.
-pub const PLAIN_WORK: &[&str] = &[".claude/worktrees", ".haft/worktrees"];
-
 pub(super) struct Guard {
     /// Working directories that commands may write.
     workspaces: Vec<PathBuf>,
     /// These, and what else commands may write on the host.
     written: Vec<PathBuf>,
-    /// Held if they are there, and otherwise stood in for.
-    names: Vec<PathBuf>,
+    /// What rules deny to write by name: held if it is there, and put aside if a command makes it.
+    denied: Vec<PathBuf>,
+    files: Arc<ProtectedFiles>,
+    live: LiveWatch,
     /// Held if they are there.
     scripts: Vec<PathBuf>,
     /// Links and folders that lead to names and scripts.
@@ -68,7 +65,6 @@ pub(super) struct Guard {
     temp: PathBuf,
     /// Where changes are kept that are undone.
     recovered: Recovered,
-    placeholders: Placeholders,
     journal: Journal,
     /// Which names aren't there and must not come to be, for whoever comes after us.
     awaited: OnceLock<Kept>,
@@ -109,6 +105,8 @@ struct State {
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
     known: Option<(Known, Kept)>,
+    /// What protected names held when the first of the running commands began, for whoever comes after us.
+    files: Option<Kept>,
     /// What is to be said when the next command has ended.
     late: Vec<Refusal>,
     /// There was too much to look for repositories in.
@@ -153,6 +151,7 @@ impl Guard {
         let journal = Journal::open(copies.clone()).map_err(kept)?;
         let home = config.home.as_deref();
         let recovered = Recovered::beside(&config.caches);
+        let mut recorded = Vec::new();
         let undo = |left: Left<'_>| match left {
             Left::Config(path, before) => left::undo_config(path, before, (&workspaces, &recovered), notes),
             // All of them, whatever comes of one.
@@ -160,6 +159,10 @@ impl Guard {
                 names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
             }
             Left::Known(known, since) => left::clean_new(known, since, notes),
+            Left::Files(record) => {
+                recorded.push(record.to_owned());
+                true
+            }
         };
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();
@@ -207,13 +210,26 @@ impl Guard {
         let remembered = remembered.cloned().collect();
         state.nested = Nested::new(remembered, found.unreadable.clone(), found.folders.take())
             .with_denied(config.rules.unwritable.clone(), std::mem::take(&mut found.denied));
-        let in_workspaces =
-            workspaces.iter().flat_map(|workspace| PROTECTED.iter().map(|name| workspace.join(name)));
-        let names: Vec<PathBuf> =
-            in_workspaces.chain(config.rules.unwritable_paths.iter().cloned()).collect();
+        let works: Vec<(PathBuf, PathBuf)> = state
+            .repositories
+            .iter()
+            .filter(|repository| repository.kind() == FolderKind::Git)
+            .filter_map(|repository| Some((repository.work.clone(), repository.config.parent()?.to_owned())))
+            .take(limits::REPOSITORIES_MAX)
+            .collect();
+        let search_path = config.variables.iter().find(|(name, _)| name == "PATH");
+        let search_path = search_path.map(|(_, folders)| folders.as_os_str());
+        let others = state.protected_names(&workspaces);
+        for record in &recorded {
+            let undone = ProtectedFiles::undo_since(record, &others, search_path, &config.caches);
+            notes.extend(left::words_of(undone));
+        }
+        let files = ProtectedFiles::new(&workspaces, &works, search_path, &config.caches, &others);
+        let files = Arc::new(files);
+        let denied = config.rules.unwritable_paths.clone();
+        let names: Vec<PathBuf> = files.held_names(false).into_iter().chain(denied.iter().cloned()).collect();
         let mut led = Named::default();
-        let plain: Vec<PathBuf> =
-            workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name))).collect();
+        let plain = plain_folders(&workspaces);
         for name in names.iter().filter(|name| !found.unwritable.contains(name)) {
             led.add_links(name, &plain);
         }
@@ -231,10 +247,6 @@ impl Guard {
             list.sort();
             list.dedup();
         }
-        let records = placeholders::records(&config.caches);
-        let placeholders = Placeholders::open(&records).map_err(|error| {
-            format!("no record of what is to be cleaned up can be kept in `{}`: {error}", shown(&records))
-        })?;
         let state = Mutex::new(state);
         let own = config.own.clone();
         let (home, temp, watch) = (config.home.clone(), config.temp.clone(), Watch::default());
@@ -244,7 +256,9 @@ impl Guard {
         let guard = Guard {
             workspaces,
             written,
-            names,
+            denied,
+            files,
+            live: LiveWatch::default(),
             scripts,
             through,
             missing,
@@ -252,7 +266,6 @@ impl Guard {
             home,
             temp,
             recovered,
-            placeholders,
             journal,
             awaited,
             watch,
@@ -276,36 +289,22 @@ impl Guard {
         all.filter(|path| !inside(path)).cloned().collect()
     }
 
-    /// Whether a path is one of the names or lies in one.
+    /// Whether a path is one of the names that are held or lies in one.
     pub(super) fn is_within(&self, path: &Path) -> bool {
-        let plain =
-            |workspace: &PathBuf| PLAIN_WORK.iter().any(|name| path.starts_with(workspace.join(name)));
-        !self.workspaces.iter().any(plain) && self.fixed(&[]).iter().any(|name| path.starts_with(name))
-    }
-
-    /// Whether a path lies where plain work is done inside of a name, and in no other one there.
-    fn is_plain_work(&self, path: &Path) -> bool {
-        let mut folders = self.workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name)));
-        folders.find(|folder| path.starts_with(folder)).is_some_and(|folder| {
-            !self.fixed(&[]).iter().any(|name| name.starts_with(&folder) && path.starts_with(name))
-        })
+        let is_plain = plain_folders(&self.workspaces).iter().any(|folder| path.starts_with(folder));
+        !is_plain && self.fixed(&[], false).iter().any(|name| path.starts_with(name))
     }
 
     /// All names that commands are kept from.
     pub(super) fn names(&self) -> Vec<PathBuf> {
-        let mut names = self.fixed(&[]);
+        let mut names = self.fixed(&[], false);
         names.extend(self.state().links.keys().cloned());
         names
     }
 
-    /// Whether an empty folder stands there that keeps commands from making the name, or stood there while one ran.
-    pub(super) fn stands_in(&self, name: &Path) -> bool {
-        self.placeholders.stood(name) && (name.symlink_metadata().is_err() || placeholders::stands(name))
-    }
-
-    /// Takes away the folders that stand in for names that no child needs.
-    pub(super) fn tidy(&self) {
-        self.placeholders.clean();
+    /// Protected names outside of folders of git.
+    pub(super) fn files(&self) -> &ProtectedFiles {
+        &self.files
     }
 
     /// Remembers a file that was made for a call.
@@ -314,14 +313,16 @@ impl Guard {
         self.state().empty.push((path.to_owned(), made));
     }
 
-    /// Everything that stays as it is, but for a configuration that the command may write.
-    fn fixed(&self, but: &[PathBuf]) -> Vec<PathBuf> {
+    /// Everything that stays as it is, but for a configuration that the command may write, and, if it is opened to git, for
+    /// what git replaces in a work tree.
+    fn fixed(&self, but: &[PathBuf], opened: bool) -> Vec<PathBuf> {
+        let names = self.files.held_names(opened);
         let state = self.state();
         let administrations = state.administrations.values().flat_map(Administration::held);
         let of_git = state.repositories.iter().flat_map(|repository| repository.fixed.iter().cloned());
         let of_git = of_git.chain(administrations.map(|(path, _)| path));
         let of_git = of_git.filter(|path| !but.contains(path));
-        self.names.iter().chain(&self.scripts).cloned().chain(of_git).collect()
+        names.into_iter().chain(self.denied.iter().chain(&self.scripts).cloned()).chain(of_git).collect()
     }
 
     /// Those of which it is told when they have changed: not what other programs keep in folders of git.
@@ -330,7 +331,7 @@ impl Guard {
         let obeyed = state.administrations.values().flat_map(Administration::held);
         let obeyed = obeyed.filter(|(_, obeyed)| *obeyed).map(|(path, _)| path);
         let of_git = state.repositories.iter().flat_map(|repository| &repository.fixed);
-        self.names.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
+        self.denied.iter().chain(&self.scripts).chain(of_git).cloned().chain(obeyed).collect()
     }
 
     /// Takes what came to be while no command ran for the user's, and holds it from now on like everything of theirs.
@@ -342,7 +343,8 @@ impl Guard {
             state.unheld.clear();
             self.find_again(&mut state);
             state.replaced.clear();
-            for entry in state.nested.begin(&self.placeholders.all()) {
+            state.hold_made_by_user();
+            for entry in state.nested.begin() {
                 let room = state.repositories.len() < 2 * limits::REPOSITORIES_MAX;
                 if state.repositories.iter().any(|repository| repository.git == entry) {
                     continue;
@@ -361,6 +363,21 @@ impl Guard {
             // None of them can write these.
             let count = state.held.values().min().copied().unwrap_or_default();
             self.learn(&mut state, count);
+        }
+        let granted = request.access.write.iter().filter(|root| self.files.is_protected(&root.path));
+        let command =
+            RunningCommand { granted: granted.cloned().collect(), opened: !closes_git || !self.holds };
+        self.live.begin(&self.files, || state.nested.folders());
+        if command.opened {
+            self.live.expect_git(&self.files);
+        }
+        let others = state.protected_names(&self.workspaces);
+        self.files.begin(address(request), command, &others, || self.journal.living_files());
+        if state.files.is_none() {
+            let kept = self.journal.keep_files(&self.files.to_record());
+            state.files = Some(kept.map_err(|error| {
+                format!("no record can be kept of what other programs execute here: {error}")
+            })?);
         }
         let held = state.repositories.len();
         state.held.insert(address(request), held);
@@ -388,13 +405,8 @@ impl Guard {
         state.late.append(&mut said);
     }
 
-    /// Holds every name that a child could change. Gives those for which an empty folder stands, which are still to be
-    /// protected; whether they are the same for the next child, so that a sandbox can be prepared with them.
-    pub(super) fn hold(
-        &self,
-        places: &mut Places,
-        request: &ProcessRequest,
-    ) -> Result<(Vec<PathBuf>, bool), String> {
+    /// Holds every name that a child could change.
+    pub(super) fn hold(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
         self.begin(request)?;
         let configs = self.configs_of(request);
         for workspace in &self.workspaces {
@@ -406,8 +418,7 @@ impl Guard {
                 places.close(&folder);
             }
         }
-        let fixed = self.fixed(&configs);
-        let mut stood_for = Vec::new();
+        let fixed = self.fixed(&configs, !self.closes_git(request));
         let through: Vec<PathBuf> = {
             let state = self.state();
             let of_git = state.repositories.iter().flat_map(|repository| &repository.through);
@@ -446,22 +457,12 @@ impl Guard {
                             )
                         })?;
                     }
-                    // It may be another session's, which would take it away under our child, or one that was put away just now.
-                    let gone = || path.symlink_metadata().is_err();
-                    let stands = || self.placeholders.made(path) || placeholders::stands(path) || gone();
-                    if found.is_dir() && self.can_stand_in(path) && stands() {
-                        stood_for.push(path.clone());
-                    } else {
-                        places.protect(path);
-                    }
+                    places.protect(path);
                 }
-                Err(_) if self.can_stand_in(path) => stood_for.push(path.clone()),
-                Err(_) if self.lacks_folder(path) => drop(self.state().unheld.insert(path.clone())),
+                Err(_) if self.is_denied(path) => drop(self.state().unheld.insert(path.clone())),
                 Err(_) => {}
             }
         }
-        let last = stood_for.iter().all(|name| self.placeholders.lasts(name));
-        self.stand_in(request, &mut stood_for)?;
         for config in &configs {
             places.pin_above(config);
             let mut state = self.state();
@@ -486,31 +487,14 @@ impl Guard {
                 places.pin_above(&there.join("x"));
             }
         }
-        for plain in self.workspaces.iter().flat_map(|at| PLAIN_WORK.iter().map(|name| at.join(name))) {
+        for plain in plain_folders(&self.workspaces) {
             let may = request.confinement == Confinement::Session && places.shows(&plain);
             if may && plain.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 places.bind(&plain, true);
             }
         }
         self.keep_names()?;
-        self.watch.refresh(&self.watched(), &self.placeholders.all());
-        Ok((stood_for, last))
-    }
-
-    /// Puts empty folders where nothing is, until the child has ended. Leaves of the names those that can be protected.
-    fn stand_in(&self, request: &ProcessRequest, names: &mut Vec<PathBuf>) -> Result<(), String> {
-        let failed = |path: &Path, error: &io::Error| {
-            format!("`{}` must not be made by a command, and can't be kept from it: {error}", shown(path))
-        };
-        let all = self.placeholders.ensure(address(request), names);
-        let all = all.map_err(|error| failed(names.first().map_or(Path::new(""), |name| name), &error))?;
-        for (path, error) in all {
-            // Who may not make it here can't make it from inside.
-            if !is_refusal(&error) {
-                return Err(failed(&path, &error));
-            }
-            names.retain(|name| *name != path);
-        }
+        self.watch.refresh(&self.watched());
         Ok(())
     }
 
@@ -576,18 +560,6 @@ impl Guard {
         })
     }
 
-    /// Whether an empty folder may stand at a path: never above a working directory or outside of one.
-    fn can_stand_in(&self, path: &Path) -> bool {
-        let of_git =
-            || self.state().repositories.iter().any(|known| known.hooks.iter().any(|hooks| hooks == path));
-        let named = self.names.iter().any(|name| name == path) || path.ends_with("hooks") || of_git();
-        // What lies in a protected name is held with it.
-        let named = named && !self.names.iter().any(|name| name != path && path.starts_with(name));
-        let inside = |folder: &PathBuf| path != folder && path.starts_with(folder);
-        let there = path.parent().is_some_and(Path::is_dir);
-        named && there && (self.workspaces.iter().any(inside) || self.elsewhere().iter().any(inside))
-    }
-
     /// All folders of git that commands could write.
     pub(super) fn folders_of_git(&self) -> Vec<PathBuf> {
         let state = self.state();
@@ -608,18 +580,25 @@ impl Guard {
         all.iter().filter(|folder| !inside(folder)).cloned().collect()
     }
 
-    /// The folders of git that a child may write, and is to be kept from.
+    /// What a child may write, and is to be kept from: folders of git, and names that git replaces.
     pub(super) fn to_close(&self, request: &ProcessRequest) -> Vec<PathBuf> {
         let state = self.state();
         let writes = state.held.contains_key(&address(request)) && !state.beside.contains(&address(request));
         drop(state);
-        if writes { self.folders_of_git() } else { Vec::new() }
+        if !writes {
+            return Vec::new();
+        }
+        let kept_held = self.files.held_names(true);
+        let opened = self.files.held_names(false).into_iter().filter(|name| !kept_held.contains(name));
+        self.folders_of_git().into_iter().chain(opened).collect()
     }
 
     /// Looks at what a child did in folders of git, which are closed to it from now on.
     pub(super) fn moved(&self, request: &ProcessRequest) -> Vec<Refusal> {
         let mut said = Vec::new();
         self.look_at_git(request, true, &mut said);
+        self.check_files(&mut said);
+        self.files.close(address(request));
         self.state().beside.insert(address(request));
         self.watch.learn(&self.watched());
         told_once(&mut said);
@@ -657,11 +636,16 @@ impl Guard {
         self.holds = false;
     }
 
-    /// Whether one of the names isn't there, nor the folder for it. A command may need that folder for something else.
-    fn lacks_folder(&self, path: &Path) -> bool {
+    /// Whether rules deny a name in a working directory.
+    fn is_denied(&self, path: &Path) -> bool {
         let inside = |folder: &PathBuf| path != folder && path.starts_with(folder);
-        let there = path.parent().is_some_and(|parent| parent.symlink_metadata().is_ok());
-        !there && self.names.iter().any(|name| name == path) && self.workspaces.iter().any(inside)
+        self.denied.iter().any(|denied| denied == path) && self.workspaces.iter().any(inside)
+    }
+
+    /// Undoes what commands did to protected names outside of folders of git.
+    fn check_files(&self, said: &mut Vec<Refusal>) {
+        let others = self.state().protected_names(&self.workspaces);
+        said.extend(self.files.check(&others));
     }
 
     /// Compares, puts back, and says what was done. Where others still run, it may have been one of them.
@@ -673,9 +657,9 @@ impl Guard {
             undo::remove_if_untouched(&path, made);
         }
         self.look_at_git(request, others, &mut said);
+        self.check_files(&mut said);
         // Not before: who starts a command meanwhile would take what this one made for the user's.
-        self.state().held.remove(&address(request));
-        self.state().beside.remove(&address(request));
+        self.forget_command(request);
         // A configuration that another command may write just now is looked at when that one ends.
         let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
         for path in self.watch.changed(&self.watched(), &open) {
@@ -688,16 +672,12 @@ impl Guard {
             let told = said.iter().any(told);
             let granted =
                 request.access.write.iter().any(|root| root.covers(&path) && self.is_within(&root.path));
-            if !told && !granted && !self.stands_in(&path) && !self.is_plain_work(&path) {
-                // What isn't there can be held in a working directory only.
-                let made = self.watch.is_new(&path) && self.names.contains(&path);
-                let stood_for = self.placeholders.made(&path);
+            if !told && !granted {
+                // What isn't there can't be held.
+                let made = self.watch.is_new(&path) && self.denied.contains(&path);
                 let done = match made {
                     _ if !self.holds => {
                         "nothing is held here from commands, so this one may have done that; look at it if it wasn't you"
-                    }
-                    _ if stood_for => {
-                        "the empty folder that kept commands from it was removed while it ran, so this one may have made it; look at it if it wasn't you"
                     }
                     true => {
                         "it wasn't there before, so a command may have made it; look at it if it wasn't you"
@@ -712,7 +692,6 @@ impl Guard {
         if others {
             said = said.into_iter().map(by_one_of_them).collect();
         }
-        self.placeholders.let_go(address(request));
         told_once(&mut said);
         said.truncate(limits::REPORTED_MAX);
         said
@@ -760,51 +739,33 @@ impl Guard {
     fn is_of_git(&self, path: &Path) -> bool {
         self.state().repositories.iter().any(|repository| repository.fixed.iter().any(|fixed| fixed == path))
     }
+}
 
-    /// Files that configuration or a link names and that weren't there.
-    fn put_missing_aside(&self, said: &mut Vec<Refusal>) {
-        let state = self.state();
-        // Where a folder stands in for one no command makes it.
-        let hooks = state.repositories.iter().flat_map(|repository| &repository.hooks);
-        let hooks = hooks.filter(|path| !self.placeholders.made(path));
-        let named = state.repositories.iter().flat_map(|repository| &repository.missing).chain(hooks);
-        let named: BTreeSet<&PathBuf> = self.missing.iter().chain(named).collect();
-        for path in named.into_iter().filter(|path| undo::is_there(path)) {
-            let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
-            if let Some(workspace) = inside {
-                let done = undo::put_aside(path, workspace);
-                said.push(Refusal::Protected { path: path.clone(), done });
-            }
-        }
-        // What lies behind a link has another name, and may be the user's.
-        let straight = |path: &&PathBuf| path.parent().is_some_and(|at| super::hold(&at.join(".")).is_ok());
-        for path in state.unheld.iter().filter(straight).filter(|path| undo::is_there(path)) {
-            let done = match undo::rename_aside(path) {
-                Ok(aside) => format!(
-                    "a rule denies writing it, and a command made it; it was renamed to `{}`",
-                    shown(&aside)
-                ),
-                Err(error) => {
-                    format!("a rule denies writing it, and a command made it; it can't be renamed: {error}")
-                }
-            };
-            said.push(Refusal::Protected { path: path.clone(), done });
-        }
+impl State {
+    /// Names in working directories that are protected in any folder.
+    fn protected_names(&self, workspaces: &[PathBuf]) -> BTreeSet<PathBuf> {
+        let mut names = self.nested.protected();
+        names.retain(|path| workspaces.iter().any(|workspace| path.starts_with(workspace)));
+        names
     }
 
-    fn put_links_back(&self, said: &mut Vec<Refusal>) {
-        for (path, to) in &self.state().links {
-            if fs::read_link(path).is_ok_and(|now| now == *to) {
-                continue;
+    /// What configuration names and what wasn't there is held once the user has made it.
+    fn hold_made_by_user(&mut self) {
+        for repository in &mut self.repositories {
+            let Repository { missing, hooks, fixed, .. } = repository;
+            for named in [missing, hooks] {
+                fixed.extend(named.extract_if(.., |path| undo::is_there(path)));
             }
-            let aside = if path.symlink_metadata().is_ok() { undo::take_away(path) } else { String::new() };
-            let done = match undo::link(path, to) {
-                Ok(()) => format!("the link to `{}` was put back", shown(&to)),
-                Err(error) => format!("the link to `{}` can't be put back: {error}; {aside}", shown(&to)),
-            };
-            said.push(Refusal::Protected { path: path.clone(), done });
+            fixed.sort();
+            fixed.dedup();
         }
     }
+}
+
+/// Folders in protected ones that are plain work.
+fn plain_folders(workspaces: &[PathBuf]) -> Vec<PathBuf> {
+    let names: Vec<String> = haft_protected::plain_folders().collect();
+    workspaces.iter().flat_map(|workspace| names.iter().map(|name| workspace.join(name))).collect()
 }
 
 /// Leaves each once.
@@ -833,11 +794,4 @@ fn by_one_of_them(refusal: Refusal) -> Refusal {
         }
         other => other,
     }
-}
-
-fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::NotADirectory
-    )
 }

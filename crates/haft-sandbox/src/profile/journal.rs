@@ -19,7 +19,6 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::placeholders::alone;
 use super::whereabouts::Whereabouts;
 use super::{limits, make_private};
 
@@ -63,6 +62,8 @@ pub(super) enum Left<'a> {
     Names(&'a [(PathBuf, PathBuf)]),
     /// Which repositories there were when it began, and when that was.
     Known(&'a Known, SystemTime),
+    /// What protected names held.
+    Files(&'a [u8]),
 }
 
 /// The repositories of working directories that no command has made.
@@ -200,6 +201,27 @@ impl Journal {
         self.write(&known.to_bytes(), &Whereabouts::of(paths))
     }
 
+    /// Keeps what protected names hold.
+    pub(super) fn keep_files(&self, record: &[u8]) -> io::Result<Kept> {
+        self.write(&[&[FILES], record].concat(), &Whereabouts::default())
+    }
+
+    /// What living sessions have kept of protected names, because commands of theirs run.
+    pub(super) fn living_files(&self) -> Vec<Vec<u8>> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let living = entries.take(limits::STAND_INS_SWEPT_MAX).filter_map(|entry| {
+            let file = File::open(entry.path()).ok()?;
+            flock(&file, FlockOperation::NonBlockingLockShared)
+                .is_err()
+                .then(|| fs::read(entry.path()).ok())?
+        });
+        let record = |bytes: Vec<u8>| match Record::parse(Whereabouts::parse(&bytes).1) {
+            Some(Record::Files(record)) => Some(record.to_owned()),
+            _ => None,
+        };
+        living.filter_map(record).collect()
+    }
+
     fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
         let _alone = alone(&self.folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -270,6 +292,7 @@ impl Journal {
                         (!waits.workspaces.is_empty()).then(|| waits.to_bytes()),
                     )
                 }
+                Some(Record::Files(record)) => (look(Left::Files(record)), None),
                 None => (true, None),
             };
             let old = || {
@@ -288,6 +311,14 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// Held while records are read, written or removed.
+fn alone(records: &Path) -> io::Result<File> {
+    let path = records.join("lock");
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
 }
 
 /// The folder that a repository is for.
@@ -329,10 +360,17 @@ enum Record<'a> {
     Config(PathBuf, &'a [u8]),
     Names(Vec<(PathBuf, PathBuf)>),
     Known(Known),
+    Files(&'a [u8]),
 }
+
+/// What a record of protected names begins with: no path does.
+const FILES: u8 = b'f';
 
 impl Record<'_> {
     fn parse(record: &[u8]) -> Option<Record<'_>> {
+        if let Some((&FILES, record)) = record.split_first() {
+            return Some(Record::Files(record));
+        }
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         match record.iter().position(|byte| *byte == 0)? {
             0 if record.get(1) == Some(&0) => Known::parse(&record[2..]).map(Record::Known),
@@ -367,6 +405,7 @@ mod tests {
                     Left::Known(known, _) => {
                         seen.extend(known.repositories.iter().map(|path| (path.clone(), b"known".to_vec())));
                     }
+                    Left::Files(record) => seen.push(("files".into(), record.to_owned())),
                 }
                 true
             };
@@ -462,6 +501,7 @@ mod tests {
                         assert_eq!(known.workspaces.is_empty(), known.repositories.is_empty());
                         seen.extend(known.repositories.iter().cloned());
                     }
+                    Left::Files(_) => {}
                 }
                 true
             };

@@ -28,8 +28,6 @@ const QUOTES: [(char, char); 5] = [('\'', '\''), ('"', '"'), ('`', '`'), ('‘',
 /// What stands in the way of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
-    /// An empty folder of ours.
-    StandIn,
     /// The name is protected, or lies in one that is.
     Protected,
     /// Rules or settings deny it.
@@ -158,11 +156,7 @@ impl Profile {
     }
 
     fn way_of(&self, held: &Path) -> Way {
-        match (self.is_denied(held), self.guard.stands_in(held)) {
-            (true, _) => Way::Denied,
-            (false, true) => Way::StandIn,
-            (false, false) => Way::Protected,
-        }
+        if self.is_denied(held) { Way::Denied } else { Way::Protected }
     }
 
     /// Whether rules or settings deny that a name is written.
@@ -178,9 +172,6 @@ impl Profile {
             names.join(", ")
         };
         match &kept.way {
-            Way::StandIn => "no command may make, change or remove what has such a name, because it decides what runs; \
-                             haft keeps an empty folder there while a command runs, so leave it out"
-                .into(),
             Way::Protected => "it decides what runs, so commands are kept from it; no rule allows that, but one that \
                                names such a file asks, and the user's yes opens the file for that call"
                 .into(),
@@ -215,8 +206,8 @@ impl Profile {
                               (`git commit`) as a command of its own; the user's yes to writing there opens what git writes in \
                               ordinary work, and so does a program in the setting `sandbox.gitWriters`"
                 .into(),
-            Way::Outside => "it lies outside of what commands may write; `--add-dir` or `sandbox.filesystem.allowWrite` \
-                             opens a folder"
+            Way::Outside => "it lies outside of what commands may write; a working directory more or \
+                             `sandbox.filesystem.allowWrite` opens a folder"
                 .into(),
         }
     }

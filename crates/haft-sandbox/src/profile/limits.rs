@@ -51,6 +51,15 @@ pub(crate) const ANEW_ENTRIES_MAX: usize = 5_000_000;
 pub(crate) const DENIED_KNOWN_MAX: usize = 200_000;
 /// How many changes are reported after one call. Few of them are shown, and the others counted.
 pub(crate) const REPORTED_MAX: usize = 1_000;
+/// What the temporary folder of a session may take.
+pub(crate) const TEMP_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// What an entry in it takes at least.
+pub(crate) const TEMP_ENTRY_BYTES: u64 = 4096;
+/// How often it is measured while a command runs, and how many times longer than measuring takes the pause is.
+pub(crate) const TEMP_MEASURE_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const TEMP_MEASURE_SHARE: u32 = 50;
+/// By how much the space that is free may shrink while commands run that end before it is measured.
+pub(crate) const TEMP_GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 /// What all private copies of caches may take together; at the start of a session the oldest are removed.
 pub(crate) const CACHES_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// For how many workspaces private copies of caches are kept.
@@ -75,10 +84,32 @@ pub(crate) const DESCRIPTORS: u64 = 65_536;
 /// The largest file that a child may write. Address space isn't bounded: sanitizers and runtimes with garbage collection
 /// reserve terabytes that they never use.
 pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024 * 1024;
-/// How long empty folders stand in for names after the last command that they were made for.
-pub(super) const STAND_IN_LINGER: Duration = Duration::from_secs(2);
-/// How many empty folders wait to stand in for a name again; more are removed.
-pub(super) const SHELF_MAX: usize = 256;
+/// How much a protected name may hold to be compared; one with more is mounted read-only for every command.
+pub(super) const PROTECTED_ENTRIES_MAX: usize = 2_000;
+/// The largest file under a protected name that can be put back.
+pub(super) const PROTECTED_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How many files that were taken away a session keeps; more stay where they were, under a name that nothing obeys.
+pub(super) const QUARANTINED_MAX: usize = 2_000;
+/// The largest of them.
+pub(super) const QUARANTINED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The largest file under a protected name that is written down for the session after one that is killed.
+pub(super) const RECORDED_BYTES_MAX: usize = 64 * 1024;
+/// How much of a file with references of git is read.
+pub(super) const REFERENCE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// How many references of a repository are read.
+pub(super) const REFERENCES_MAX: usize = 50_000;
+/// How many folders are watched for names while commands run; in the others they are found after each command.
+pub(super) const FOLDERS_WATCHED_MAX: usize = 8_000;
+/// How many of them are added before events are looked at again.
+pub(super) const FOLDERS_WATCHED_AT_ONCE: usize = 64;
+/// How long a file that was created under a protected name may stay open before it is judged.
+pub(super) const OPEN_FILE_WAIT: Duration = Duration::from_millis(100);
+/// How many objects of git are read to find content in a history; content that isn't found by then is unknown.
+pub(super) const OBJECTS_READ_MAX: usize = 400_000;
+/// The largest object of git that is read.
+pub(super) const OBJECT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How many approvals of contents are kept.
+pub(super) const APPROVALS_MAX: usize = 1_000;
 /// How many folders that killed sessions have left are removed when one starts.
 pub(super) const STAND_INS_SWEPT_MAX: usize = 1_000;
 /// How long is kept what a command left where nothing was granted, or had made when its session was killed.

@@ -49,6 +49,8 @@ pub(super) struct Folder {
     has_git: bool,
     /// Which names of a repository are there, one bit for each.
     marks: u8,
+    /// Names in it that are protected in any folder.
+    protected: Vec<OsString>,
     /// It wasn't there when the last command began.
     new: bool,
 }
@@ -59,7 +61,15 @@ impl Folder {
         let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         let changed = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
         let fresh = is_fresh(found.ctime());
-        Some(Folder { changed, fresh, inside: Vec::new(), has_git: false, marks: 0, new: true })
+        Some(Folder {
+            changed,
+            fresh,
+            inside: Vec::new(),
+            has_git: false,
+            marks: 0,
+            protected: Vec::new(),
+            new: true,
+        })
     }
 
     /// Takes a name in it into account.
@@ -67,6 +77,9 @@ impl Folder {
         self.has_git |= name == ".git";
         let at = REPOSITORY_NAMES.iter().position(|known| name == *known);
         self.marks |= at.map_or(0, |at| 1 << at);
+        if name.to_str().is_some_and(haft_protected::is_any_depth) {
+            self.protected.push(name.to_owned());
+        }
     }
 
     /// Whether it is a repository itself.
@@ -120,6 +133,8 @@ struct Anew {
     since: SystemTime,
     /// Repositories in folders that have changed since then, at any time.
     found: BTreeSet<PathBuf>,
+    /// Names that are protected in any folder.
+    protected: BTreeSet<PathBuf>,
 }
 
 /// What a look has found.
@@ -161,10 +176,10 @@ impl Nested {
         self
     }
 
-    /// Takes what is there now for the user's: no command runs. Gives what is new. Nothing is in the folders of `stand_ins`.
-    pub(super) fn begin(&mut self, stand_ins: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    /// Takes what is there now for the user's: no command runs. Gives what is new.
+    pub(super) fn begin(&mut self) -> Vec<PathBuf> {
         let now = SystemTime::now();
-        self.refresh(&mut Looked::default(), now, stand_ins);
+        self.refresh(&mut Looked::default(), now);
         self.folders.iter_mut().flatten().for_each(|(_, folder)| folder.new = false);
         if let Some(anew) = &mut self.anew {
             anew.since = now;
@@ -203,15 +218,27 @@ impl Nested {
         (&self.users, self.folders.is_some())
     }
 
-    /// What commands have made or changed. Nothing is in the folders of `stand_ins`, into which no command can write.
-    pub(super) fn look(&mut self, stand_ins: &BTreeSet<PathBuf>) -> Looked {
+    /// All folders, if they are known.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        self.folders.iter().flatten().map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Names that are protected in any folder, where there are any.
+    pub(super) fn protected(&self) -> BTreeSet<PathBuf> {
+        let folders = self.folders.iter().flatten();
+        let known = folders.flat_map(|(path, folder)| folder.protected.iter().map(|name| path.join(name)));
+        known.chain(self.anew.iter().flat_map(|anew| anew.protected.iter().cloned())).collect()
+    }
+
+    /// What commands have made or changed.
+    pub(super) fn look(&mut self) -> Looked {
         let mut looked = Looked::default();
         loop {
             looked.closed.clear();
             match &self.anew {
                 Some(_) => self.look_anew(&mut looked),
                 // What is there already when there turn out to be too many could have been made by this command.
-                None => self.refresh(&mut looked, UNIX_EPOCH, stand_ins),
+                None => self.refresh(&mut looked, UNIX_EPOCH),
             }
             // What a command has closed may hold what it made, and others in it that it has closed too.
             let room = limits::FOLDERS_LOOKED_AT_MAX.saturating_sub(looked.opened.len());
@@ -269,6 +296,7 @@ impl Nested {
                 inside: Vec::new(),
                 has_git: false,
                 marks: 0,
+                protected: Vec::new(),
                 new: true,
             };
             for entry in entries.flatten() {
@@ -286,6 +314,7 @@ impl Nested {
                 }
             }
             anew.found.extend(folder.entries(&path).filter(|_| changed));
+            anew.protected.extend(folder.protected.iter().map(|name| path.join(name)));
             if read > limits::ANEW_ENTRIES_MAX {
                 looked.gave_up = true;
                 return;
@@ -307,7 +336,7 @@ impl Nested {
     }
 
     /// `since` is when to look from, should there be too many to remember.
-    fn refresh(&mut self, looked: &mut Looked, since: SystemTime, but: &BTreeSet<PathBuf>) {
+    fn refresh(&mut self, looked: &mut Looked, since: SystemTime) {
         let Some(mut before) = self.folders.take() else { return };
         let mut now = BTreeMap::new();
         let mut left: Vec<PathBuf> = self.roots.clone();
@@ -334,6 +363,7 @@ impl Nested {
                         if let Some(known) = known {
                             (folder.inside, folder.has_git) = (known.inside, known.has_git);
                             (folder.marks, folder.new) = (known.marks, known.new);
+                            folder.protected = known.protected;
                         }
                         folder.fresh = false;
                         looked.closed.push(path.clone());
@@ -341,11 +371,10 @@ impl Nested {
                 },
             }
             let inside = folder.inside.iter().map(|name| path.join(name));
-            let inside = inside.filter(|path| !but.contains(path));
             left.extend(inside.filter(|path| !self.roots.contains(path) && !self.hidden.contains(path)));
             now.insert(path, folder);
             if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
-                self.anew = Some(Anew { since, found: BTreeSet::new() });
+                self.anew = Some(Anew { since, found: BTreeSet::new(), protected: BTreeSet::new() });
                 return self.look_anew(looked);
             }
         }
@@ -477,31 +506,31 @@ mod tests {
         let rule = Hidden::new(|path| path.extension().is_some_and(|end| end == "key"));
         let mut nested = nested(root).with_denied(Some(rule), BTreeSet::new());
         nested.folders_max = 50;
-        assert!(nested.begin(&BTreeSet::new()).is_empty());
+        assert!(nested.begin().is_empty());
         for number in 0..100 {
             fs::create_dir_all(root.join(format!("many/{number}"))).unwrap();
         }
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         fs::write(root.join("a/b/x.key"), "").unwrap();
-        let looked = nested.look(&BTreeSet::new());
+        let looked = nested.look();
         assert_eq!(looked.repositories, [root.join("a/b/c/.git")]);
         assert_eq!((looked.denied, looked.gave_up), (vec![root.join("a/b/x.key")], false));
         let git = root.join("a/b/c/.git");
         nested.checked(&git, Some(Stamps::of(&git)));
-        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
+        assert!(nested.look().repositories.is_empty());
         fs::write(git.join("config"), "one").unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
         nested.checked(&git, Some(Stamps::of(&git)));
         // The next command.
-        assert!(nested.begin(&BTreeSet::new()).is_empty());
+        assert!(nested.begin().is_empty());
         fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/7/deep/.git")]);
+        assert_eq!(nested.look().repositories, [root.join("many/7/deep/.git")]);
         // It may be the user who makes so many, and then a command.
         let mut nested = self::nested(root);
         nested.folders_max = 50;
-        assert!(nested.begin(&BTreeSet::new()).is_empty());
+        assert!(nested.begin().is_empty());
         fs::create_dir_all(root.join("many/8/deep/.git")).unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("many/8/deep/.git")]);
+        assert_eq!(nested.look().repositories, [root.join("many/8/deep/.git")]);
     }
 
     #[test]
@@ -510,30 +539,30 @@ mod tests {
         let root = dir.path();
         fs::create_dir_all(root.join("mine/.git")).unwrap();
         let mut nested = nested(root);
-        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
+        assert!(nested.look().repositories.is_empty());
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("a/b/c/.git")]);
+        assert_eq!(nested.look().repositories, [root.join("a/b/c/.git")]);
         let git = root.join("a/b/c/.git");
         nested.checked(&git, Some(Stamps::of(&git)));
-        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
+        assert!(nested.look().repositories.is_empty());
         // However quickly it follows.
         fs::write(git.join("config"), "one").unwrap();
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
         let stamps = Stamps::of(&git);
         fs::write(git.join("config"), "two").unwrap();
         nested.checked(&git, Some(stamps));
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
         // What is not as it should be is not the user's for that.
         nested.checked(&git, None);
-        nested.begin(&BTreeSet::new());
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, std::slice::from_ref(&git));
+        nested.begin();
+        assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
         nested.checked(&git, Some(Stamps::of(&git)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
-        nested.begin(&BTreeSet::new());
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [] as [PathBuf; 0]);
+        nested.begin();
+        assert_eq!(nested.look().repositories, [] as [PathBuf; 0]);
         fs::remove_dir_all(root.join("a")).unwrap();
-        assert!(nested.look(&BTreeSet::new()).repositories.is_empty());
+        assert!(nested.look().repositories.is_empty());
     }
 
     #[test]
@@ -550,27 +579,27 @@ mod tests {
         make("half", &["HEAD", "refs"]);
         let mut nested = nested(root);
         assert_eq!(nested.users().0, &BTreeSet::from([root.join("mine")]));
-        nested.begin(&BTreeSet::new());
+        nested.begin();
         std::os::unix::fs::symlink("nowhere", root.join("half/objects")).unwrap();
         make("a/b", &["HEAD", "commondir"]);
         make("a/b/worktrees/x", &["HEAD", "commondir"]);
         make("a/objects", &["HEAD", "objects", "refs"]);
         let found = ["a/b", "a/b/worktrees/x", "a/objects", "half"].map(|name| root.join(name));
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, found);
+        assert_eq!(nested.look().repositories, found);
         let made = found.each_ref().map(|folder| nested.is_made(folder));
         assert_eq!(made, [true, true, true, false], "`half` is the user's folder");
         for folder in &found {
             nested.checked(folder, Some(Stamps::of(folder)));
         }
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [] as [PathBuf; 0]);
-        nested.begin(&BTreeSet::new());
+        assert_eq!(nested.look().repositories, [] as [PathBuf; 0]);
+        nested.begin();
         make("a/b", &["config"]);
-        assert_eq!(nested.look(&BTreeSet::new()).repositories, [root.join("a/b")]);
+        assert_eq!(nested.look().repositories, [root.join("a/b")]);
         assert!(nested.is_made(&root.join("a/b")));
         // However many there are.
         nested.folders_max = 2;
-        nested.begin(&BTreeSet::new());
+        nested.begin();
         make("c/d/e", &["HEAD", "objects", "refs"]);
-        assert!(nested.look(&BTreeSet::new()).repositories.contains(&root.join("c/d/e")));
+        assert!(nested.look().repositories.contains(&root.join("c/d/e")));
     }
 }

@@ -68,7 +68,7 @@ impl Recovered {
     }
 
     /// An empty folder of this name, or nearly.
-    fn place(&self, name: &str) -> io::Result<PathBuf> {
+    pub(super) fn place(&self, name: &str) -> io::Result<PathBuf> {
         private(&self.0).or_else(|error| if self.0.is_dir() { Ok(()) } else { Err(error) })?;
         for number in 0..limits::RECOVERED_MAX * 2 {
             let name = if number == 0 { name.to_owned() } else { format!("{name}-{number}") };

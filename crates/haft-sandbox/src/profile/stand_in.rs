@@ -355,7 +355,7 @@ impl StandIn {
                 None => "so this was not kept".to_owned(),
             };
             let done = format!(
-                "of that folder only {} was granted to it, {so}; a grant of the whole folder would keep it there (`--add-dir {}`)",
+                "of that folder only {} was granted to it, {so}; a grant of the whole folder `{}` would keep it there",
                 granted.join(", "),
                 shown(&self.at)
             );

@@ -110,13 +110,18 @@ impl<'a> Spot<'a> {
         Err(io::Error::other("there are too many of its kind"))
     }
 
-    fn read(&self) -> io::Result<(Vec<u8>, std::fs::Metadata)> {
+    fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.folder, self.name, flags, Mode::empty())?);
-        let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(io::Error::other("it is no file"));
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is no file")),
         }
+    }
+
+    fn read(&self) -> io::Result<(Vec<u8>, std::fs::Metadata)> {
+        let file = self.open()?;
+        let found = file.metadata()?;
         let mut bytes = Vec::new();
         file.take(limits::CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > limits::CONFIG_BYTES_MAX {
@@ -126,9 +131,9 @@ impl<'a> Spot<'a> {
     }
 
     /// Puts a new file in place of whatever is there; it keeps owner and permissions of a file.
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+    fn replace(&self, bytes: &[u8], new_mode: u32) -> io::Result<()> {
         let before = self.found().ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_file());
-        let mode = before.map_or(0o644, |before| before.st_mode & 0o755 | 0o600);
+        let mode = before.map_or(new_mode, |before| before.st_mode & 0o755 | 0o600);
         let (name, mut file) = self.make(mode)?;
         let written = file.write_all(bytes).and_then(|()| {
             if let Some(before) = before.filter(|_| rustix::process::geteuid().is_root()) {
@@ -351,7 +356,28 @@ impl Changed {
 
 /// Puts a new file with this content in place of whatever is there.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    at(path, CHANGE, |spot| spot.replace(bytes))
+    at(path, CHANGE, |spot| spot.replace(bytes, 0o644))
+}
+
+/// Puts a file with these permissions where nothing is.
+pub(super) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    at(path, CHANGE, |spot| spot.replace(bytes, mode))
+}
+
+/// Opens a regular file to which no link leads.
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
+    at(path, LOOK, |spot| spot.open())
+}
+
+/// Removes a folder with nothing in it.
+pub(super) fn remove_empty_folder(path: &Path) -> io::Result<()> {
+    at(path, CHANGE, |spot| Ok(rustix::fs::unlinkat(&spot.folder, spot.name, AtFlags::REMOVEDIR)?))
+}
+
+/// Whether an empty folder is at a path, which nothing obeys.
+pub(super) fn is_empty_folder(path: &Path) -> bool {
+    let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    is_folder && std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Sees to it that a file has one name only, by which it can be held: one that has others is written anew.
@@ -362,7 +388,7 @@ pub(super) fn one_name(path: &Path) -> io::Result<()> {
     }
     at(path, CHANGE, |spot| {
         let (bytes, _) = spot.read()?;
-        spot.replace(&bytes)
+        spot.replace(&bytes, 0o644)
     })
 }
 

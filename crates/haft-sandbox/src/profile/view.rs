@@ -75,21 +75,13 @@ impl ProfileView {
         self.caches.iter().any(|cache| path.starts_with(cache))
     }
 
-    /// Whether a path in `/tmp`, where the session's temporary folder stands for the host's, or in `/var/tmp`, which is empty
-    /// for each command, is what a command finds there: nothing on the way to it is the host's alone.
+    /// Whether a path in `/var/tmp`, which is empty for each command, is what a command finds there: nothing on the way to it
+    /// is the host's. A path in `/tmp` of the host is never: the session's lies elsewhere.
     fn is_in_temp(&self, path: &Path) -> bool {
-        let own = match self.places().decided_at(path) {
-            Some(at) if at == Path::new("/tmp") => Some(&self.config.temp),
-            Some(at) if at == Path::new(PRIVATE_TEMP) => None,
-            _ => return false,
-        };
-        let folder = Path::new(if own.is_some() { "/tmp" } else { PRIVATE_TEMP });
-        let Ok(inside) = path.strip_prefix(folder) else { return false };
-        let mut ways = inside.ancestors().filter(|way| !way.as_os_str().is_empty());
-        ways.all(|way| {
-            let is_there = |folder: &Path| folder.join(way).symlink_metadata().is_ok();
-            own.is_some_and(|own| is_there(own)) || !is_there(folder)
-        })
+        let folder = Path::new(PRIVATE_TEMP);
+        let is_missing = |way: &Path| way.symlink_metadata().is_err();
+        self.places().decided_at(path) == Some(folder)
+            && path.ancestors().take_while(|way| *way != folder).all(is_missing)
     }
 
     /// What is hidden from every command, or is denied by rules.
@@ -136,7 +128,7 @@ impl ProfileView {
         let writable = path.starts_with("/dev")
             || self.is_in_cache(path)
             || self.places().writable_root(path).is_some()
-            || self.is_in_temp(path) && ![Path::new("/tmp"), Path::new(PRIVATE_TEMP)].contains(&path);
+            || self.is_in_temp(path) && path != Path::new(PRIVATE_TEMP);
         writable && !denied && !self.is_hidden(path)
     }
 }
@@ -220,7 +212,9 @@ mod tests {
             ("/dev/null", "rw-"),
             ("/etc/shadow", "---"),
             ("/run/secret", "---"),
-            (nowhere, "rw-"),
+            (nowhere, "---"),
+            ("/var/tmp/haft-test-of-a-view-that-is-nowhere", "rw-"),
+            ("@/state/tmp/x", "rwt"),
             (alone, "---"),
             ("@/home", "---"),
             ("@/home/.ssh/id_rsa", "---"),
@@ -264,7 +258,7 @@ mod tests {
             for path_use in [PathUse::CommandRead, PathUse::ToolRead] {
                 if view.is_path_open(path, Extent::File, path_use) {
                     seen += 1;
-                    let own = matches!(path.to_str(), Some("/" | "/tmp" | "/var/tmp" | "/proc" | "/dev"));
+                    let own = matches!(path.to_str(), Some("/" | "/var/tmp" | "/proc" | "/dev"));
                     let copied = matches!(part, Part::File { .. } | Part::Excerpt { .. })
                         || profile.session.is_linked(path);
                     assert!(profile.session.shows(path) || own || copied, "{}", path.display());
@@ -272,7 +266,7 @@ mod tests {
             }
             if view.is_path_open(path, Extent::File, PathUse::CommandWrite) && path != Path::new("/dev") {
                 let written = profile.session.writable_root(path).is_some() || view.is_in_cache(path);
-                assert!(written || path == Path::new("/tmp"), "{}", path.display());
+                assert!(written, "{}", path.display());
             }
         }
         assert!(seen > 5, "{seen}");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use haft::Effects;
-use haft::files::{Access, Root};
+use haft::files::{Access, PathTable, Root};
 use haft::ports::{Confinement, Exit, ProcessRequest};
 
 use crate::profile::{Session, User};
@@ -27,7 +27,7 @@ fn request(user: &User, session: &Session<'_>, effects: &Effects, script: &str) 
     let write = ["work/out.txt", "work/gen"].map(|name| Root::subtree(user.at(name)));
     let granted =
         Access { read: vec![Root::subtree(user.at("work"))], write: write.into(), ..Access::default() };
-    session.request(script).with_declared_effects(effects, &granted)
+    session.request(script).with_declared_effects(effects, &granted, &PathTable::default())
 }
 
 #[tokio::test]

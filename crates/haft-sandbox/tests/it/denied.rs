@@ -156,24 +156,3 @@ async fn what_a_command_in_the_background_does_is_not_told_of_another() {
     let (_, _, refused) = session.run(session.request("echo n > b.key")).await;
     assert!(matches!(&*refused, [Refusal::Protected { path, .. }] if path.ends_with("b.key")), "{refused:?}");
 }
-
-/// The empty folders that hold names are there while a command runs, and then until somebody looks.
-#[tokio::test]
-async fn nothing_is_seen_of_held_names_between_commands() {
-    let user = User::new();
-    let session = user.session();
-    for _ in 0..3 {
-        assert_eq!(session.good("ls -A1 | grep -c -e mcp -e envrc -e idea").await, "3\n");
-        session.sandbox.tidy();
-        let left: Vec<_> =
-            fs::read_dir(user.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 2, "{left:?}");
-        session.bad("echo x > .mcp.json").await;
-    }
-    session.sandbox.tidy();
-    // What the user makes meanwhile is theirs, and held like before.
-    fs::write(user.at("work/.mcp.json"), "mine").unwrap();
-    session.bad("echo x > .mcp.json").await;
-    session.bad("rm .mcp.json").await;
-    assert_eq!(fs::read_to_string(user.at("work/.mcp.json")).unwrap(), "mine");
-}

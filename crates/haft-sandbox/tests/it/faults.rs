@@ -250,9 +250,7 @@ fn witness_of_killed_sessions() {
         let standing = [".mcp.json", ".haft", ".claude", ".vscode", ".idea", ".husky", ".envrc"];
         let standing =
             standing.map(|name| user.at("work").join(name)).into_iter().filter(|path| path.exists());
-        let recorded = fs::read_dir(user.at("state/caches/placeholders")).unwrap().flatten().skip(1);
-        let stale = standing.chain(recorded.map(|entry| entry.path()));
-        left.extend(stale.map(|path| format!("{STALE}: {}", path.display())));
+        left.extend(standing.map(|path| format!("{STALE}: {}", path.display())));
         left
     });
 }

@@ -387,10 +387,8 @@ async fn a_spare_holds_what_was_made_anew() {
     let (name, secret) = (user.at("work/.mcp.json"), user.at("work/secret"));
     user.config.rules =
         with_restrictions(&user.config.rules, |rules| rules.unreadable_paths.push(secret.clone()));
-    let (hooks, stood_for) = (user.at("work/.git/hooks"), user.at("work/.envrc"));
+    let (hooks, planted) = (user.at("work/.git/hooks"), user.at("work/.envrc"));
     let anew = || {
-        // An empty folder stands there for a moment, so that no command makes it.
-        let _ = std::fs::remove_dir(&stood_for);
         for (path, content) in [(&name, "{}"), (&secret, "SECRET")] {
             let _ = std::fs::remove_file(path);
             std::fs::write(path, content).unwrap();
@@ -400,7 +398,8 @@ async fn a_spare_holds_what_was_made_anew() {
     };
     anew();
     let session = user.session();
-    let attempt = "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; rmdir .envrc; echo evil > .envrc; cat secret; true";
+    let attempt =
+        "echo evil >> .mcp.json; echo evil > .git/hooks/pre-commit; echo evil > .envrc; cat secret; true";
     let mut same = 0;
     for round in 0..20 {
         session.good("true").await;
@@ -408,10 +407,6 @@ async fn a_spare_holds_what_was_made_anew() {
         let end = Instant::now() + Duration::from_millis(20);
         until("a moment has passed", || Instant::now() > end);
         let number = name.metadata().unwrap().ino();
-        if round % 2 == 0 {
-            // What stood in is put away, and back for the next.
-            session.sandbox.tidy();
-        }
         match round % 4 {
             // The very same file, by another entry of its folder: what lay on the first went with that.
             3 => {
@@ -428,7 +423,7 @@ async fn a_spare_holds_what_was_made_anew() {
         let (_, said, _) = session.run(session.request(attempt)).await;
         assert!(!said.contains("SECRET"), "{said}");
         assert_eq!(std::fs::read_to_string(&name).unwrap(), "{}");
-        assert!(!hooks.join("pre-commit").exists() && !stood_for.is_file());
+        assert!(!hooks.join("pre-commit").exists() && !planted.exists());
     }
     eprintln!("the number came again in {same} of 20 rounds");
 }

@@ -209,7 +209,14 @@ async fn the_workspace_is_written_and_nothing_else() {
 #[tokio::test]
 async fn protected_names_stay_as_they_are() {
     let user = User::new();
-    let prepare = |user: &User| fs::create_dir(user.at("work/.vscode")).unwrap();
+    let prepare = |user: &User| {
+        for name in [".vscode", ".haft", ".idea"] {
+            fs::create_dir(user.at("work").join(name)).unwrap();
+        }
+        for name in [".envrc", ".mcp.json"] {
+            fs::write(user.at("work").join(name), "mine").unwrap();
+        }
+    };
     prepare(&user);
     let session = user.session();
     for attempt in [
@@ -220,26 +227,32 @@ async fn protected_names_stay_as_they_are() {
         "mv .git .git2",
         "mkdir x && mv .git x/",
         "rm -rf .git/config",
-        "mkdir -p .haft && echo evil > .haft/settings.json",
-        "mkdir -p .claude/agents && echo evil > .claude/agents/a.md",
-        "echo evil > .x && python3 -c 'import os; os.rename(\".x\", \".envrc\")'",
-        "ln -s README .idea",
-        "mkdir -p .husky && touch .husky/pre-commit",
-        "echo evil > .mcp.json",
-        "mkdir -p .mcp.json && rmdir .mcp.json && echo evil > .mcp.json",
-        "echo evil > .vscode/tasks.json",
-        "mv .vscode other && mkdir .vscode",
         "ln .git/config hard",
-        "echo evil > .envrc",
         "unshare -rm mount --bind . .git/hooks",
     ] {
         session.bad(attempt).await;
         works_outside(attempt, prepare).await;
     }
+    // Names that exist, from a command that doesn't write the repository.
+    for attempt in [
+        "echo evil > .haft/settings.json",
+        "echo evil > .x && python3 -c 'import os; os.rename(\".x\", \".envrc\")'",
+        "rmdir .idea && ln -s README .idea",
+        "echo evil > .mcp.json",
+        "rm .mcp.json",
+        "echo evil > .vscode/tasks.json",
+        "mv .vscode other && mkdir .vscode",
+        "ln .mcp.json hard && echo evil > hard",
+    ] {
+        let request = session.request(attempt).with_protection(level(RepositoryLevel::None));
+        let (exit, said, _) = session.run(request).await;
+        assert!(matches!(exit, Exit::Code(code) if code != 0), "`{attempt}` ended with {exit:?}: {said}");
+        works_outside(attempt, prepare).await;
+    }
     let config = fs::read_to_string(user.at("work/.git/config")).unwrap();
     assert!(!config.contains("evil"), "{config}");
     // Beside them git works.
-    session.good("rm -rf x; echo 1 > new && git add -A && git commit -qm two && git status --short && git switch -qc other").await;
+    session.good("rm -rf x .x; echo 1 > new && git add -A && git commit -qm two && git status --short && git switch -qc other").await;
     let said = session.good("git log --format=%an%s").await;
     assert_eq!(said, "Metwo\naone\n");
     drop(session);
@@ -250,7 +263,7 @@ async fn protected_names_stay_as_they_are() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
-    assert!(!user.at("work/.mcp.json").exists() && !user.at("work/.haft").exists());
+    assert_eq!(fs::read_to_string(user.at("work/.mcp.json")).unwrap(), "mine");
 }
 
 #[tokio::test]

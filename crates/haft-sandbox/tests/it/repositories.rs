@@ -1,14 +1,12 @@
 //! Repositories that commands make, and sessions side by side in one working directory.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use haft::ports::{Exit, Processes as _, Refusal};
 
 use crate::profile::{User, configuration, git};
-use crate::until;
 
 fn names(refused: &[Refusal]) -> String {
     format!("{refused:?}")
@@ -228,36 +226,6 @@ async fn a_command_that_runs_on_changes_no_new_repository() {
     assert!(refused.contains("pre-commit") && refused.contains("core.fsmonitor"), "{refused}");
     assert!(!user.at("work/.git/hooks/pre-commit").exists());
     assert!(!fs::read_to_string(user.at("work/.git/config")).unwrap().contains("fsmonitor"));
-}
-
-/// A name that stands in stays as long as a command of any session relies on it.
-#[tokio::test]
-async fn two_sessions_side_by_side() {
-    let user = User::new();
-    let first = user.session();
-    first.good("ls -A").await;
-    let second = user.session();
-    let script = "touch here; until [ -e go ]; do sleep 0.01; done; echo x > .mcp.json";
-    let slow = second.sandbox.run(second.request(script));
-    let rest = async {
-        let here = user.at("work/here");
-        tokio::task::spawn_blocking(move || until("it runs", || here.exists())).await.unwrap();
-        drop(first);
-        assert!(user.at("work/.mcp.json").is_dir());
-        fs::write(user.at("work/go"), "").unwrap();
-    };
-    let (outcome, ()) = tokio::join!(slow, rest);
-    let outcome = outcome.unwrap();
-    assert_ne!(outcome.exit, Exit::Code(0));
-    assert_eq!(outcome.refused, []);
-    drop(second);
-    assert!(!user.at("work/.mcp.json").exists());
-    // And one that the user has put there is neither removed nor written.
-    symlink("elsewhere", user.at("work/.envrc")).unwrap();
-    let third = user.session();
-    third.good("ls -A").await;
-    drop(third);
-    assert!(user.at("work/.envrc").symlink_metadata().is_ok());
 }
 
 #[tokio::test]

@@ -24,14 +24,14 @@ pub(super) struct AgentEvents {
     call: Arc<str>,
     to: Arc<dyn RunSink>,
     on_line: Option<OnAgentLine>,
-    state: Mutex<State>,
+    state: Mutex<AgentActivity>,
 }
 
 #[derive(Default)]
-struct State {
+struct AgentActivity {
     turns: u64,
     calls: u64,
-    /// What the model says and nobody was told yet.
+    /// What the model has written and no event has reported yet.
     text: String,
     last: Option<String>,
 }
@@ -46,7 +46,7 @@ impl AgentEvents {
         AgentEvents { agent: agent.into(), call: call.into(), to, on_line, state: Mutex::default() }
     }
 
-    /// How far it is, in words.
+    /// Its progress, as text.
     pub(super) fn so_far(&self) -> String {
         let state = lock(&self.state);
         let many =

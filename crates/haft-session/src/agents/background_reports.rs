@@ -28,10 +28,10 @@ impl BackgroundReports {
     }
 
     fn agents(&self) -> impl Iterator<Item = TaskState> {
-        self.tasks.list().into_iter().filter(|task| task.tool == "Agent")
+        self.tasks.list().into_iter().filter(|task| task.effects.delegates)
     }
 
-    /// What has ended since this was last asked, in words for the model.
+    /// Returns what has ended since the last call, as messages for the model.
     pub fn take(&self) -> Vec<String> {
         let mut reported = lock(&self.reported);
         let ended: Vec<TaskState> =

@@ -1,6 +1,6 @@
 //! Kinds of agents: those that are built in, and those that the user and a trusted project describe in files.
 //!
-//! A file says what a kind is for, what it is told, and how much less it may do: which tools, which mode. It can widen
+//! A file describes what a kind is for, its prompt, and how much less it may do: which tools, which mode. It can widen
 //! nothing, since an agent's calls are judged by its parent's rules too; but it tells a model what to do, so those of a
 //! project count once the user said yes to the workspace, like its memory. A file that can't be read is left out and said.
 
@@ -26,7 +26,7 @@ use crate::text::one_line;
 pub const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// How many files are read at most.
 pub const FILES_MAX: usize = 100;
-/// The longest description of a kind that a model is told, in characters.
+/// The longest description of a kind that a model receives, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 /// The longest name of a kind, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -36,13 +36,13 @@ const FOLDER: &str = "agents";
 /// Keys that say how a kind looks or is stored elsewhere, and nothing that would be missed here.
 const PASSED_OVER: [&str; 4] = ["color", "effort", "memory", "version"];
 
-/// What an agent that only looks is told.
+/// The prompt of an agent that only looks.
 const EXPLORE: &str = "\
 You only look; nothing that you do changes anything. Find what you are asked for: search by name and by content, in several \
 ways at once, and read what looks right before you believe it. Answer with what you found, each fact with the file and the \
 line that it is from, and say what you looked for and did not find.";
 
-/// What an agent that plans is told.
+/// The prompt of an agent that plans.
 const PLAN: &str = "\
 You only look; nothing that you do changes anything. Work out how the task should be done here: read the code that it \
 touches, and what is done like it already. Answer with the steps in their order, each with the files that it changes and how \
@@ -53,14 +53,14 @@ to see that it worked; then what could go wrong, and the three to five files tha
 pub struct AgentDefinition {
     pub name: String,
     pub description: String,
-    /// What it is told, beside what every agent is.
+    /// Its prompt, after the one of every agent.
     pub prompt: String,
     pub tools: AgentTools,
     /// Names of tools that it hasn't.
     pub without: Vec<String>,
     /// The model that it asks, where it isn't its parent's.
     pub model: Option<String>,
-    /// The mode that it is held to beside the session's.
+    /// Its own mode. The stricter one of this and the session's counts.
     pub mode: Option<PermissionMode>,
     /// How often its model may be asked.
     pub max_turns: Option<u64>,
@@ -115,11 +115,10 @@ impl AgentDefinition {
             AgentTools::Looking => {
                 let looks = match tool.listed_class() {
                     ListedClass::Always(class) => class == Class::ReadOnly,
-                    // Held to looking by the mode; of others nobody knows.
+                    // The mode denies its changes. The changes of external tools are unknown.
                     ListedClass::Depends => *entry.origin() == Origin::BuiltIn,
                 };
-                // Declared as changing something, but nothing of the user's.
-                looks || matches!(tool.name(), "SendMessage" | "ToolSearch")
+                looks || tool.spec().is_session_only()
             }
             AgentTools::Named(list) => named(list),
         };
@@ -163,7 +162,7 @@ impl AgentKinds {
         kinds
     }
 
-    /// The kinds as a model is told of them.
+    /// The names and descriptions of all kinds, for the model.
     pub fn told(&self) -> Vec<AgentKind> {
         let told = |kind: &AgentDefinition| AgentKind {
             name: kind.name.clone(),
@@ -300,6 +299,8 @@ fn names(at: usize, value: &Value, notes: &mut Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use haft::ToolSpec;
+
     use super::*;
 
     fn file(head: &str) -> String {
@@ -327,6 +328,24 @@ mod tests {
         assert!(
             fits("mcp__x__*", "mcp__x__y") && !fits("mcp__x__*", "mcp__z__y") && !fits("Read", "ReadMore")
         );
+    }
+
+    /// What a tool says of itself counts, and not its name: a tool that changes only the session is no change of files.
+    #[test]
+    fn agents_that_look_have_tools_that_only_look() {
+        let tool = |name: &str, change: fn(ToolSpec) -> ToolSpec| {
+            let looks = haft::tool(name.to_owned(), "A tool.", |_: haft::NoInput, _| async { Ok(1) });
+            looks.spec(change)
+        };
+        let registry = haft::Registry::new()
+            .with(tool("SendMessage", |spec| spec))
+            .and_then(|all| all.with(tool("tell", |spec| spec.session_only())))
+            .and_then(|all| all.with(tool("look", |spec| spec.listed_class(Class::ReadOnly))));
+        let explore = built_in_kinds().into_iter().find(|kind| kind.name == "explore").unwrap();
+        let (looking, registry) = (AgentDefinition::built_in(explore), registry.unwrap());
+        let has: Vec<&str> =
+            registry.entries().filter(|entry| looking.has(entry)).map(|entry| entry.tool().name()).collect();
+        assert_eq!(has, ["tell", "look"]);
     }
 
     #[test]

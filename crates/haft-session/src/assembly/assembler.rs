@@ -9,15 +9,17 @@ use std::sync::{Arc, OnceLock};
 use haft::call_log::CallLog;
 use haft::dispatch::TaskTable;
 use haft::event::EventSink;
+use haft::files::{DirFiles, PathTable};
 use haft::ports::{Asker, Processes, SandboxView};
 use haft::registry::Gates;
 use haft::results::OffloadStore;
 use haft::{Engine, EngineBuilder, Registry};
 use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup};
 use haft_policy::hooks::Hooks;
+use haft_policy::rule::NamedPath;
 use haft_policy::settings::Settings;
 
-use super::child_processes::{children, surroundings};
+use super::child_processes::{children, path_table, surroundings};
 use super::client_session::{ClientSession, SharedServers};
 use super::server_pool::ServerStarter;
 use super::session_config::SessionConfig;
@@ -27,6 +29,7 @@ use super::{NoticeEvents, ProcessGuard, SessionParts};
 use crate::hooks::ServerSlot;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::{self, SessionProcesses};
+use crate::temp_folder::TempFolder;
 use crate::text::one_line;
 use crate::{SessionChannels, SessionError, SessionOptions, SessionPurpose, hooks};
 
@@ -34,8 +37,12 @@ use crate::{SessionChannels, SessionError, SessionOptions, SessionPurpose, hooks
 pub struct SessionAssembler {
     pub(super) config: SessionConfig,
     purpose: SessionPurpose,
-    /// The id of the first session. It also names the folder for temporary files of the sandbox.
+    /// The id of the first session.
     id: String,
+    /// The folder for temporary files of the sandbox.
+    temp: TempFolder,
+    /// What path rules name.
+    named: Vec<NamedPath>,
     starter: Arc<SessionProcesses>,
     processes: Arc<dyn Processes>,
     process_guard: ProcessGuard,
@@ -85,15 +92,23 @@ impl SessionAssembler {
         SessionAssembler::new(config, purpose, id)
     }
 
-    fn new(config: SessionConfig, purpose: SessionPurpose, id: String) -> SessionAssembler {
+    fn new(mut config: SessionConfig, purpose: SessionPurpose, id: String) -> SessionAssembler {
         let notices = config.options.notices.clone();
+        let temp = TempFolder::new(&id, config.state.as_deref());
+        let named = haft_policy::gate::named_paths(&config.given.loaded, &config.given.places);
+        let paths = match config.is_confined() {
+            true => path_table(&config, &temp, &named),
+            false => PathTable::default(),
+        };
+        config.workspace = config.workspace.with_paths(paths);
         let starter = Arc::new(match config.is_confined() {
             true => SessionProcesses::confined(notices),
             false => SessionProcesses::unconfined(notices),
         });
         let processes: Arc<dyn Processes> = Arc::new(children(&starter, &config.given));
         let process_guard = ProcessGuard::new(starter.clone());
-        SessionAssembler { config, purpose, id, starter, processes, process_guard, sandbox: OnceLock::new() }
+        let sandbox = OnceLock::new();
+        SessionAssembler { config, purpose, id, temp, named, starter, processes, process_guard, sandbox }
     }
 
     /// Opens a session: the conversation of a user, or the calls of one command. Starts nothing.
@@ -266,6 +281,7 @@ impl SessionAssembler {
             }
         };
         let SessionConfig { options, given, workspace, registry, analyzer, .. } = &self.config;
+        let plain = Setup::new(&given.places, workspace);
         let setup = Setup {
             no_sandbox: options.no_sandbox,
             confined: self.processes.confines(),
@@ -276,7 +292,8 @@ impl SessionAssembler {
             tools: registry.entries().map(|entry| entry.tool().name().to_owned()).collect(),
             analyzer: Some(analyzer.clone()),
             processes: Some(self.processes.clone()),
-            ..Setup::new(&given.places, workspace)
+            wording: options.rule_wording.unwrap_or(plain.wording),
+            ..plain
         };
         let made =
             Policy::new(&given.loaded, setup).map_err(|error| SessionError::settings(error.to_string()))?;
@@ -288,13 +305,13 @@ impl SessionAssembler {
     fn plan_sandbox(&self, policy: &Policy) -> Result<(), SessionError> {
         let SessionConfig { options, given, workspace, state, .. } = &self.config;
         let wanted = &self.config.settings().sandbox;
-        let around = surroundings(options, given, workspace, state, &self.id);
+        let around = surroundings(options, given, workspace, state, &self.temp, &self.named);
         let mut sandbox = processes::sandbox(wanted, policy, around)?;
         if self.purpose == SessionPurpose::Replay {
             sandbox = processes::shut(sandbox);
         }
         let confined = self.config.is_confined();
-        self.starter.plan(sandbox);
+        self.starter.plan(sandbox, &self.temp);
         let required = wanted.fail_if_unavailable.as_ref().filter(|required| required.value && confined);
         if let Some(required) = required.filter(|_| self.purpose != SessionPurpose::Inspect)
             && let Err(reason) = self.starter.sandbox()
@@ -319,6 +336,7 @@ impl SessionAssembler {
             .events(events)
             .gates(gates);
         engine = engine.session_id(id.as_str()).ports(|ports| {
+            ports.files = Arc::new(DirFiles::new().with_paths(workspace.paths().clone()));
             ports.processes = Some(self.processes.clone());
             ports.mode = Some(Arc::new(policy.clone()));
             ports.tasks = Some(tasks.clone());

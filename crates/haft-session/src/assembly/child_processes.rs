@@ -4,14 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::Workspace;
+use haft::files::PathTable;
+use haft_policy::rule::NamedPath;
+use haft_policy::settings::{Places, Sandbox};
 use haft_policy::trust::{Inventory, Judgement, Loaded};
 
+use super::session_config::SessionConfig;
 use super::tools::PROJECT_TOOLS;
 use super::workspace::real;
 use crate::SessionOptions;
 use crate::guarded_processes::GuardedProcesses;
 use crate::loaded_settings::LoadedSettings;
 use crate::processes::{self, SessionProcesses};
+use crate::temp_folder::{TempFolder, is_below_temp};
 
 /// The paths of a session that its sandbox needs.
 pub(super) fn surroundings<'a>(
@@ -19,22 +24,44 @@ pub(super) fn surroundings<'a>(
     given: &'a LoadedSettings,
     workspace: &Workspace,
     state: &'a Option<PathBuf>,
-    session: &'a str,
+    temp: &'a TempFolder,
+    named: &'a [NamedPath],
 ) -> processes::Surroundings<'a> {
     let places = &given.places;
-    let own = [&places.config_dir, &places.state_dir, &places.claude_dir, &places.claude_json];
-    let own = own.into_iter().flatten().chain(&places.usual).map(|dir| real(dir)).collect();
     let users = places.config_dir.iter().map(|config| config.join("tools"));
     let tools = users.chain(common.tools_dir.iter().map(|dir| places.cwd.join(dir))).map(|dir| real(&dir));
     processes::Surroundings {
         workspace: workspace.dirs().map(Path::to_owned).collect(),
         home: places.home.as_deref(),
-        own,
+        own: own_folders(places),
         state: state.as_deref(),
         tools: tools.filter(|dir| dir.is_dir()).collect(),
         scripts: scripts(&given.loaded.inventory),
-        session,
+        temp,
+        named,
     }
+}
+
+/// Folders with the user's settings and state, here and where others have them.
+fn own_folders(places: &Places) -> Vec<PathBuf> {
+    let own = [&places.config_dir, &places.state_dir, &places.claude_dir, &places.claude_json];
+    own.into_iter().flatten().chain(&places.usual).map(|dir| real(dir)).collect()
+}
+
+/// Where the paths of a session lie that has a sandbox: what it shares with the host stays the host's also below `/tmp`.
+pub(super) fn path_table(config: &SessionConfig, temp: &TempFolder, named: &[NamedPath]) -> PathTable {
+    let SessionConfig { options, given, workspace, .. } = config;
+    let (places, files) = (&given.places, &config.settings().sandbox.files);
+    let home = places.home.as_deref();
+    let settings = |list| Sandbox::absolute_paths(list, home, workspace.cwd());
+    let tools = options.tools_dir.iter().map(|dir| places.cwd.join(dir));
+    let shared = workspace.dirs().map(Path::to_owned).chain(own_folders(places));
+    let shared = shared.chain(home.map(real)).chain(tools.map(|dir| real(&dir)));
+    let shared = shared.chain(settings(&files.allow_read)).chain(settings(&files.allow_write));
+    let shared: Vec<PathBuf> = shared.collect();
+    // A rule whose first name below `/tmp` has a wildcard names nothing of the host's.
+    let rules = named.iter().map(|named| named.path.clone()).filter(|path| is_below_temp(path));
+    temp.path_table(shared.into_iter().chain(rules))
 }
 
 /// Files that run by themselves, of the workspace and in it, and what they lead to where they are links.

@@ -32,7 +32,7 @@ pub struct ServerPlan {
 #[derive(Clone)]
 pub struct PlannedServer {
     pub(crate) server: Server,
-    /// How it is reached, or why it isn't used, in words.
+    /// How it is reached, or why it isn't used.
     pub plan: Result<ServerConfig, UnusedReason>,
     /// What its entry names that isn't set.
     pub unset: Vec<String>,
@@ -131,7 +131,7 @@ pub enum UnusedReason {
     NotAllowed,
     /// A rule denies everything of it: which.
     ByRule(String),
-    /// What is said of its sign-in makes no sense: why.
+    /// Its sign-in settings are invalid, for this reason.
     BadSignIn(String),
 }
 
@@ -300,7 +300,7 @@ impl ServerPlan {
         self
     }
 
-    /// What is doubtful about those that are to be started, in words.
+    /// Warnings about the servers that are to be started.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for planned in &self.servers {

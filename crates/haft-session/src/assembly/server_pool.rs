@@ -69,7 +69,7 @@ pub struct ServerPorts {
     pub sampler: Option<Arc<dyn Sampler>>,
     /// Who opens the page of a sign-in.
     pub browser: Option<Arc<dyn Browser>>,
-    /// Nothing goes on behind the turn: a call that takes long is waited for.
+    /// Calls don't move to the background: a long call is waited for.
     pub one_turn: bool,
 }
 
@@ -81,20 +81,20 @@ pub struct ServerPool {
     servers: Arc<Servers>,
     approvals: Arc<FileApprovals>,
     searches: bool,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     questions: Mutex<Vec<JoinHandle<()>>>,
     notices: NoticeSink,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Of the servers, as it was brought in; none before the first time.
     version: Option<u64>,
     /// Whether the model searches for tools; once it does, it stays so.
     searching: bool,
     /// Lines that were said.
     said: BTreeSet<String>,
-    /// What the model was told.
+    /// What the model has received.
     told: BTreeSet<String>,
 }
 
@@ -188,7 +188,7 @@ impl ServerPool {
         if self.state().version == Some(version) {
             return;
         }
-        // Two tools of a server with one name can't be: they are told apart before.
+        // Two tools of a server with one name can't be: names are made unique before.
         let Ok(registry) = self.servers.registry(&self.base) else { return };
         let mut state = self.state();
         state.version = Some(version);
@@ -337,8 +337,12 @@ impl ServerPool {
             if config.trust != haft_mcp::Trust::Approvals {
                 continue;
             }
-            let about =
-                prompt::About::new(planned, server.clone(), self.approvals.clone(), self.notices.clone());
+            let about = prompt::ServerPrompt::new(
+                planned,
+                server.clone(),
+                self.approvals.clone(),
+                self.notices.clone(),
+            );
             let (servers, asker) = (self.servers.clone(), asker.clone());
             let task = tokio::spawn(async move {
                 loop {
@@ -375,7 +379,7 @@ impl ServerPool {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         lock(&self.state)
     }
 }

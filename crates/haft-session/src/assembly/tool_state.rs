@@ -1,4 +1,4 @@
-//! State of a session that tools use beside files and processes: skills, scheduled prompts, active settings.
+//! State of a session that tools use in addition to files and processes: skills, scheduled prompts, active settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Hooks that are tools of servers: the call, under the rules that hold for it.
 //!
 //! A hook of the user's own settings is what the user wants to happen, so that only a rule that denies the tool keeps it from being
-//! called. One that came with the workspace needs what any call of the tool needs, a rule that allows it: nobody is asked for a
+//! called. One that came with the workspace needs what any call of the tool needs, a rule that allows it: no user is asked for a
 //! hook. Hooks hear nothing of such a call, or it would never end.
 
 use std::sync::{Arc, OnceLock};
@@ -59,7 +59,7 @@ async fn may(engine: &Engine, policy: &Policy, wanted: &ToolUse) -> Result<(), S
     let of_workspace = matches!(wanted.source.scope, Scope::Project | Scope::Local);
     match (explained.verdict, &explained.decided_by) {
         (Verdict::Allow, _) => Ok(()),
-        (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.rule, rule.source)),
+        (Verdict::Deny, Some(rule)) => Err(format!("`{}` ({}) denies `{name}`", rule.text, rule.source)),
         (_, _) if !of_workspace => Ok(()),
         (_, _) => Err(format!(
             "it came with the workspace, and no rule allows `{name}`; a rule `{name}` in `permissions.allow` does"

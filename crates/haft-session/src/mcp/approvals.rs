@@ -27,23 +27,23 @@ pub struct FileApprovals {
     workspace: String,
     /// Servers whose tools are approved when they are first seen.
     enabled: BTreeSet<String>,
-    state: Mutex<State>,
+    state: Mutex<ApprovalState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ApprovalState {
     /// None before the file was read.
     known: Option<StoredApprovals>,
     /// What the user said yes to in this process.
     accepted: StoredApprovals,
     /// First seen, and not yet kept.
     first_seen: Vec<Subject>,
-    /// What is wrong with the file, in words.
+    /// What is wrong with the file.
     damaged: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct ApprovalFile {
     version: u32,
     /// For people; the name of the file is what counts.
     workspace: String,
@@ -90,8 +90,11 @@ impl FileApprovals {
                 tool: tool.clone(),
                 value: value.clone(),
             });
-            let record =
-                Record { version: VERSION, workspace: self.workspace.clone(), entries: entries.collect() };
+            let record = ApprovalFile {
+                version: VERSION,
+                workspace: self.workspace.clone(),
+                entries: entries.collect(),
+            };
             serde_json::to_vec(&record).map_err(|error| error.to_string())
         })?;
         let mut state = self.state();
@@ -106,7 +109,7 @@ impl FileApprovals {
         if first_seen.is_empty() { Ok(()) } else { self.approve_all(&first_seen) }
     }
 
-    /// What is wrong with the file, in words, if something is.
+    /// What is wrong with the file, if something is.
     pub fn damaged(&self) -> Option<String> {
         self.state().damaged.clone()
     }
@@ -123,7 +126,7 @@ impl FileApprovals {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ApprovalState> {
         lock(&self.state)
     }
 }
@@ -138,7 +141,7 @@ fn file(state_dir: &Path, workspace: &Path) -> StateFile {
 }
 
 fn entries(bytes: &[u8]) -> Result<StoredApprovals, String> {
-    let record: Record = serde_json::from_slice(bytes).map_err(|error| format!("damaged: {error}"))?;
+    let record: ApprovalFile = serde_json::from_slice(bytes).map_err(|error| format!("damaged: {error}"))?;
     if record.version != VERSION {
         return Err("another version of haft wrote it".to_owned());
     }

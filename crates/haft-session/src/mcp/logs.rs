@@ -1,7 +1,7 @@
 //! What servers complain about, kept so that another process can show it: `haft mcp logs`.
 //!
 //! One file for each server of a workspace in the state folder, and the one before it. Whatever a server prints, a file has a
-//! bound, and so has what is written to disk in a minute; what is left out is said to be.
+//! bound, and so has what is written to disk in a minute; what is left out is noted.
 
 use haft::sync::lock;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use haft_policy::trust::StateFile;
 pub const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// How much of one server is written in a minute, in bytes.
 const MINUTE_BYTES_MAX: u64 = 512 * 1024;
-/// How long logs of a workspace are kept that nobody adds to.
+/// How long unused logs of a workspace are kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many folders one session removes.
 const SWEPT_MAX: usize = 100;
@@ -105,7 +105,7 @@ impl ServerLogs {
         self.folder.join(format!("{server}.log"))
     }
 
-    /// Removes the logs of workspaces that nobody has worked in for long.
+    /// Removes the logs of workspaces that have been unused for long.
     fn sweep(&self) {
         let Some(Ok(all)) = self.folder.parent().map(std::fs::read_dir) else { return };
         let old = |entry: &std::fs::DirEntry| {

@@ -22,7 +22,7 @@ const YES: &str = "Approve";
 const NO: &str = "Not now";
 
 /// A server of the workspace, for as long as it may have something to approve.
-pub struct About {
+pub struct ServerPrompt {
     pub server: Server,
     words: String,
     approvals: Arc<FileApprovals>,
@@ -30,19 +30,19 @@ pub struct About {
     notices: NoticeSink,
 }
 
-impl About {
+impl ServerPrompt {
     pub fn new(
         planned: &PlannedServer,
         server: Server,
         approvals: Arc<FileApprovals>,
         notices: NoticeSink,
-    ) -> About {
+    ) -> ServerPrompt {
         let named = &planned.server;
         let mut words = format!("{}: {}\n", named.source, target(named));
         for (name, value) in details(named) {
             words.push_str(&format!("{name:12} {value}\n"));
         }
-        About { server, words, approvals, asked: Mutex::default(), notices }
+        ServerPrompt { server, words, approvals, asked: Mutex::default(), notices }
     }
 
     /// Asks about what is there to approve now and was not asked about before.
@@ -86,7 +86,7 @@ impl About {
         withheld.into_iter().filter(|withheld| asked.insert(withheld.subject.fingerprint())).collect()
     }
 
-    /// Keeps the yes, and lets the server go on with it.
+    /// Stores the approval, and lets the server continue.
     fn keep(&self, subjects: &[Subject]) {
         // It counts in this session at once, whatever the disk does.
         self.approvals.accept(subjects);

@@ -1,4 +1,4 @@
-//! What of a server's command line and address is not shown: what lets somebody in.
+//! Secrets in a server's command line and address, which are not shown.
 //!
 //! People write keys into arguments, and lists of servers are pasted into questions. So whatever is called a key, or looks like
 //! one, is left out where a server is listed or its log is shown. That is a guess and no promise; who approves a server sees all
@@ -6,7 +6,7 @@
 
 use haft_policy::settings::{Server, Transport};
 
-/// What stands in the place of a secret.
+/// The placeholder of a secret.
 const LEFT_OUT: &str = "…";
 /// Words in the names that secrets have, and how such words begin or end.
 const NAMES: [&str; 7] = ["key", "pwd", "auth", "bearer", "cookie", "pat", "authorization"];
@@ -99,7 +99,7 @@ fn is_key(word: &str) -> bool {
     known || long
 }
 
-/// An address without what lets somebody in: no user and password, and no values of its query. Variables stay.
+/// An address without secrets: no user and password, and no values of its query. Variables stay.
 pub(crate) fn without_secrets(url: &str) -> String {
     let (start, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (format!("{scheme}://"), rest),

@@ -261,12 +261,10 @@ impl ServerFile<'_> {
     }
 
     fn replace(&self, text: &str) -> Result<(), SessionError> {
-        let caches = self.places.state_dir.as_deref().map(processes::caches);
-        if caches.is_some_and(|caches| !haft_sandbox::make_way(&caches, &self.path)) {
-            return Err(self.error(
-                "a command runs here that could write this file, so an empty folder stands in its place until it has \
-                 ended; wait for it or stop it, and try again",
-            ));
+        // A session of another process may run a command in this folder and would take the change for that command's.
+        if let Some(caches) = self.places.state_dir.as_deref().map(processes::caches) {
+            haft_sandbox::approve_content(&caches, &self.path, text.as_bytes())
+                .map_err(|error| self.error(error))?;
         }
         replace_file(&self.path, text.as_bytes(), self.mode).map_err(|error| self.error(error))
     }

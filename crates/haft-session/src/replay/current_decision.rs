@@ -51,7 +51,7 @@ impl CurrentDecision {
                 | ("UnknownTool", CurrentDecision::UnknownTool)
                 | ("InvalidInput", CurrentDecision::InvalidInput) => false,
                 // Nobody could be asked then.
-                ("Denied", CurrentDecision::Decided(Verdict::Ask)) => !text.contains("needs a yes"),
+                ("Denied", CurrentDecision::Decided(Verdict::Ask)) => !recorded.unanswered,
                 ("Denied", CurrentDecision::Decided(Verdict::Allow)) => true,
                 ("UnknownTool", _) => true,
                 // What makes no sense fits its schema: only running it would tell.

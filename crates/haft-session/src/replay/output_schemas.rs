@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 
-/// How many faults of a result are told.
+/// How many violations of a result are reported.
 const FAULTS_MAX: usize = 3;
 /// What stands in a result of which a part was shown.
 const CUT: &str = "the whole result is in ";

@@ -35,7 +35,7 @@ pub async fn compare_results(
         Arc::new(recording.calls.iter().map(RecordedResult::new).collect());
     let registry = tools_with_recorded_results(&session.engine, recording, &results)
         .map_err(|error| SessionError::tools(error.to_string()))?;
-    let engine = quiet_engine(&session).asker(RecordedAnswers(results)).build();
+    let engine = quiet_engine(&session).asker(RecordedApprovals::new(recording)).build();
     engine.refresh_with(registry);
     let mut replayed = Vec::with_capacity(recording.calls.len());
     for calls in turns(&recording.calls) {
@@ -203,16 +203,20 @@ pub(super) fn shown(result: &ToolResult) -> String {
     }
 }
 
-/// Answers as the user did.
-struct RecordedAnswers(Arc<Vec<RecordedResult>>);
+/// Allows what ran then, and nothing else.
+pub(super) struct RecordedApprovals(Vec<bool>);
 
-impl Asker for RecordedAnswers {
+impl RecordedApprovals {
+    pub(super) fn new(recording: &CallRecording) -> RecordedApprovals {
+        let ran = |recorded: &RecordedCall| !matches!(recorded.outcome, RecordedOutcome::Refused(_));
+        RecordedApprovals(recording.calls.iter().map(ran).collect())
+    }
+}
+
+impl Asker for RecordedApprovals {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        let result = place_of(&approval.call_id).and_then(|at| self.0.get(at));
-        let answer = match result.map(|result| &result.outcome) {
-            Some(RecordedOutcome::Refused(_)) | None => Answer::NoBecause("it was refused then".to_owned()),
-            Some(_) => Answer::Once,
-        };
+        let ran = place_of(&approval.call_id).and_then(|at| self.0.get(at)).copied().unwrap_or(false);
+        let answer = if ran { Answer::Once } else { Answer::NoBecause("it was refused then".to_owned()) };
         Box::pin(std::future::ready(answer))
     }
 

@@ -37,8 +37,10 @@ pub(super) struct RecordedCall {
     pub(super) line: Option<usize>,
     pub(super) agent: Option<String>,
     pub(super) outcome: RecordedOutcome,
-    /// The source of the decision that allowed it, where that was recorded.
+    /// The source of the decision on it, where that was recorded.
     pub(super) by: Option<DecisionSource>,
+    /// Whether it was refused because it asked and the session had no user.
+    pub(super) unanswered: bool,
     /// The text that the model got.
     pub(super) text: Option<String>,
     /// The place of its result among all of the file.
@@ -94,6 +96,8 @@ const SAID: [(&str, &str); 11] = [
     ("the user said no to ", "Rejected"),
     ("doesn't want to proceed with this tool use", "Rejected"),
 ];
+/// How a refusal is worded where a call asked and the session had no user; for files without decisions.
+const UNANSWERED: &str = "needs a yes";
 /// Such words stand at the beginning of a result.
 const SAID_CHARS_MAX: usize = 200;
 
@@ -136,7 +140,7 @@ impl CallRecording {
         Ok(of_journal(&store.read(id)?, format!("session {id}")))
     }
 
-    /// What should be known beside the calls, as messages.
+    /// Warnings about the recording.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -160,6 +164,7 @@ fn of_transcript(transcript: Transcript, source: String) -> CallRecording {
         let result = call.result;
         RecordedCall {
             outcome: result.as_ref().map_or(RecordedOutcome::Unknown, outcome),
+            unanswered: result.as_ref().is_some_and(|result| result.text.contains(UNANSWERED)),
             place: result.as_ref().map(|result| result.place),
             text: result.map(|result| result.text),
             by: None,
@@ -234,6 +239,7 @@ fn of_journal(kept: &Kept, source: String) -> CallRecording {
                         Some(_) => RecordedOutcome::Ran,
                     },
                     by: intent.source,
+                    unanswered: false,
                     text: text.or_else(from_words),
                     place: None,
                 });
@@ -252,7 +258,9 @@ fn of_journal(kept: &Kept, source: String) -> CallRecording {
                 line: None,
                 agent: agent(&refused.agent),
                 outcome: RecordedOutcome::Refused(refused.kind.clone()),
-                by: None,
+                by: refused.source,
+                unanswered: refused.unanswered
+                    || (refused.source.is_none() && refused.why.contains(UNANSWERED)),
                 text: Some(refused.why.clone()),
                 place: None,
             }),

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use haft::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use haft::dispatch::TurnHandle;
 use haft::files::Hidden;
-use haft::future::BoxFuture;
-use haft::ports::{Answer, Approval, Asker, Authorizer, Request, UserQuestion};
+use haft::ports::{Authorizer, Request};
 use haft::tool::AnyTool;
 use haft::{Effects, ToolResult};
 use haft_policy::gate::Policy;
@@ -22,7 +21,7 @@ use serde_json::Value;
 use super::check_only::CallChecker;
 use super::compare::{first_difference, moved, normal};
 use super::current_decision::CurrentDecision;
-use super::recorded_results::{call, shown, turns};
+use super::recorded_results::{RecordedApprovals, call, shown, turns};
 use super::recording::{CallRecording, RecordedCall, RecordedOutcome};
 use super::workspace_copy::WorkspaceCopy;
 use super::{ReplayedCall, open_session, quiet_engine};
@@ -108,14 +107,13 @@ pub async fn rerun_calls(
             one_line(&original.display().to_string())
         ));
     }
-    let did_run = |recorded: &RecordedCall| !matches!(recorded.outcome, RecordedOutcome::Refused(_));
     let engine = quiet_engine(&session)
         .permissions(CopyRules {
             policy: session.policy.clone(),
             root: work.clone(),
             confined: session.confined,
         })
-        .asker(RecordedApprovals(recording.calls.iter().map(did_run).collect()))
+        .asker(RecordedApprovals::new(recording))
         .build();
     let checker = CallChecker::new(&session);
     let mut replayed = Vec::with_capacity(recording.calls.len());
@@ -298,21 +296,5 @@ impl Authorizer for CopyRules {
 
     fn hidden(&self, request: &Request<'_>) -> Option<Hidden> {
         self.policy.hidden(request)
-    }
-}
-
-/// Says yes to what ran then.
-struct RecordedApprovals(Vec<bool>);
-
-impl Asker for RecordedApprovals {
-    fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        let at = approval.call_id.strip_prefix('r').and_then(|at| at.parse::<usize>().ok());
-        let ran = at.and_then(|at| self.0.get(at)).copied().unwrap_or(false);
-        let answer = if ran { Answer::Once } else { Answer::NoBecause("it was refused then".to_owned()) };
-        Box::pin(std::future::ready(answer))
-    }
-
-    fn question<'a>(&'a self, _: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(std::future::ready(None))
     }
 }

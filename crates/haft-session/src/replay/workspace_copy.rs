@@ -40,8 +40,8 @@ impl WorkspaceCopy {
         let failed = |error: io::Error| format!("`{}` can't be copied: {error}", from.display());
         fs::DirBuilder::new().mode(0o700).create(&copy.dir).map_err(failed)?;
         fs::create_dir(copy.state()).map_err(failed)?;
-        let mut room = Room { files: FILES_MAX, bytes: BYTES_MAX };
-        room.copy(from, &copy.work()).map_err(failed)?;
+        let mut budget = CopyBudget { files: FILES_MAX, bytes: BYTES_MAX };
+        budget.copy(from, &copy.work()).map_err(failed)?;
         Ok(copy)
     }
 
@@ -63,12 +63,12 @@ impl Drop for WorkspaceCopy {
 }
 
 /// What may still be copied.
-struct Room {
+struct CopyBudget {
     files: usize,
     bytes: u64,
 }
 
-impl Room {
+impl CopyBudget {
     fn copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let mut folders = vec![(from.to_owned(), to.to_owned())];
         while let Some((from, to)) = folders.pop() {
@@ -118,9 +118,9 @@ mod tests {
         assert!(!place.exists());
 
         let to = tempfile::tempdir().unwrap();
-        let copied = Room { files: 2, bytes: 100 }.copy(dir.path(), &to.path().join("x"));
+        let copied = CopyBudget { files: 2, bytes: 100 }.copy(dir.path(), &to.path().join("x"));
         assert!(copied.unwrap_err().to_string().contains("files"));
-        let copied = Room { files: 9, bytes: 3 }.copy(dir.path(), &to.path().join("y"));
+        let copied = CopyBudget { files: 9, bytes: 3 }.copy(dir.path(), &to.path().join("y"));
         assert!(copied.unwrap_err().to_string().contains("bytes"));
     }
 }

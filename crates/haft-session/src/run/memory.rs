@@ -16,7 +16,7 @@ use crate::SessionOptions;
 use crate::loaded_settings::LoadedSettings;
 use crate::text::one_line;
 
-/// The most of one file, in bytes; what is longer is cut, and that is said.
+/// The most of one file, in bytes; longer files are truncated with a note.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
 /// How many files are read at most.
 pub const MEMORY_FILES_MAX: usize = 32;

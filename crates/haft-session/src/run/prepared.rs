@@ -20,7 +20,7 @@ use crate::assembly::{SessionParts, report_tasks};
 use crate::front_end::FrontEnd;
 use crate::session_journal::LazyJournal;
 
-/// What a run is made of, beside the session and the front end.
+/// What a run is made of, in addition to the session and the front end.
 pub struct RunPlan {
     /// The model.
     pub model: Arc<dyn Model>,
@@ -45,7 +45,7 @@ pub struct RunPlan {
 pub enum BackgroundAgents {
     /// The run waits for them.
     Awaited,
-    /// The run ends; the model is told when it is asked next.
+    /// The run ends; the model receives it with the next request.
     Reported,
 }
 

@@ -19,14 +19,14 @@ use super::proxy;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption, SessionOptions, loaded_settings};
 
-/// The order in which a key decides who is asked.
+/// The order in which keys choose the provider.
 const ORDER: [Provider; 4] = [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::OpenAiChat];
 
 #[cfg(feature = "web")]
 /// How many tokens an answer of a small model may have.
 const SMALL_TOKENS_MAX: u64 = 4_000;
 
-/// What settings require of a provider beside the model.
+/// What settings require of a provider in addition to the model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelRequirements {
     /// Whether deferral is the provider's own.
@@ -102,7 +102,7 @@ pub fn only(model: &Arc<dyn Model>) -> ModelByName {
     Arc::new(move |_| Ok(NamedModel { model: model.clone(), prices: None, window_tokens: None }))
 }
 
-/// Whether anything says who is to be asked. If nothing does, there is a tour.
+/// Whether a provider is configured. If none is, there is a tour.
 pub fn is_configured(
     args: &ModelOptions,
     common: &SessionOptions,
@@ -252,7 +252,7 @@ fn full_name(provider: Provider, name: &str) -> Option<&str> {
 }
 
 #[cfg(feature = "web")]
-/// A small model beside the one of a run, with the address and the key of its provider. Nothing is sent yet.
+/// A small model next to the one of a run, with the address and the key of its provider. Nothing is sent yet.
 ///
 /// # Errors
 /// In words: there is no key, or the address can't be used.
@@ -332,7 +332,7 @@ fn model_variable(provider: Provider) -> &'static str {
     }
 }
 
-/// The model where nobody names one.
+/// The default model.
 fn usual_model(provider: Provider) -> &'static str {
     match provider {
         Provider::Anthropic => "claude-sonnet-4-5",
@@ -357,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    /// What these flags and variables choose: who, which model, where; or why nobody.
+    /// The provider, model and address that these options and variables choose, or why there is none.
     fn chosen(flags: &str, variables: &[(&str, &str)]) -> Result<(&'static str, String), String> {
         let mut options = ModelOptions::default();
         let mut words = flags.split_whitespace();

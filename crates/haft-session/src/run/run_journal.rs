@@ -14,7 +14,7 @@ pub struct RunJournal {
     pub journal: JournalState,
     /// The session to continue, with its conversation.
     pub resumed: Option<(ResumedSession, Conversation)>,
-    /// What the model is told of a directory that the session can't be in any more.
+    /// The message to the model about a directory that the session can't enter any more.
     pub lost_directory: Option<String>,
     /// Receives warnings.
     pub notices: NoticeSink,

@@ -33,7 +33,7 @@ pub(crate) struct RunningSession {
     pub(crate) servers: Option<Arc<ServerPool>>,
     pub(crate) sampler: Arc<ModelSampler>,
     pub(crate) asker: Option<Arc<dyn Asker>>,
-    /// What the model is told of a directory that a continued session can't be in any more.
+    /// The message to the model about a directory that a continued session can't enter any more.
     pub(crate) lost_directory: Option<String>,
 }
 

@@ -14,7 +14,7 @@ use haft_tools::cron::CronTable;
 use crate::NoticeSink;
 use crate::text::one_line;
 
-/// What is planned, and what was due when nobody took it.
+/// What is scheduled, and what was due while no run could take it.
 pub struct ScheduledPrompts {
     crons: Arc<CronTable>,
     waiting: Mutex<VecDeque<String>>,
@@ -22,7 +22,7 @@ pub struct ScheduledPrompts {
 }
 
 impl ScheduledPrompts {
-    /// From here on somebody waits for what is due.
+    /// From here on a run waits for what is due.
     pub fn begin(crons: Arc<CronTable>, notices: NoticeSink) -> ScheduledPrompts {
         crons.begin();
         ScheduledPrompts { crons, waiting: Mutex::default(), notices }
@@ -67,7 +67,7 @@ impl ScheduledPrompts {
                     words = format!("{words}\n\n{context}");
                 }
                 if handle.post(words.as_str()).is_err() {
-                    // The run is over, or has too much to hear; it is told with the next.
+                    // The run is over, or its queue is full; the next run takes it.
                     self.waiting().push_back(words);
                     std::future::pending::<Infallible>().await;
                 }

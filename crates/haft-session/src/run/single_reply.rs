@@ -1,4 +1,4 @@
-//! One question to a model, without tools and without a conversation that goes on.
+//! One question to a model, without tools and without a conversation.
 
 use std::sync::Arc;
 

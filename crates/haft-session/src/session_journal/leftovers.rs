@@ -49,7 +49,7 @@ fn removed(path: &Path, repository: &Path, common: &SessionOptions) -> String {
     }
 }
 
-/// Removes a worktree as a call does, by the same rules for what git may start; what would be lost is said instead.
+/// Removes a worktree as a call does, by the same rules for what git may start; what would be lost is reported instead.
 fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>, String> {
     const NAME: &str = "remove_worktree";
     let lost = Arc::new(Mutex::new(None));
@@ -82,7 +82,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     Ok(lock(&lost).take())
 }
 
-/// Background tasks, of which the journal is told.
+/// Background tasks, which the journal records.
 pub struct RecordedTasks {
     pub tasks: Arc<TaskTable>,
     pub journal: Arc<LazyJournal>,

@@ -1,6 +1,6 @@
 //! A session that continues: what an earlier process recorded of it, for the model and for the user.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haft::call_log::{CallLog, EarlierCall};
 use haft::text::truncate_chars;
@@ -10,6 +10,7 @@ use haft_journal::{CallState, Mark, Ran, Recovered, Store};
 use haft_provider::Wire;
 
 use super::leftovers;
+use crate::temp_folder::describe_lost;
 use crate::text::one_line;
 use crate::{NoticeSink, SessionError, SessionOption};
 
@@ -26,10 +27,11 @@ fn is_agentless(recovered: &Recovered) -> bool {
 pub struct ResumedSession {
     pub id: String,
     pub recovered: Recovered,
-    /// From where it goes on.
+    /// Where it continues.
     pub mark: Mark,
     /// Whether the model had something to answer, when the conversation was taken.
     awaited_reply: bool,
+    state: PathBuf,
     notices: NoticeSink,
 }
 
@@ -73,7 +75,7 @@ impl ResumedSession {
         if let Some(id) = id {
             let session = store.find(id).map_err(said)?;
             let (recovered, mark) = store.recover(&session.id).map_err(said)?;
-            return ResumedSession::new(session.id, recovered, mark, notices).in_folder(cwd);
+            return ResumedSession::new(session.id, recovered, mark, state, notices).in_folder(cwd);
         }
         // One that was killed just now is waited for; whoever really runs has made others wait long enough.
         let mut waits = true;
@@ -85,7 +87,7 @@ impl ResumedSession {
             // One that is gone meanwhile.
             let Ok((recovered, mark)) = store.recover(&session.id) else { continue };
             if can_continue(&recovered) {
-                return Ok(ResumedSession::new(session.id, recovered, mark, notices));
+                return Ok(ResumedSession::new(session.id, recovered, mark, state, notices));
             }
         }
         Err(SessionError::journal(format!(
@@ -95,16 +97,23 @@ impl ResumedSession {
         .with_option(SessionOption::Resume))
     }
 
-    fn new(id: String, recovered: Recovered, mark: Mark, notices: &NoticeSink) -> ResumedSession {
+    fn new(
+        id: String,
+        recovered: Recovered,
+        mark: Mark,
+        state: &Path,
+        notices: &NoticeSink,
+    ) -> ResumedSession {
         if recovered.is_damaged {
             notices.warn(format!(
                 "the journal of session {id} is damaged, and something of it is missing; calls of which nothing is known are not run again"
             ));
         }
-        ResumedSession { id, recovered, mark, awaited_reply: false, notices: notices.clone() }
+        let (state, notices) = (state.to_owned(), notices.clone());
+        ResumedSession { id, recovered, mark, awaited_reply: false, state, notices }
     }
 
-    /// A session goes on where it was: its calls name paths that begin there.
+    /// A session continues in its directory: its calls name paths that begin there.
     fn in_folder(self, cwd: &Path) -> Result<ResumedSession, SessionError> {
         let was = &self.recovered.began.cwd;
         if was == cwd {
@@ -145,7 +154,7 @@ impl ResumedSession {
         self.recovered.last.wire.parse::<Wire>().ok().map(Into::into)
     }
 
-    /// Checks that the conversation can go on in this format.
+    /// Checks that the conversation can continue in this format.
     pub fn check_format(&self, format: &dyn MessageFormat) -> Result<(), SessionError> {
         let was = &self.recovered.last.wire;
         if is_agentless(&self.recovered) {
@@ -191,9 +200,13 @@ impl ResumedSession {
         Some(InterruptedTurn { items, results })
     }
 
-    /// What the model has to know beside its calls: changes that nobody has told it of, and what ended with the old process.
+    /// What the model has to know in addition to its calls: changes that it has not been told of, and what ended with the old
+    /// process.
+    /// Temporary files are named once.
     pub fn notes_for_model(&self, lost_directory: Option<&str>) -> Option<String> {
-        self.recovered.told(lost_directory)
+        let lost_files = describe_lost(&self.id, &self.state);
+        let more: Vec<&str> = lost_directory.into_iter().chain(lost_files.as_deref()).collect();
+        self.recovered.told(&more)
     }
 
     /// Says to the user what is known and what isn't; on a screen also what was said last.
@@ -230,7 +243,7 @@ impl ResumedSession {
         lines.into_iter().map(line).collect()
     }
 
-    /// Brings the agent to where it was; what can't be is said, and told to the model.
+    /// Brings the agent to where it was; what can't be is reported to the user and the model.
     pub fn restore_location(&self, engine: &Engine) -> Option<String> {
         let moved = &self.recovered.moved;
         let why = engine.move_to(moved).err()?;

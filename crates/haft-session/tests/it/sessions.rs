@@ -7,8 +7,8 @@ use haft::ToolCall;
 use haft::future::BoxFuture;
 use haft::ports::PermissionMode;
 use haft_session::{
-    AnswerError, FrontEnd, PromptKind, ResumeFrom, SessionEvent, SessionEventKind, SessionStore, UserAnswer,
-    UserPrompt,
+    AnswerError, FrontEnd, FrontEndGuard, PromptKind, ResumeFrom, SessionEvent, SessionEventKind,
+    SessionHandle, SessionStore, UserAnswer, UserPrompt,
 };
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
@@ -164,6 +164,51 @@ async fn a_front_end_that_comes_later_is_asked_too() {
     drop(guard);
     assert!(pending.await.error().is_some());
     assert!(!workspace.work().join("other.txt").exists());
+}
+
+/// Attaches another front end when it is asked, and leaves the answer to that.
+#[derive(Clone, Default)]
+struct ReferringFrontEnd(Arc<Referral>);
+
+#[derive(Default)]
+struct Referral {
+    handle: std::sync::OnceLock<SessionHandle>,
+    other: Mutex<Option<TestFrontEnd>>,
+    attached: Mutex<Option<FrontEndGuard>>,
+}
+
+impl FrontEnd for ReferringFrontEnd {
+    fn name(&self) -> &str {
+        "referring"
+    }
+
+    fn show(&self, _: &SessionEvent) {}
+
+    fn can_ask(&self, _: PromptKind) -> bool {
+        true
+    }
+
+    fn ask<'a>(&'a self, _: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
+        Box::pin(async move {
+            let (handle, other) = (self.0.handle.get().unwrap(), self.0.other.lock().unwrap().take());
+            *self.0.attached.lock().unwrap() = other.map(|other| handle.attach(other));
+            None
+        })
+    }
+}
+
+/// The only front end goes without an answer at the moment when another one comes.
+#[tokio::test]
+async fn a_front_end_that_comes_as_the_last_one_goes_is_asked() {
+    let workspace = Workspace::new();
+    let (other, user) = front_end("other");
+    let referring = ReferringFrontEnd::default();
+    *referring.0.other.lock().unwrap() = Some(other);
+    let session = workspace.builder().front_end(referring.clone()).build().await.unwrap();
+    assert!(referring.0.handle.set(session.handle()).is_ok());
+    user.answer.notify_one();
+    let result = session.submit(write("1", "new.txt")).await;
+    assert!(result.error().is_none(), "{}", result.text());
 }
 
 /// Whether a user can answer is asked when the question comes up, not when the session is built.

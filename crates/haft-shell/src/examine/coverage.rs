@@ -155,7 +155,7 @@ fn may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     open.shape.starts_with(marks::EXPANSION) && !is_ended(entry, arguments, at) && !value
 }
 
-/// Whether a pattern may expand to a file that is named like an option. Whoever made the files chose their names.
+/// Whether a pattern may expand to a file that is named like an option. File names come from others.
 fn pattern_may_be_option(entry: &ProgramEntry, arguments: &[Word], at: usize) -> bool {
     let Word::Dynamic(open) = &arguments[at] else { return false };
     open.shape.starts_with(marks::GLOB) && !is_ended(entry, arguments, at)

@@ -16,7 +16,7 @@ impl CommandExaminer<'_> {
 
     /// `matches`: only what is found below.
     pub(super) fn add_delete(&mut self, word: Word, extent: PathExtent, matches: bool) {
-        let recursive = extent == PathExtent::Tree;
+        let recursive = extent != PathExtent::File;
         self.push(Finding::Delete { word, extent, recursive, matches });
     }
 

@@ -19,6 +19,7 @@ impl CommandExaminer<'_> {
             (MeaningKind::ShellState, _) => self.add_shell_state(place.reason),
             (MeaningKind::Undetermined, _) => self.add_undetermined(place.reason),
             (MeaningKind::ExactOnly, _) => self.add_exact_only(place.reason),
+            (MeaningKind::Destroys(what), _) => self.push(Finding::Destroys(what)),
             (MeaningKind::Changes, _) => {
                 self.add_changes();
                 self.push(Finding::Open);
@@ -63,7 +64,7 @@ impl CommandExaminer<'_> {
                 self.add_write(below_base(place, word), PathExtent::Tree, false);
             }
             MeaningKind::Delete(extent) => self.add_delete(below_base(place, word), extent, false),
-            MeaningKind::DeleteMatches => self.add_delete(below_base(place, word), PathExtent::Tree, true),
+            MeaningKind::DeleteMatches(extent) => self.add_delete(below_base(place, word), extent, true),
             MeaningKind::Connect(form, access) => address::connect(form, word, access, &mut self.findings),
             MeaningKind::Text(language) => self.evaluate(language, word, place),
             MeaningKind::Script(language) => self.evaluate_script(language, word, place),

@@ -111,7 +111,7 @@ fn command<'t>(text: &'t str, found: &mut SedScript<'t>) -> Option<&'t str> {
             Some(after)
         }
         'a' | 'i' | 'c' => {
-            // Text goes on after a line that ends in a backslash.
+            // Text continues after a line that ends in a backslash.
             let mut end = 0;
             for part in after.split_inclusive('\n') {
                 end += part.len();

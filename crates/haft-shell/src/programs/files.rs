@@ -43,8 +43,8 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]),
     changes("mv").options(&[&[flags("-finvu force interactive no-clobber verbose update"), mode("-T no-target-directory", ITSELF), TARGET]]).operands(&[
         at(From(0), &[derived(DerivedPath::IntoTarget(PathExtent::Tree)).unless(ITSELF)]),
-        at(Last, &[WRITE_TREE.when(ITSELF), READ_TREE.when(INTO), DELETE_MATCHES.when(INTO)]),
-        at(ButLast, &[READ_TREE, DELETE_MATCHES]),
+        at(Last, &[WRITE_TREE.when(ITSELF), READ_TREE.when(INTO), MOVE_AWAY.when(INTO)]),
+        at(ButLast, &[READ_TREE, MOVE_AWAY]),
         at(Always, &[EXCLUSIVE, CHANGES_LISTED]),
     ]),
     changes("ln").options(&[&[flags("-sfnvrih symbolic force no-dereference verbose relative"), mode("-T no-target-directory", ITSELF), TARGET]]).operands(&[

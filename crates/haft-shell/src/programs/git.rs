@@ -89,6 +89,9 @@ const fn changes(names: &'static str, options: &'static [&'static [OptionSpec]])
     program(names, GNU).options(options).level(RepositoryLevel::Data)
 }
 
+const LOSES_CHANGES: ValueMeaning = destroys("changes that were never committed");
+const LOSES_COMMITS: ValueMeaning = destroys("commits that nothing else leads to");
+const LOSES_REMOTE: ValueMeaning = destroys("what the remote has");
 /// Changes the repository.
 const RECORDS: &[ValueMeaning] = &[CHANGES, REPOSITORY_DATA];
 const REFS: OptionSpec = mode("list contains no-contains merged no-merged points-at", LISTING);
@@ -124,19 +127,19 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     looks("var check-ref-format", &[&[flags("-l branch allow-onelevel normalize")]]),
     looks("check-attr check-mailmap", &[&[flags("-az all cached stdin")]]),
     lists("symbolic-ref", &[&[flags("-q short quiet recurse no-recurse"), act("-d delete", RECORDS), value("-m", RECORDS)]], &[at(From(1), RECORDS), at(Always, &[HERE_TREE])]),
-    looks("reflog", &[LOG, NAME_ONLY]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", RECORDS, &[])])]), at(Always, &[HERE_TREE])]),
+    looks("reflog", &[LOG, NAME_ONLY]).operands(&[at(Nth(0), &[one_of("show exists list", &[], &[one_of("expire delete drop write", &[LOSES_COMMITS, CHANGES, REPOSITORY_DATA], &[])])]), at(Always, &[HERE_TREE])]),
     looks("status", &[&[flags("-sbvznuo short branch porcelain long verbose untracked-files ignored show-stash ahead-behind no-renames")]]),
     looks("rev-parse", &[&[flags("-q show-toplevel abbrev-ref short verify quiet git-dir is-inside-work-tree show-prefix show-cdup is-bare-repository absolute-git-dir \
                                   git-common-dir symbolic-full-name all branches tags")]]),
     lists("branch", &[&[REFS, mode("-arl all remotes", LISTING), flags("-vi verbose show-current sort format color no-color ignore-case column no-column"),
-        act("-dDmMcCf delete move copy force track no-track", RECORDS), mode("-u set-upstream-to unset-upstream edit-description", EDITS)]], &[
+        act("-dmcMC delete move copy track no-track", RECORDS), act("-Df force", &[LOSES_COMMITS, CHANGES, REPOSITORY_DATA]), mode("-u set-upstream-to unset-upstream edit-description", EDITS)]], &[
         at(From(0), &[CHANGES.unless(LISTING)]), at(Always, &[HERE_TREE, CONFIGURATION.when(EDITS), CHANGES.when(EDITS)]), at(Nth(0), &[CONFIGURATION.unless(LISTING)]),
     ]),
     lists("tag", &[&[REFS, mode("-l", LISTING), flags("-i sort format ignore-case column"), values("-n"), act("-adfs delete annotate force sign", RECORDS), value("-mFu message file", RECORDS)]], &[
         at(From(0), &[CHANGES.unless(LISTING), REPOSITORY_DATA.unless(LISTING)]), at(Always, &[HERE_TREE]),
     ]),
     lists("stash", &[&[flags("-p patch stat oneline"), act("-qua keep-index include-untracked all quiet", RECORDS), value("-m message", RECORDS)]], &[
-        at(Nth(0), &[one_of("list show", &[], RECORDS)]), at(Missing(0), RECORDS), at(Always, &[HERE_TREE]),
+        at(Nth(0), &[one_of("list show", &[], RECORDS), one_of("drop clear", &[destroys("stashed changes")], &[])]), at(Missing(0), RECORDS), at(Always, &[HERE_TREE]),
     ]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     looks("ls-files", &[&[flags("-cdmoiskutvz cached deleted modified others ignored stage unmerged exclude-standard full-name error-unmatch eol"), values("-x")]])
         .traits(ProgramTraits::PATTERNS_ARE_FILES).operands(&[
@@ -184,7 +187,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]),
     changes("ls-remote fetch-pack", &[FETCH]).operands(FETCHES),
     changes("push send-pack", &[&[
-        flags("-qvfdn46 force tags quiet verbose delete dry-run force-with-lease no-verify all mirror follow-tags atomic prune progress"), mode("-u set-upstream", UPSTREAM), values("-o push-option"),
+        act("-fd force delete mirror prune", &[LOSES_REMOTE]), flags("-qvn46 tags quiet verbose dry-run force-with-lease no-verify all follow-tags atomic progress"), mode("-u set-upstream", UPSTREAM), values("-o push-option"),
         value("receive-pack exec", &[PROGRAM]), value("repo", &[connect(Remote(true), Change)]),
     ]]).operands(&[at(Nth(0), TARGET), at(Missing(0), &[KNOWN_REMOTE]), at(Always, &[CONFIGURATION.when(UPSTREAM)])]),
     changes("archive", &[&[flags("-v0123456789l list worktree-attributes"), values("format prefix add-file mtime"), value("-o output", &[WRITE]), value("remote", &[connect(AddressForm::Address, Observe)]), value("exec", &[PROGRAM])]]),
@@ -235,9 +238,16 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
         changes("move", &[&[flags("-f force")]]).operands(&[at(Nth(1), &[WRITE_INTO])]),
     ]),
     changes("checkout", &[&[values("-bB"), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]).traits(ProgramTraits::PATTERNS_ARE_FILES)
-        .operands(&[at(BeforeDashes, &[CONFIGURATION])]).options(&[&[value("-bB orphan", &[CONFIGURATION]), flags("-fqtlmp force quiet track no-track ours theirs detach patch")]]),
-    changes("switch", &[&[value("-cC create force-create orphan", &[CONFIGURATION]), flags("-fqtdm force quiet track no-track detach discard-changes")]]).operands(&[at(Nth(0), ADDS)]),
-    changes("add rm mv restore reset stage", &[&[values("-s source chmod pathspec-from-file"), flags("-AnfuvpiNqr all force update verbose patch cached staged worktree hard soft mixed dry-run")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+        .operands(&[at(BeforeDashes, &[CONFIGURATION]), at(AfterDashes, &[LOSES_CHANGES])])
+        .options(&[&[value("-bB orphan", &[CONFIGURATION]), act("-f force", &[LOSES_CHANGES]), flags("-qtlmp quiet track no-track ours theirs detach patch")]]),
+    changes("switch", &[&[value("-cC create force-create orphan", &[CONFIGURATION]), act("-f force discard-changes", &[LOSES_CHANGES]), flags("-qtdm quiet track no-track detach")]]).operands(&[at(Nth(0), ADDS)]),
+    changes("reset", &[&[values("-s source chmod pathspec-from-file"), act("hard merge", &[LOSES_CHANGES]), flags("-pNq patch soft mixed keep quiet")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
+    changes("restore", &[&[values("-s source pathspec-from-file"), mode("-S staged", LOOKS), mode("-W worktree", EDITS), flags("-pqm patch quiet merge ours theirs")]]).traits(ProgramTraits::PATTERNS_ARE_FILES)
+        .operands(&[at(Always, &[LOSES_CHANGES.unless(LOOKS), LOSES_CHANGES.when(EDITS)])]),
+    changes("clean", &[&[values("-e exclude"), mode("-f force", EDITS), flags("-dqxXi quiet interactive"), mode("-n dry-run", LOOKS)]]).traits(ProgramTraits::PATTERNS_ARE_FILES)
+        .operands(&[at(Always, &[destroys("files that were never committed").when(EDITS).unless(LOOKS)])]),
+    changes("gc prune", &[&[attached("prune expire", &[LOSES_COMMITS]), flags("-qnv auto quiet aggressive force dry-run verbose progress")]]),
+    changes("add rm mv stage", &[&[values("-s source chmod pathspec-from-file"), flags("-AnfuvpiNqr all force update verbose patch cached staged worktree hard soft mixed dry-run")]]).traits(ProgramTraits::PATTERNS_ARE_FILES),
     changes("commit", &[&[values("-mFCct message file author date reuse-message reedit-message template trailer fixup squash cleanup"), flags("-aqvnse all quiet verbose amend no-verify no-edit signoff allow-empty dry-run edit"), attached("-Su gpg-sign", &[])]])
         .traits(ProgramTraits::PATTERNS_ARE_FILES),
     changes("merge cherry-pick revert", &[&[values("-smX strategy mainline strategy-option message"), flags("-nqvex no-commit no-ff ff-only squash continue abort skip no-edit edit quiet"), attached("-S gpg-sign", &[])]]),

@@ -25,9 +25,11 @@ const CONTAINER: &[OptionSpec] = &[
 ];
 const RUN: ProgramEntry = program("exec run create", WordSyntax { stop: StopRule::AfterOperands(1), ..EXACT }).unknown(UnknownOption::Value)
     .options(&[CONTAINER]).operands(&[at(From(1), &[LAUNCH_CONTAINED]), at(Missing(1), &[LAUNCH_CONTAINED])]);
+const DOWN: ProgramEntry = program("down", EXACT).options(&[&[act("-v volumes", &[destroys("volumes")]), flags("remove-orphans"), values("-t timeout rmi")]]);
 const IMAGES: &[ProgramEntry] = &[
     RUN,
-    program("compose container", STOPS).options(&[GLOBAL]).subcommands(&[RUN]),
+    program("system volume", STOPS).subcommands(&[program("prune rm remove", EXACT).operands(&[at(Always, &[destroys("volumes or containers")])])]),
+    program("compose container", STOPS).options(&[GLOBAL]).subcommands(&[RUN, DOWN]),
     program("pull", EXACT).operands(&[at(Last, &[connect(Image(REGISTRY), Observe)]), at(Missing(0), &[connect(Image(REGISTRY), Observe)])]),
     program("push", EXACT).operands(&[at(Last, &[connect(Image(REGISTRY), Change)])]),
     program("login", EXACT).options(&[&[values("-up username password"), flags("password-stdin")]])
@@ -46,8 +48,9 @@ const fn client(names: &'static str, options: &'static [&'static [OptionSpec]]) 
 
 pub(super) const ENTRIES: &[ProgramEntry] = &[
     client("docker podman nerdctl", &[GLOBAL]).version("--version -v").subcommands(IMAGES),
-    client("docker-compose udocker", &[GLOBAL]).subcommands(&[RUN]),
+    client("docker-compose udocker", &[GLOBAL]).subcommands(&[RUN, DOWN]),
     client("kubectl oc", &[KUBE]).subcommands(&[
+        program("delete", EXACT).operands(&[at(Always, &[destroys("resources of the cluster")])]),
         program("exec debug run", EXACT).unknown(UnknownOption::Flag).operands(&[at(AfterDashes, &[LAUNCH_CONTAINED])]),
     ]),
     client("helm", &[&[flags("debug"), value("post-renderer", &[PROGRAM]), values("-n namespace kube-context kubeconfig kube-apiserver kube-token registry-config repository-config")]]),
@@ -67,7 +70,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         flags("-alqfri user system global no-pager quiet now force runtime no-block no-legend all full wait no-ask-password"),
         values("-HMtpPonsS host machine type state property output lines root image job-mode signal kill-whom"),
     ]]),
-    client("terraform", &[]).syntax(ONE_DASH).unknown(UnknownOption::Flag),
+    client("terraform", &[]).syntax(ONE_DASH).unknown(UnknownOption::Flag).subcommands(&[program("destroy", ONE_DASH).unknown(UnknownOption::Flag).operands(&[at(Always, &[destroys("the infrastructure")])])]),
     program("rclone", EXACT).guards_patterns().options(&[&[value("password-command sftp-ssh metadata-mapper", &[PROGRAM])]]),
     program("restic", EXACT).guards_patterns().options(&[&[values("-prf"), value("-o option", &[one_of("*command=* *program=*", &[part(WordPart::After("="), &[PROGRAM])], &[])]), value("password-command", &[PROGRAM])]]),
     client("jj", &[&[flags("no-pager quiet"), values("-R repository at-operation color"), value("config config-toml config-file", &[UNDETERMINED]), value("tool", &[PROGRAM])]]).level(RepositoryLevel::Data).subcommands(&[

@@ -1,6 +1,6 @@
 //! The entries of all programs that are known, and how one is found by its name.
 //!
-//! Each program has one entry, which says everything that is known of it; whoever adds one edits one place. The page
+//! Each program has one entry, which holds everything that is known of it; a new one edits one place. The page
 //! `docs/programs.md` is made from these entries.
 
 #[rustfmt::skip]
@@ -180,7 +180,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
         | MeaningKind::WriteInto
         | MeaningKind::Derived(_)
         | MeaningKind::Delete(_)
-        | MeaningKind::DeleteMatches
+        | MeaningKind::DeleteMatches(_)
         | MeaningKind::Changes => uses.changes = true,
         MeaningKind::Text(TextLanguage::Sed)
         | MeaningKind::PrintsPaths
@@ -188,6 +188,7 @@ pub(crate) fn argument_uses(name: &str) -> ArgumentUses {
         | MeaningKind::Opens
         | MeaningKind::ChangesListed
         | MeaningKind::Head
+        | MeaningKind::Destroys(_)
         | MeaningKind::Exclusive => {}
         _ => uses = ArgumentUses::ANYTHING,
     };

@@ -80,7 +80,7 @@ const SSH_OPERANDS: &[OperandSpec] = &[
 ];
 const SSH_SYNTAX: WordSyntax = WordSyntax { stop: StopRule::AfterOperands(1), ..POSIX };
 const COPY: ValueMeaning = connect(Copy, Change);
-const LOCAL_TREE: &[ValueMeaning] = &[COPY, when(WordTest::Remote, &[], &[READ_TREE, DELETE_MATCHES.when(REMOVES_SOURCE)])];
+const LOCAL_TREE: &[ValueMeaning] = &[COPY, when(WordTest::Remote, &[], &[READ_TREE, MOVE_AWAY.when(REMOVES_SOURCE)])];
 const LOCAL_TARGET: &[ValueMeaning] = &[COPY, when(WordTest::Remote, &[], &[
     WRITE_TREE.when(TWO_OPERANDS), DELETE_MATCHES.when(TWO_OPERANDS | REMOVES_TARGET), READ_TREE.unless(TWO_OPERANDS),
 ])];

@@ -39,7 +39,8 @@ fn word_for(kind: MeaningKind) -> &'static str {
         | MeaningKind::WriteInto
         | MeaningKind::WritesAnywhere
         | MeaningKind::Derived(_) => "writes",
-        MeaningKind::Delete(_) | MeaningKind::DeleteMatches => "deletes",
+        MeaningKind::Delete(_) | MeaningKind::DeleteMatches(_) => "deletes",
+        MeaningKind::Destroys(_) => "destroys",
         MeaningKind::Connect(..) | MeaningKind::UnknownHost(_) => "reaches",
         MeaningKind::Changes | MeaningKind::ChangesListed | MeaningKind::LosesDirectory => "changes",
         MeaningKind::Variable | MeaningKind::VariableName | MeaningKind::ShellState => "sets",

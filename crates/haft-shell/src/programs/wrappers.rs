@@ -155,7 +155,7 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
     ]),
     program("sem", GNU).syntax(WRAPPER).unknown(UnknownOption::Doubt).options(&[PARALLEL]).operands(&[at(From(0), &[meaning(MeaningKind::Template)])]),
     program("at batch", GNU).traits(ProgramTraits::COMMANDS_ELSEWHERE).operands(&[at(Always, &[COMMANDS_IN])]),
-    program("crontab", GNU).listed().traits(ProgramTraits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-lr", LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
+    program("crontab", GNU).listed().traits(ProgramTraits::COMMANDS_ELSEWHERE).unknown(UnknownOption::ShellState).options(&[&[mode("-l", LISTS), act("-r", &[CHANGES_LISTED, destroys("the table of jobs")]).sets(LISTS), values("-u"), act("-e", &[SHELL_STATE])]]).operands(&[
         at(Nth(0), &[one_of("-", &[COMMANDS_IN], &[SHELL_STATE])]), at(Missing(0), &[COMMANDS_IN.unless(LISTS)]),
     ]),
     // The loader starts whatever it is given.

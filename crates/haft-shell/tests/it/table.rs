@@ -71,6 +71,9 @@ fn has(property: &str, command: &str) -> bool {
         }
         // Of repositories, so much is written.
         "level" => format!("{:?}", found.repository_use().level) == program,
+        // Something is destroyed beside the files that it names, or isn't.
+        "destroys" => last(command).destroys.is_some() && last(command).read_only.is_err(),
+        "spares" => last(command).destroys.is_none(),
         "critical" => found.critical().is_some(),
         "uncritical" => found.critical().is_none(),
         "unknown-last" => last(command).effects.is_none_or(|effects| effects.unknown),

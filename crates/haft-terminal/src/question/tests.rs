@@ -1,5 +1,6 @@
 //! What an approval shows, and what its keys mean.
 
+use haft::decision::CallWarning;
 use haft::ports::Choice;
 use haft::view::{Change, DiffLine, Part, View};
 use serde_json::json;
@@ -32,7 +33,8 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     runtime.block_on(async { engine.turn().run([haft::ToolCall::new("c", "Bash", json!({}))]).await });
     let mut approval = caught.lock().unwrap().take().expect("it asks");
     approval.lasting_rules = vec!["Bash(npm test)".into()];
-    approval.destructive = false;
+    approval.decision.effects.class.destructive = false;
+    approval.decision.warnings.clear();
     approval.unconfined = false;
     approval.effects = Effects::runs("npm test && curl x.io");
     because(&mut approval, "no rule allows `curl x.io`");
@@ -166,12 +168,12 @@ fn the_list_answers_where_it_has_the_focus() {
 #[test]
 fn what_destroys_says_so_and_is_answered_by_itself() {
     let (panel, _answer) = panel(|approval| {
-        approval.destructive = true;
+        approval.decision.warnings = vec![CallWarning::Destroys { what: "`a`".into() }];
         approval.effects = Effects::deletes("/w/a");
     });
     let lines = shown(&panel, 90, 20);
     assert!(
-        lines.iter().any(|line| line == "    CAREFUL   it destroys what can't be brought back"),
+        lines.iter().any(|line| line == "    CAREFUL   it destroys `a`, and no copy is kept"),
         "{lines:?}"
     );
     assert!(!panel.is_harmless_approval());
@@ -326,7 +328,11 @@ fn questions_are_alike_by_tool_and_reason() {
     assert_eq!(kind("a", |_| {}), kind("src/b", |_| {}));
     assert_ne!(kind("a", |_| {}), kind("a", |approval| because(approval, "a rule asks")));
     assert_ne!(kind("a", |_| {}), kind("a", |approval| approval.tool = "Other".into()));
-    assert_eq!(kind("a", |approval| approval.destructive = true), None);
+    let warned = |approval: &mut Approval| {
+        approval.decision.warnings = vec![CallWarning::ReadsCredentials { path: "`/etc/shadow`".into() }];
+    };
+    assert_eq!(kind("a", warned), None);
+    assert_eq!(kind("a", |approval| approval.decision.effects.class.destructive = true), None);
     assert_eq!(kind("a", |approval| approval.again = true), None);
     assert_eq!(kind("a", |approval| approval.unconfined = true), None);
 }

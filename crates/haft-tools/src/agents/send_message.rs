@@ -47,6 +47,7 @@ impl Tool for SendMessage {
             .group("agent")
             .feature("agents")
             .listed_class(Class::WriteExclusive)
+            .session_only()
             .result_limit(Chars(RESULT_CHARS))
             .timeout(Timeout::After(std::time::Duration::from_secs(10)))
             .needs(Port::SubAgents)

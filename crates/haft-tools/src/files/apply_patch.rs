@@ -78,6 +78,7 @@ impl Tool for ApplyPatch {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("ApplyPatch")
+            .granted_files_only()
             .alias("apply_patch")
             .group("files")
             .feature("files")
@@ -347,10 +348,9 @@ impl Work<'_> {
     /// A link that is gone could not be brought back as one, nor be moved without what it leads to.
     fn is_no_link(&self, path: &Path, does: &str) -> Result<(), ToolError> {
         let (cwd, real) = (self.cx.cwd(), |found: haft::files::RealPath| found.real);
-        let leads = haft::files::resolve(cwd, path).map(real).ok();
-        match leads
-            .filter(|leads| haft::files::resolve_entry(cwd, path).is_ok_and(|found| found.real != *leads))
-        {
+        let paths = self.cx.location().workspace().paths();
+        let leads = paths.resolve(cwd, path).map(real).ok();
+        match leads.filter(|leads| paths.resolve_entry(cwd, path).is_ok_and(|found| found.real != *leads)) {
             Some(leads) => {
                 let (link, file) = (self.shown(path), self.shown(&leads));
                 Err(nothing(ToolError::new(format!(

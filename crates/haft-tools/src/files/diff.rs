@@ -53,6 +53,7 @@ impl Tool for Diff {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Diff")
+            .granted_files_only()
             .alias("diff")
             .group("files")
             .feature("files")

@@ -74,6 +74,7 @@ impl Tool for Edit {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Edit")
+            .granted_files_only()
             .alias("edit_file")
             .group("files")
             .feature("files")

@@ -52,6 +52,7 @@ impl Tool for Glob {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Glob")
+            .granted_files_only()
             .alias("glob")
             .group("files")
             .feature("files")

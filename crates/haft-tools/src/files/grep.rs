@@ -122,6 +122,7 @@ impl Tool for Grep {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Grep")
+            .granted_files_only()
             .alias("grep")
             .group("files")
             .feature("files")

@@ -64,6 +64,7 @@ impl Tool for Ls {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("LS")
+            .granted_files_only()
             .alias("ls")
             .alias("list_dir")
             .alias("list_directory")

@@ -55,6 +55,7 @@ impl Tool for MultiEdit {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("MultiEdit")
+            .granted_files_only()
             .alias("multi_edit")
             .group("files")
             .feature("files")

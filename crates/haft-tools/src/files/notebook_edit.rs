@@ -94,6 +94,7 @@ impl Tool for NotebookEdit {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("NotebookEdit")
+            .granted_files_only()
             .alias("notebook_edit")
             .group("files")
             .feature("notebooks")

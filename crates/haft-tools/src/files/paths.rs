@@ -65,6 +65,15 @@ pub(crate) fn shown(path: &Path, cwd: &Path) -> String {
     visible_line(&inside.unwrap_or(path).to_string_lossy())
 }
 
+/// Says where a file lies that the session has in a folder of its own, for the user who looks for it.
+pub(crate) fn describe_location(path: &Path, cx: &Context) -> Option<String> {
+    let paths = cx.location().workspace().paths();
+    let real = paths.resolve(cx.cwd(), path).ok()?.real;
+    let is_elsewhere = paths.is_private(&real) && real != tidy(path, cx);
+    let shown = visible_line(&real.to_string_lossy());
+    is_elsewhere.then(|| format!("[on the host it is `{shown}`, until this session ends]"))
+}
+
 /// A line for the end of a result that names files whose names can't be given in a call, because JSON has only text.
 pub(crate) fn unnameable<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
     let names = match paths.filter(|path| path.to_str().is_none()).count() {

@@ -91,6 +91,7 @@ impl Tool for Read {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Read")
+            .granted_files_only()
             .alias("read_file")
             .group("files")
             .feature("files")

@@ -83,6 +83,7 @@ impl Tool for Rewind {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Rewind")
+            .granted_files_only()
             .alias("rewind")
             .group("files")
             .feature("files")
@@ -284,7 +285,11 @@ fn origin<'a>(moved: &File, files: &'a [File]) -> Option<&'a File> {
 
 /// A path as grants have it.
 fn real(cx: &Context, path: &Path) -> PathBuf {
-    haft::files::resolve(cx.cwd(), path).map_or_else(|_| path.to_owned(), |found| found.real)
+    cx.location()
+        .workspace()
+        .paths()
+        .resolve(cx.cwd(), path)
+        .map_or_else(|_| path.to_owned(), |found| found.real)
 }
 
 fn unknown(to: u64, changes: &[Change], forgotten: Option<u64>) -> ToolError {

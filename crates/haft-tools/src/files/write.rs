@@ -59,6 +59,7 @@ impl Tool for Write {
 
     fn spec(&self) -> ToolSpec {
         ToolSpec::new("Write")
+            .granted_files_only()
             .alias("write_file")
             .group("files")
             .feature("files")
@@ -143,7 +144,8 @@ impl Tool for Write {
                 false => self.seen.whole(cx, &path, &now, content),
             }
         }
-        let text = [Some(text), losses].into_iter().flatten().collect::<Vec<_>>().join("\n");
+        let location = if written.existed { None } else { paths::describe_location(&path, cx) };
+        let text = [Some(text), losses, location].into_iter().flatten().collect::<Vec<_>>().join("\n");
         Ok(text.into_output()?.with_view(view))
     }
 

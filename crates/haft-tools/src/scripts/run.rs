@@ -96,7 +96,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
     let effects = script.effects(&arguments)?;
     let progress = cx.clone();
     let mut request = ProcessRequest::new(script.argv.iter().cloned(), cx.cwd())
-        .with_declared_effects(&effects, cx.access())
+        .with_declared_effects(&effects, cx.access(), cx.location().workspace().paths())
         .with_stdin(stdin)
         .with_passed_env(script.env.iter())
         .with_protection(ProtectionLevel { number: RepositoryLevel::Data.number(), folders: Vec::new() })

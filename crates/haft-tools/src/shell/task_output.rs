@@ -274,7 +274,7 @@ pub(crate) fn standing(state: &TaskState, tasks: &dyn Tasks) -> String {
         return format!("{id} was given up after {seconds:.1} s: {words}");
     }
     // What a command printed was shown; of other tasks the answer is what counts.
-    let is_command = matches!(&*state.tool, "Bash" | "Monitor") && tasks.log(id).is_some();
+    let is_command = !state.effects.runs.is_empty() && tasks.log(id).is_some();
     let end = match tasks.result(state.id) {
         Some(result) => match result.outcome() {
             Ok(output) if is_command => ended_well(&output.to_text()),
@@ -318,7 +318,7 @@ fn list(tasks: &dyn Tasks) -> String {
 }
 
 fn line(task: &TaskState, tasks: &dyn Tasks) -> String {
-    let TaskState { id, tool, about, running, ran_for } = task;
+    let TaskState { id, tool, about, running, ran_for, .. } = task;
     let seconds = ran_for.as_secs_f32();
     let state = match (running, held(task, tasks)) {
         (true, _) => format!("runs since {seconds:.1} s"),

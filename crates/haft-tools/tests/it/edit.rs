@@ -53,6 +53,11 @@ fn a_file_in_utf16_is_edited_and_stays_so() {
         let edits = json!([{"old_string": "one", "new_string": "1"}, {"old_string": "zw\u{f6}lf", "new_string": "12"}]);
         room.text("MultiEdit", json!({"file_path": "f", "edits": edits}));
         assert_eq!(room.bytes("f"), utf16("1\n12\n"));
+        let shown = room.text("Read", json!({"file_path": "f"}));
+        assert!(
+            shown.contains("[decoded from UTF-16") && shown.contains("edits keep that encoding]"),
+            "{shown}"
+        );
         // Half of a character would be lost.
         let room = Room::new();
         room.put("f", [utf16("one\n"), bytes(0xd800).to_vec()].concat());
@@ -382,7 +387,7 @@ fn who_is_asked_sees_where_it_is_and_is_not_warned() {
     let [Part::Diff { lines, .. }] = &asked.view.body[..] else { panic!("{asked:?}") };
     let shown: Vec<_> = lines.iter().map(|line| (line.number, line.text.as_str())).collect();
     assert_eq!(shown, [(3, "3"), (4, "4"), (5, "5"), (6, "old"), (6, "new")]);
-    assert!(!asked.destructive, "what it replaces stands in the call");
+    assert!(asked.warnings().is_empty() && asked.is_harmless(), "what it replaces stands in the call");
     // One that will fail shows what it says.
     let asked = room.asked("Edit", edit("f", "nowhere", "new"));
     assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 2), "{asked:?}");

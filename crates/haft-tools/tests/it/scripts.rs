@@ -296,7 +296,7 @@ async fn a_script_runs_only_where_it_is_allowed() {
     place.script("t", "echo ran", json!({"effects": {}}));
     let builder = place.engine(&[]);
     let engine = builder.clone().build();
-    let words = "t was denied: what it declares is only believed, as nothing confines the program that it runs, so it needs a yes, and nobody can be asked here\nto allow it: --allow t";
+    let words = "t was denied: what it declares is only believed, as nothing confines the program that it runs, so it needs a yes, and nobody can be asked here\nto allow it: allow rule `t`";
     assert_eq!(outcome(&one(&engine, "t", json!({})).await), Err((ErrorKind::Denied, words.into())));
     assert_eq!(outcome(&place.call("t", json!({})).await), Ok("ran".into()));
     let bypass =

@@ -127,11 +127,11 @@ fn who_is_asked_sees_the_change_to_a_file_that_is_there() {
     let asked = room.asked("Write", write("f", "a\nc\n"));
     assert_eq!((asked.view.title.as_str(), asked.view.summary.as_deref()), ("f", Some("+1 −1")));
     assert!(matches!(&asked.view.body[..], [Part::Diff { lines, .. }] if lines.len() == 3), "{asked:?}");
-    assert!(asked.destructive, "what was there is in no call");
+    assert_eq!(asked.warnings().len(), 1, "what was there is in no call");
     assert_eq!(room.content("f"), "a\nb\n");
     let asked = room.asked("Write", write("new", "a\n"));
     assert!(matches!(&asked.view.body[..], [Part::Code { .. }]), "{asked:?}");
-    assert!(!asked.destructive);
+    assert!(asked.warnings().is_empty());
 }
 
 #[test]

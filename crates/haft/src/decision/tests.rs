@@ -5,6 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::effects::Effects;
 use crate::effects::table::Class;
+use crate::files::PathTable;
 
 use DecisionSource as S;
 use Verdict::{Allow, Ask, Deny};
@@ -75,7 +76,7 @@ fn effects(is_known: bool) -> CallEffects {
         concurrency_safe: is_known,
         rerunnable: is_known,
     };
-    let resolved = Resolved::resolve(Arc::new(declared), Path::new("/"));
+    let resolved = Resolved::resolve(Arc::new(declared), Path::new("/"), &PathTable::default());
     CallEffects { resolved, class, unconfined_child: false }
 }
 

@@ -112,13 +112,14 @@ where
         return Err((work, "there is no runtime to go on in".to_owned()));
     };
     let tool = cx.call_ref().tool.clone();
-    let new = NewTask { tool: tool.to_string(), about, cancel, log: running.log() };
+    let (tool_name, effects, log) = (tool.to_string(), running.effects(), running.log());
+    let new = NewTask { tool: tool_name, about, effects, cancel, log };
     let task = match tasks.adopt(new) {
         Ok(task) => task,
         Err(full) => return Err((work, full.to_string())),
     };
     running.leaves(task);
-    let keys = running.conflict_keys(entry, cx.cwd(), host.confined);
+    let keys = running.conflict_keys(entry, cx, host.confined);
     host.background.add(task, tool, keys);
     // Made before the task: one that is dropped before it ran has ended too.
     let mut ends = Ends { cx: cx.clone(), task, started: Instant::now(), over: false };
@@ -217,6 +218,7 @@ impl Tasks for TaskTable {
             id: kept.id,
             tool: kept.task.tool.clone(),
             about: kept.task.about.clone(),
+            effects: kept.task.effects.clone(),
             running: kept.end.is_none(),
             ran_for: kept.end.as_ref().map_or_else(|| kept.started.elapsed(), |(_, ran_for)| *ran_for),
         };

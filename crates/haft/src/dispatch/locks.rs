@@ -112,6 +112,7 @@ impl Drop for Held {
 mod tests {
     use super::*;
     use crate::effects::Effects;
+    use crate::files::PathTable;
     use crate::ports::Ports;
     use crate::registry::{Assembly, Gates, Registry};
     use crate::{NoInput, tool};
@@ -126,7 +127,7 @@ mod tests {
         for (ticket, names) in claims.iter().enumerate() {
             let path = |name: &&str| Effects::writes(format!("/no-such-folder-of-haft/{name}"));
             let effects = names.iter().map(path).fold(Effects::none(), Effects::and);
-            let resolved = Resolved::resolve(Arc::new(effects), "/".as_ref());
+            let resolved = Resolved::resolve(Arc::new(effects), "/".as_ref(), &PathTable::default());
             let keys = conflict_keys(&resolved, u64::from(entry.number()), true).into_changed_paths();
             lock(&locks.queue).claims.push((ticket as u64, keys));
         }

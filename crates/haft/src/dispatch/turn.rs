@@ -3,7 +3,6 @@
 mod call_task;
 mod running_call;
 
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
@@ -321,11 +320,13 @@ impl TurnShared {
         let keys = |resolved: &Resolved| {
             Some(Box::new(conflict_keys(resolved, u64::from(entry.number()), confined)))
         };
-        let cwd: &Path = self.engine.host.workspace.cwd();
+        let workspace = &self.engine.host.workspace;
         let keys = match (self.engine.rule, resolved) {
             (ConflictRule::Classes, _) => None,
             (ConflictRule::Effects, Some(resolved)) => keys(resolved),
-            (ConflictRule::Effects, None) => keys(&Resolved::resolve(effects.clone(), cwd)),
+            (ConflictRule::Effects, None) => {
+                keys(&Resolved::resolve(effects.clone(), workspace.cwd(), workspace.paths()))
+            }
         };
         Footprint { safe, keys }
     }
@@ -411,6 +412,7 @@ impl TurnShared {
                 input,
                 kind: error.kind(),
                 why: error.message(),
+                decision: error.decision(),
             };
             let _ = guarded(|| recorder.refused(&refusal));
         }

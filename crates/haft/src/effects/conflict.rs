@@ -95,9 +95,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::files::PathTable;
 
     fn keys(dir: &Path, effects: Effects) -> ConflictKeys {
-        conflict_keys(&Resolved::resolve(Arc::new(effects), dir), 1, false)
+        conflict_keys(&Resolved::resolve(Arc::new(effects), dir, &PathTable::default()), 1, false)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::table::{EffectClass, Facts};
 use super::{Effects, Extent, PathSet};
 use crate::files::resolve::ResolveErrorKind;
-use crate::files::{Access, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve, resolve_entry};
+use crate::files::{Access, PathTable, RealPath, ResolveError, Root, beneath, beneath_tidy, resolve};
 
 /// The directories that a session works in.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub struct Workspace {
     readable: Vec<PathBuf>,
     /// What no tool may write in any mode.
     protected: Vec<PathBuf>,
+    /// Where the paths of the session lie. The folder of its own counts as inside.
+    paths: PathTable,
 }
 
 impl Workspace {
@@ -35,6 +37,7 @@ impl Workspace {
             dirs: vec![(given, real)],
             readable: Vec::new(),
             protected: Vec::new(),
+            paths: PathTable::default(),
         })
     }
 
@@ -54,13 +57,16 @@ impl Workspace {
 
     /// Nothing is inside: everything that a call touches asks.
     pub(crate) fn nowhere() -> Workspace {
-        Workspace { cwd: PathBuf::from("/"), dirs: Vec::new(), readable: Vec::new(), protected: Vec::new() }
+        let paths = PathTable::default();
+        let cwd = PathBuf::from("/");
+        Workspace { cwd, dirs: Vec::new(), readable: Vec::new(), protected: Vec::new(), paths }
     }
 
     /// Only what lies within another workspace too; what that one protects is protected.
     pub(crate) fn narrowed_to(mut self, outer: &Workspace) -> Workspace {
         self.dirs.retain(|(_, real)| outer.dirs().any(|dir| beneath_tidy(real, dir)));
         self.protected.extend(outer.protected.iter().cloned());
+        self.paths = outer.paths.clone();
         self
     }
 
@@ -86,6 +92,17 @@ impl Workspace {
     pub fn with_protected(mut self, path: impl AsRef<Path>) -> Workspace {
         self.protected.push(self.real(path.as_ref()));
         self
+    }
+
+    /// Says where the paths of the session lie.
+    #[must_use]
+    pub fn with_paths(self, paths: PathTable) -> Workspace {
+        Workspace { paths, ..self }
+    }
+
+    /// Where the paths of the session lie.
+    pub fn paths(&self) -> &PathTable {
+        &self.paths
     }
 
     /// Where a path of the host really leads, as far as it exists.
@@ -118,7 +135,8 @@ impl Workspace {
         let really = |(_, dir): &(PathBuf, PathBuf)| beneath_tidy(real, dir);
         let named =
             |(named, dir): &(PathBuf, PathBuf)| beneath_tidy(given, dir) || beneath_tidy(given, named);
-        self.dirs.iter().any(really) && (given == real || self.dirs.iter().any(named))
+        let is_named = || self.dirs.iter().any(named) || self.paths.is_private(&self.paths.host_path(given));
+        (self.dirs.iter().any(really) || self.paths.is_private(real)) && (given == real || is_named())
     }
 
     /// Whether a path may be read without asking: inside, or one of the folders that always may.
@@ -147,7 +165,8 @@ impl Workspace {
 
     /// What may be read before anything was granted: the insides, and nothing written.
     pub fn access(&self) -> Access {
-        let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned());
+        let own = self.paths.private_folder().map(Path::to_owned);
+        let dirs = self.dirs().map(Path::to_path_buf).chain(self.readable.iter().cloned()).chain(own);
         let read = dirs.map(|path| Root { path, extent: Extent::Subtree }).collect();
         Access { read, ..Access::default() }
     }
@@ -189,8 +208,8 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Looks at the disk. Without paths this looks at nothing.
-    pub fn resolve(declared: Arc<Effects>, cwd: &Path) -> Resolved {
+    /// Looks at the disk, at where `paths` says. Without paths in the declaration this looks at nothing.
+    pub fn resolve(declared: Arc<Effects>, cwd: &Path, paths: &PathTable) -> Resolved {
         let mut resolved = Resolved {
             reads: Vec::new(),
             writes: Vec::new(),
@@ -198,30 +217,33 @@ impl Resolved {
             failed: None,
             declared: declared.clone(),
         };
-        resolved.take(&declared, cwd, false);
+        let mut written = Vec::new();
+        collect_written(&declared, &mut written);
+        let lookup = Lookup { cwd, paths, written };
+        resolved.take(&declared, &lookup, false);
         resolved
     }
 
     /// What a command names is partly guessed: `cp a b` writes `b/a` only if `b` is a folder. Behind a file nothing is and
     /// nothing can be made, so such a guess of a `command` is dropped, and granted to nobody.
-    fn take(&mut self, effects: &Effects, cwd: &Path, command: bool) {
-        let failed = &mut self.failed;
-        type Look = fn(&Path, &Path) -> Result<RealPath, ResolveError>;
+    fn take(&mut self, effects: &Effects, lookup: &Lookup<'_>, command: bool) {
+        let (cwd, failed) = (lookup.cwd, &mut self.failed);
+        type Look = fn(&Lookup<'_>, &Path) -> Result<RealPath, ResolveError>;
         let mut all = |into: &mut Vec<ResolvedPath>, sets: &[PathSet], look: Look| {
             for set in sets {
-                match look(cwd, &set.path) {
+                match look(lookup, &set.path) {
                     Ok(at) => into.push(ResolvedPath { at, extent: set.extent }),
                     Err(error) if command && error.kind == ResolveErrorKind::NotADirectory => {}
                     Err(error) => *failed = Some((cwd.join(&set.path), error.to_string())),
                 }
             }
         };
-        all(&mut self.reads, &effects.reads, resolve);
-        all(&mut self.writes, &effects.writes, resolve);
+        all(&mut self.reads, &effects.reads, |lookup, path| lookup.read(path));
+        all(&mut self.writes, &effects.writes, |lookup, path| lookup.paths.resolve(lookup.cwd, path));
         // Removing a link concerns the link and not what it leads to.
-        all(&mut self.deletes, &effects.deletes, resolve_entry);
+        all(&mut self.deletes, &effects.deletes, |lookup, path| lookup.paths.resolve_entry(lookup.cwd, path));
         for inner in effects.runs.iter().filter_map(|command| command.effects.as_deref()) {
-            self.take(inner, cwd, true);
+            self.take(inner, lookup, true);
         }
     }
 
@@ -295,6 +317,29 @@ impl Resolved {
         let own = self.declared.reaches.iter().map(|reach| (&*reach.host, false));
         own.chain(of_commands(&self.declared).into_iter().map(|host| (host, true)))
     }
+}
+
+/// How the paths of a declaration are resolved.
+struct Lookup<'a> {
+    cwd: &'a Path,
+    paths: &'a PathTable,
+    /// What the declaration changes: it reads there what it has written itself.
+    written: Vec<&'a Path>,
+}
+
+impl Lookup<'_> {
+    fn read(&self, path: &Path) -> Result<RealPath, ResolveError> {
+        match self.written.contains(&path) {
+            true => self.paths.resolve(self.cwd, path),
+            false => self.paths.resolve_read(self.cwd, path),
+        }
+    }
+}
+
+fn collect_written<'e>(effects: &'e Effects, written: &mut Vec<&'e Path>) {
+    written.extend(effects.writes.iter().chain(&effects.deletes).map(|set| set.path.as_path()));
+    let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
+    inner.for_each(|inner| collect_written(inner, written));
 }
 
 /// What the host can do about effects.

@@ -17,6 +17,17 @@ pub const CHECKPOINT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How many names are looked at in folders.
 const ENTRIES_MAX: usize = 5_000;
 
+/// Something that is known to be overwritten or removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedChange<'p> {
+    /// A file or a folder.
+    pub path: &'p Path,
+    /// The folder alone, or everything in it.
+    pub extent: Extent,
+    /// Only some of what is in the folder, and which isn't known.
+    pub partial: bool,
+}
+
 /// The files that have to be kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointPlan {
@@ -28,11 +39,19 @@ pub struct CheckpointPlan {
 
 impl CheckpointPlan {
     /// What has to be kept of these places: a file, or everything in a folder. Nothing if some of it can't be: a symlink or
-    /// a device, a file that can't be read, or too much.
-    pub fn new<'p>(places: impl IntoIterator<Item = (&'p Path, Extent)>) -> Option<CheckpointPlan> {
+    /// a device, a file that can't be read, or too much. A folder of which only an unknown part changes is kept if all of
+    /// it can be, and else left out: what is lost of it is as unknown as what a script does.
+    pub fn new<'p>(places: impl IntoIterator<Item = PlannedChange<'p>>) -> Option<CheckpointPlan> {
         let mut plan = CheckpointPlan::default();
-        for (path, extent) in places {
-            plan.add(path, extent)?;
+        let (partial, whole): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| place.partial);
+        for place in whole {
+            plan.add(place.path, place.extent)?;
+        }
+        for place in partial {
+            let before = plan.clone();
+            if plan.add(place.path, place.extent).is_none() {
+                plan = before;
+            }
         }
         plan.files.sort();
         plan.files.dedup();
@@ -86,7 +105,11 @@ mod tests {
         let check = |names: &[(&str, Extent)], expected: Option<&[&str]>| {
             let places: Vec<(PathBuf, Extent)> =
                 names.iter().map(|(name, extent)| (at(name), *extent)).collect();
-            let plan = CheckpointPlan::new(places.iter().map(|(path, extent)| (&**path, *extent)));
+            let plan = CheckpointPlan::new(places.iter().map(|(path, extent)| PlannedChange {
+                path,
+                extent: *extent,
+                partial: false,
+            }));
             let expected = expected.map(|names| names.iter().map(|name| at(name)).collect::<Vec<_>>());
             assert_eq!(plan.map(|plan| plan.files), expected, "{names:?}");
         };
@@ -102,5 +125,10 @@ mod tests {
         let large = fs::File::create(at("large")).unwrap();
         large.set_len(CHECKPOINT_BYTES_MAX + 1).unwrap();
         check(&[("large", Extent::File)], None);
+        let change = |path, partial| PlannedChange { path, extent: Extent::Subtree, partial };
+        let (dir, a) = (dir.path(), at("a"));
+        assert_eq!(CheckpointPlan::new([change(dir, false)]), None);
+        let plan = CheckpointPlan::new([change(dir, true), change(&a, false)]);
+        assert_eq!(plan.map(|plan| plan.files), Some(vec![a.clone()]), "an unknown part doesn't count");
     }
 }

@@ -36,18 +36,20 @@ use super::error::{FileError, FileErrorKind, show};
 use super::nolink::{self, Kernel, is_dir, is_link};
 use super::replace::{Over, remove, rename, replace};
 use super::resolve::{FileId, RealPath, ResolveError, ResolveErrorKind};
-use super::resolve::{on_procfs, resolve_entry_with, resolve_with};
+use super::resolve::{on_procfs, resolve_entry_with, resolve_read_with, resolve_with};
 use super::tree::LocalDir;
 use super::{
-    Access, Entry, Extent, Files, Hidden, Kind, Metadata, Need, OpenDir, OpenFile, WriteMode, Written,
+    Access, Entry, Extent, Files, Hidden, Kind, Metadata, Need, OpenDir, OpenFile, PathTable, WriteMode,
+    Written,
 };
 use crate::future::BoxFuture;
 use crate::limits;
 
 /// The file system of this machine.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DirFiles {
     kernel: Kernel,
+    paths: PathTable,
 }
 
 impl DirFiles {
@@ -56,13 +58,23 @@ impl DirFiles {
         DirFiles::default()
     }
 
+    /// The same for a session whose paths lie where this says.
+    #[must_use]
+    pub fn with_paths(self, paths: PathTable) -> DirFiles {
+        DirFiles { paths, ..self }
+    }
+
     #[cfg(test)]
     pub(crate) fn walking() -> DirFiles {
-        DirFiles { kernel: Kernel::Walk }
+        DirFiles { kernel: Kernel::Walk, ..DirFiles::default() }
     }
 }
 
 impl Files for DirFiles {
+    fn resolve(&self, path: &Path) -> Result<RealPath, ResolveError> {
+        resolve_read_with(self.kernel, &self.paths, Path::new("/"), path)
+    }
+
     fn open<'a>(
         &'a self,
         access: &'a Access,
@@ -124,7 +136,7 @@ impl Files for DirFiles {
         bytes: &'a [u8],
         how: WriteMode,
     ) -> BoxFuture<'a, Result<Written, FileError>> {
-        let files = *self;
+        let files = self.clone();
         let (access, path, bytes) = (access.clone(), path.to_owned(), bytes.to_vec());
         Box::pin(offload_change(move || {
             settle(&path, || {
@@ -144,7 +156,7 @@ impl Files for DirFiles {
         old: Bytes,
         new: Bytes,
     ) -> BoxFuture<'a, Result<Written, FileError>> {
-        let files = *self;
+        let files = self.clone();
         let (access, path) = (access.clone(), path.to_owned());
         Box::pin(offload_change(move || {
             settle(&path, || {
@@ -163,7 +175,7 @@ impl Files for DirFiles {
         path: &'a Path,
         old: Option<&'a [u8]>,
     ) -> BoxFuture<'a, Result<(), FileError>> {
-        let files = *self;
+        let files = self.clone();
         let (access, path, old) = (access.clone(), path.to_owned(), old.map(<[u8]>::to_vec));
         Box::pin(offload_change(move || {
             settle(&path, || {
@@ -180,7 +192,7 @@ impl Files for DirFiles {
         from: &'a Path,
         to: &'a Path,
     ) -> BoxFuture<'a, Result<(), FileError>> {
-        let files = *self;
+        let files = self.clone();
         let (access, from, to) = (access.clone(), from.to_owned(), to.to_owned());
         Box::pin(offload_change(move || {
             let (from, to) = (&*from, &*to);
@@ -253,7 +265,7 @@ impl DirFiles {
     /// Opens what is at `path` for reading, by the three steps above.
     fn reach(&self, access: &Access, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
         must_be_usable(path)?;
-        if let Some(root) = access.root_for(Need::Read, path) {
+        if let Some(root) = access.root_for(Need::Read, path).filter(|_| !self.paths.moves(path)) {
             match nolink::open(self.kernel, path, flags) {
                 Ok(file) => return Ok(file),
                 Err(Errno::LOOP) => {}
@@ -261,6 +273,8 @@ impl DirFiles {
             }
             if let (Extent::Subtree, Kernel::Openat2, Ok(relative)) =
                 (root.extent, self.kernel, path.strip_prefix(&root.path))
+                // The kernel would follow a symlink to where the session has a folder of its own.
+                && !self.paths.moves_within(&root.path)
                 && let Ok(file) = nolink::open_beneath(&root.path, relative, flags)
             {
                 return Ok(file);
@@ -279,13 +293,21 @@ impl DirFiles {
     /// Resolves a path, following links, and finds a root that covers where it really leads.
     fn place(&self, access: &Access, need: Need, path: &Path) -> Result<RealPath, FileError> {
         must_be_usable(path)?;
-        covered(access, need, path, resolve_with(self.kernel, Path::new("/"), path))
+        let root = Path::new("/");
+        if need == Need::Read
+            && let Ok(found) = resolve_read_with(self.kernel, &self.paths, root, path)
+            // A file that only the host has is there for the calls that may read it.
+            && access.root_for(need, &found.real).is_some()
+        {
+            return Ok(found);
+        }
+        covered(access, need, path, resolve_with(self.kernel, &self.paths, root, path))
     }
 
     /// The same for the name itself: a link at the end is not followed.
     fn entry(&self, access: &Access, path: &Path) -> Result<RealPath, FileError> {
         must_be_usable(path)?;
-        covered(access, Need::Write, path, resolve_entry_with(self.kernel, Path::new("/"), path))
+        covered(access, Need::Write, path, resolve_entry_with(self.kernel, &self.paths, Path::new("/"), path))
     }
 
     /// Opens the directory that holds a real path; none if a link has appeared on the way to it.

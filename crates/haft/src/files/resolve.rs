@@ -21,6 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat, statat};
 use rustix::io::Errno;
 
+use super::PathTable;
 use super::error::{show, words};
 use super::nolink::{self, Kernel, is_dir, is_link};
 use crate::limits;
@@ -207,7 +208,7 @@ impl std::error::Error for ResolveError {
 /// When the path is malformed, leads in a circle or through something that is not a directory, or may not be
 /// looked at. That something does not exist is no error.
 pub fn resolve(cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
-    resolve_with(Kernel::Openat2, cwd, path)
+    PathTable::default().resolve(cwd, path)
 }
 
 /// Resolves the place of a name: like [`resolve`], but a link at the very end is not followed.
@@ -217,13 +218,19 @@ pub fn resolve(cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
 /// # Errors
 /// As for [`resolve`].
 pub fn resolve_entry(cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
-    resolve_entry_with(Kernel::Openat2, cwd, path)
+    PathTable::default().resolve_entry(cwd, path)
 }
 
-pub(crate) fn resolve_with(kernel: Kernel, cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
+pub(crate) fn resolve_with(
+    kernel: Kernel,
+    paths: &PathTable,
+    cwd: &Path,
+    path: &Path,
+) -> Result<RealPath, ResolveError> {
     let absolute = absolute(cwd, path)?;
-    if kernel == Kernel::Walk {
-        return Walk::new(kernel, path)?.run(&absolute);
+    // What the table moves is looked up name by name. What a symlink leads to is as well, since that is met below.
+    if kernel == Kernel::Walk || paths.moves(&absolute) || (!paths.is_empty() && has_parent(&absolute)) {
+        return Walk::new(kernel, paths, path)?.run(&absolute);
     }
     match nolink::open(kernel, &absolute, OFlags::PATH).and_then(fstat) {
         Ok(stat) => {
@@ -248,29 +255,53 @@ pub(crate) fn resolve_with(kernel: Kernel, cwd: &Path, path: &Path) -> Result<Re
                     Err(_) => break,
                 }
             }
-            Walk::new(kernel, path)?.run(&absolute)
+            Walk::new(kernel, paths, path)?.run(&absolute)
         }
         // A link, or `..` behind something missing (EXDEV: before which the walk of `nolink` stops), or an error
         // of which the careful walk can say where it happened.
         Err(Errno::LOOP | Errno::NOENT | Errno::XDEV | Errno::NOTDIR | Errno::ACCESS) => {
-            Walk::new(kernel, path)?.run(&absolute)
+            Walk::new(kernel, paths, path)?.run(&absolute)
         }
         Err(errno) => Err(failure(path, &absolute, errno)),
     }
 }
 
-pub(crate) fn resolve_entry_with(kernel: Kernel, cwd: &Path, path: &Path) -> Result<RealPath, ResolveError> {
+/// Resolves like [`resolve_with`]; what is missing in the session's own folder may be the host's.
+pub(crate) fn resolve_read_with(
+    kernel: Kernel,
+    paths: &PathTable,
+    cwd: &Path,
+    path: &Path,
+) -> Result<RealPath, ResolveError> {
+    let found = resolve_with(kernel, paths, cwd, path)?;
+    if found.exists || !paths.is_private(&found.real) {
+        return Ok(found);
+    }
+    let on_host = resolve_with(kernel, &PathTable::default(), cwd, path);
+    Ok(on_host.ok().filter(|on_host| on_host.exists).unwrap_or(found))
+}
+
+pub(crate) fn resolve_entry_with(
+    kernel: Kernel,
+    paths: &PathTable,
+    cwd: &Path,
+    path: &Path,
+) -> Result<RealPath, ResolveError> {
     let absolute = absolute(cwd, path)?;
     // `file_name` ignores a slash or `.` at the end and is none for `/` and for `..`, which are no links.
     let (Some(name), Some(parent)) = (absolute.file_name(), absolute.parent()) else {
-        return resolve_with(kernel, cwd, path);
+        return resolve_with(kernel, paths, cwd, path);
     };
-    let place =
-        resolve_with(kernel, cwd, parent).map_err(|error| ResolveError { path: path.to_owned(), ..error })?;
+    let place = resolve_with(kernel, paths, cwd, parent)
+        .map_err(|error| ResolveError { path: path.to_owned(), ..error })?;
     if place.exists && !place.is_dir {
         return Err(failure(path, &place.real, Errno::NOTDIR));
     }
-    let (given, real) = (place.given.join(name), place.real.join(name));
+    let given = place.given.join(name);
+    let real = match paths.begins(&paths.session_path(&place.real).join(name)) {
+        Some(elsewhere) => elsewhere.to_owned(),
+        None => place.real.join(name),
+    };
     match statat(CWD, &real, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => {
             let links_on_the_way = place.links_on_the_way;
@@ -334,11 +365,12 @@ fn failure(path: &Path, at: &Path, errno: Errno) -> ResolveError {
 /// The careful walk: one component at a time, following links by their text.
 struct Walk<'a> {
     kernel: Kernel,
+    paths: &'a PathTable,
     asked: &'a Path,
-    /// What exists so far: its descriptor, its state and its real path.
+    /// What exists so far: its descriptor, its state, and its path without links, as the session names it.
     at: OwnedFd,
     stat: Stat,
-    real: PathBuf,
+    path: PathBuf,
     /// The names behind it that do not exist.
     missing: Vec<OsString>,
     given: PathBuf,
@@ -364,15 +396,16 @@ enum Part {
 }
 
 impl<'a> Walk<'a> {
-    fn new(kernel: Kernel, asked: &'a Path) -> Result<Walk<'a>, ResolveError> {
+    fn new(kernel: Kernel, paths: &'a PathTable, asked: &'a Path) -> Result<Walk<'a>, ResolveError> {
         let root = Path::new("/");
         let (at, stat) = open_dir(kernel, root).map_err(|errno| failure(asked, root, errno))?;
         Ok(Walk {
             kernel,
+            paths,
             asked,
             at,
             stat,
-            real: root.to_owned(),
+            path: root.to_owned(),
             missing: Vec::new(),
             given: root.to_owned(),
             given_links: Vec::new(),
@@ -390,7 +423,7 @@ impl<'a> Walk<'a> {
                 Part::Here => self.must_be_dir()?,
             }
         }
-        let here = self.here();
+        let here = self.paths.host_path(&self.here()).into_owned();
         if here.as_os_str().len() > limits::PATH_BYTES_MAX {
             return Err(self.fail(Errno::NAMETOOLONG));
         }
@@ -421,6 +454,12 @@ impl<'a> Walk<'a> {
             self.given.push(&name);
             self.given_links.push(false);
         }
+        let next = self.here().join(&name);
+        match self.paths.begins(&next) {
+            Some(elsewhere) if elsewhere == next => self.go_to_host(&next)?,
+            Some(_) => return self.go_to(next),
+            None => {}
+        }
         if !self.missing.is_empty() {
             self.missing.push(name);
             return Ok(());
@@ -444,21 +483,21 @@ impl<'a> Walk<'a> {
         }
         self.at = found;
         self.stat = stat;
-        self.real.push(name);
+        self.path = next;
         Ok(())
     }
 
     fn follow(&mut self, link: &OwnedFd, name: &OsStr) -> Result<(), ResolveError> {
-        self.links.push(self.real.join(name));
+        let place = self.paths.host_path(&self.path.join(name)).into_owned();
+        self.links.push(place.clone());
         if self.links.len() > limits::LINKS_MAX {
             return Err(self.fail(Errno::LOOP));
         }
         // Links in the directories of processes lead to what the kernel says, not to what their text says; only
         // `/proc/self` and the like, directly in the root of procfs (always inode 1), are ordinary.
         if on_procfs(link).map_err(|errno| self.fail(errno))? && self.stat.st_ino != 1 {
-            let at = self.real.join(name);
             let path = self.asked.to_owned();
-            return Err(ResolveError { path, at, kind: ResolveErrorKind::MagicLink, source: None });
+            return Err(ResolveError { path, at: place, kind: ResolveErrorKind::MagicLink, source: None });
         }
         let target = readlinkat(link, "", Vec::new()).map_err(|errno| self.fail(errno))?;
         let target = OsString::from_vec(target.into_bytes());
@@ -472,7 +511,7 @@ impl<'a> Walk<'a> {
     fn leave(&mut self, asked: bool) -> Result<(), ResolveError> {
         if self.missing.pop().is_none() {
             self.must_be_dir()?;
-            let mut parent = std::mem::take(&mut self.real);
+            let mut parent = std::mem::take(&mut self.path);
             parent.pop();
             self.go_to(parent)?;
         }
@@ -487,13 +526,43 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes to a path that was real a moment ago. Opening it anew, instead of asking the descriptor for `..`,
+    /// Goes to a path that led through no link a moment ago. Opening it anew, instead of asking the descriptor for `..`,
     /// keeps descriptor and path together when somebody moves directories meanwhile.
-    fn go_to(&mut self, real: PathBuf) -> Result<(), ResolveError> {
-        let (at, stat) = open_dir(self.kernel, &real).map_err(|errno| failure(self.asked, &real, errno))?;
-        self.at = at;
-        self.stat = stat;
-        self.real = real;
+    fn go_to(&mut self, mut path: PathBuf) -> Result<(), ResolveError> {
+        self.missing.clear();
+        loop {
+            let host = self.paths.host_path(&path);
+            match open_dir(self.kernel, &host) {
+                Ok((at, stat)) => {
+                    (self.at, self.stat) = (at, stat);
+                    break;
+                }
+                Err(Errno::NOENT) if self.paths.leads_to_host(&path) => {
+                    self.missing.extend(path.file_name().map(OsStr::to_owned));
+                    path.pop();
+                }
+                Err(errno) => return Err(failure(self.asked, &host, errno)),
+            }
+        }
+        self.missing.reverse();
+        self.path = path;
+        Ok(())
+    }
+
+    /// Goes to the folder of the host that holds a path of the host, as far as it exists.
+    fn go_to_host(&mut self, path: &Path) -> Result<(), ResolveError> {
+        self.missing.clear();
+        for folder in path.ancestors().skip(1) {
+            match open_dir(self.kernel, folder) {
+                Ok((at, stat)) => {
+                    (self.at, self.stat, self.path) = (at, stat, folder.to_owned());
+                    break;
+                }
+                Err(Errno::NOENT) => self.missing.extend(folder.file_name().map(OsStr::to_owned)),
+                Err(errno) => return Err(failure(self.asked, folder, errno)),
+            }
+        }
+        self.missing.reverse();
         Ok(())
     }
 
@@ -502,13 +571,13 @@ impl<'a> Walk<'a> {
     }
 
     fn here(&self) -> PathBuf {
-        let mut here = self.real.clone();
+        let mut here = self.path.clone();
         here.extend(&self.missing);
         here
     }
 
     fn fail(&self, errno: Errno) -> ResolveError {
-        failure(self.asked, &self.real, errno)
+        failure(self.asked, &self.paths.host_path(&self.path), errno)
     }
 }
 

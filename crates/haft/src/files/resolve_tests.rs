@@ -65,7 +65,7 @@ fn paths_lead_where_the_kernel_would_go() {
     for (asked, given, real, exists) in table {
         for kernel in KERNELS {
             for asked in [PathBuf::from(asked), base.join(asked)] {
-                let got = resolve_with(kernel, &base, &asked).unwrap();
+                let got = resolve_with(kernel, &PathTable::default(), &base, &asked).unwrap();
                 let place = format!("{kernel:?} {}", asked.display());
                 assert_eq!(got.given, base.join(given).components().collect::<PathBuf>(), "given of {place}");
                 assert_eq!(got.real, base.join(real).components().collect::<PathBuf>(), "real of {place}");
@@ -92,7 +92,7 @@ fn paths_lead_where_the_kernel_would_go() {
 fn hard_links_are_counted_and_have_one_identity() {
     let (_temp, base) = tree();
     for kernel in KERNELS {
-        let links = |path: &str| resolve_with(kernel, &base, Path::new(path)).unwrap();
+        let links = |path: &str| resolve_with(kernel, &PathTable::default(), &base, Path::new(path)).unwrap();
         assert_eq!(links("d/single").links, 1);
         assert_eq!(links("d/two").links, 2);
         assert_eq!(links("d").links, 1);
@@ -126,7 +126,7 @@ fn bad_paths_are_refused_with_what_was_wrong() {
     ];
     for (asked, kind, at) in table {
         for kernel in KERNELS {
-            let error = resolve_with(kernel, &base, Path::new(asked)).unwrap_err();
+            let error = resolve_with(kernel, &PathTable::default(), &base, Path::new(asked)).unwrap_err();
             assert_eq!(error.kind, kind, "{kernel:?} {asked}: {error}");
             assert_eq!(error.path, Path::new(asked));
             if !at.is_empty() {
@@ -137,9 +137,10 @@ fn bad_paths_are_refused_with_what_was_wrong() {
     // Positive controls: the same shapes, just allowed.
     for kernel in KERNELS {
         for fine in [&"n".repeat(255), &"d/../".repeat(500), "/proc/self/status", "/"] {
-            resolve_with(kernel, &base, Path::new(fine)).unwrap();
+            resolve_with(kernel, &PathTable::default(), &base, Path::new(fine)).unwrap();
         }
-        let error = resolve_with(kernel, Path::new("here"), Path::new("x")).unwrap_err();
+        let error =
+            resolve_with(kernel, &PathTable::default(), Path::new("here"), Path::new("x")).unwrap_err();
         assert_eq!(error.kind, RelativeStart);
     }
 }
@@ -154,7 +155,7 @@ fn forty_links_pass_and_forty_one_do_not() {
         target = name;
     }
     for kernel in KERNELS {
-        let at = |n: usize| resolve_with(kernel, &base, Path::new(&format!("l{n}")));
+        let at = |n: usize| resolve_with(kernel, &PathTable::default(), &base, Path::new(&format!("l{n}")));
         assert_eq!(at(limits::LINKS_MAX).unwrap().real, base.join("d/e/f"));
         assert_eq!(at(limits::LINKS_MAX + 1).unwrap_err().kind, ResolveErrorKind::TooManyLinks);
     }
@@ -164,9 +165,9 @@ fn forty_links_pass_and_forty_one_do_not() {
 fn a_directory_that_may_not_be_searched_is_an_error() {
     let (_temp, base) = tree();
     for kernel in KERNELS {
-        assert!(resolve_with(kernel, &base, Path::new("d/e/f")).is_ok());
+        assert!(resolve_with(kernel, &PathTable::default(), &base, Path::new("d/e/f")).is_ok());
         std::fs::set_permissions(base.join("d"), std::fs::Permissions::from_mode(0o000)).unwrap();
-        let got = resolve_with(kernel, &base, Path::new("d/e/f"));
+        let got = resolve_with(kernel, &PathTable::default(), &base, Path::new("d/e/f"));
         std::fs::set_permissions(base.join("d"), std::fs::Permissions::from_mode(0o755)).unwrap();
         match got {
             Err(error) => assert_eq!((error.kind, error.at), (ResolveErrorKind::Denied, base.join("d"))),
@@ -180,13 +181,16 @@ fn names_need_not_be_utf8() {
     let (_temp, base) = tree();
     let name = OsStr::from_bytes(b"d/\xff\xfe");
     for kernel in KERNELS {
-        assert!(!resolve_with(kernel, &base, Path::new(name)).unwrap().exists);
+        assert!(!resolve_with(kernel, &PathTable::default(), &base, Path::new(name)).unwrap().exists);
     }
     std::fs::write(base.join(name), "x").unwrap();
     symlink(OsStr::from_bytes(b"\xff\xfe"), base.join("d/bytes")).unwrap();
     for kernel in KERNELS {
-        assert!(resolve_with(kernel, &base, Path::new(name)).unwrap().exists);
-        assert_eq!(resolve_with(kernel, &base, Path::new("d/bytes")).unwrap().real, base.join(name));
+        assert!(resolve_with(kernel, &PathTable::default(), &base, Path::new(name)).unwrap().exists);
+        assert_eq!(
+            resolve_with(kernel, &PathTable::default(), &base, Path::new("d/bytes")).unwrap().real,
+            base.join(name)
+        );
     }
 }
 
@@ -204,7 +208,7 @@ fn an_entry_is_the_name_and_not_the_target() {
     ];
     for (asked, real, exists) in table {
         for kernel in KERNELS {
-            let got = resolve_entry_with(kernel, &base, Path::new(asked)).unwrap();
+            let got = resolve_entry_with(kernel, &PathTable::default(), &base, Path::new(asked)).unwrap();
             assert_eq!((got.real, got.exists), (base.join(real), exists), "{kernel:?} {asked}");
         }
     }

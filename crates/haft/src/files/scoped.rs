@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::error::{FileError, FileErrorKind, show};
 use super::hiding::Hiding;
-use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written, resolve};
+use super::{Access, Entry, Files, Metadata, OpenDir, OpenFile, WriteMode, Written};
 use crate::limits;
 
 /// The files that one call may touch.
@@ -101,7 +101,7 @@ impl<'a> ScopedFiles<'a> {
         let path = self.absolute(path.as_ref())?;
         let dir = self.files.open_dir(self.access, &path).await?;
         let Some(hidden) = &self.access.hidden else { return Ok(dir) };
-        let (given, real) = match resolve(self.cwd, &path) {
+        let (given, real) = match self.files.resolve(&path) {
             Ok(found) => (found.given, found.real),
             Err(_) => (path.clone(), path),
         };

@@ -6,6 +6,7 @@
 //! effects are resolved again; a difference asks once more, a second one denies.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -15,8 +16,10 @@ use super::{Attempt, Opened, Prepared, execute, hook, parse, tell};
 use crate::call::CallInput;
 use crate::context::Context;
 use crate::decision::{
-    CallEffects, CallGrants, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict, decide,
+    CallEffects, CallGrants, CallWarning, Decision, DecisionContext, DecisionReason, DecisionSource, Verdict,
+    decide,
 };
+use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
 use crate::engine::{CheckOptions, MAIN_AGENT, Shared};
 use crate::error::{ErrorKind, ToolError};
@@ -117,6 +120,10 @@ async fn opinion(attempt: &Attempt, cx: &Context) -> Option<DecisionReason> {
     opinion.map(|reason| reason.with_source(DecisionSource::Tool))
 }
 
+fn by_user(verdict: Verdict) -> DecisionReason {
+    DecisionReason::new(DecisionSource::User, verdict, "the user")
+}
+
 fn rules_failed() -> DecisionReason {
     DecisionReason::new(DecisionSource::Failure, Verdict::Deny, "the rules, which failed")
 }
@@ -132,6 +139,11 @@ struct Subject<'a> {
     has_user: bool,
     /// The host that a child of the running call wants to reach, if the decision is about that.
     host: Option<&'a WantedHost>,
+}
+
+/// What a call declares, resolved from where it works.
+pub(super) fn resolve_effects(declared: &Arc<Effects>, cx: &Context) -> Resolved {
+    Resolved::resolve(declared.clone(), cx.cwd(), cx.location().workspace().paths())
 }
 
 impl<'a> Subject<'a> {
@@ -159,7 +171,7 @@ impl<'a> Subject<'a> {
 
     /// What the call touches now.
     fn effects(&self) -> CallEffects {
-        let resolved = Resolved::resolve(self.attempt.effects.clone(), self.cx.cwd());
+        let resolved = resolve_effects(&self.attempt.effects, self.cx);
         let surroundings = self.shared.surroundings;
         let class = resolved.judge(self.cx.location().workspace(), surroundings);
         let unconfined_child = self.tool.spec().runs_in_child() && !surroundings.confined;
@@ -194,7 +206,16 @@ impl<'a> Subject<'a> {
             has_user: self.has_user,
             may_ask: &|source| guarded(|| authorizer.may_ask(source)).unwrap_or(false),
         };
-        decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others)
+        let mut decision = decide(effects, &context, rules.unwrap_or_else(|_| vec![rules_failed()]), others);
+        if decision.verdict == Verdict::Ask {
+            decision.warnings = self.warnings(&decision);
+        }
+        decision
+    }
+
+    /// What a person should know before they allow the call.
+    fn warnings(&self, decision: &Decision) -> Vec<CallWarning> {
+        guarded(|| self.shared.authorizer.warnings(&self.request(&decision.effects))).unwrap_or_default()
     }
 
     /// What an allowed call may touch.
@@ -237,7 +258,7 @@ impl<'a> Subject<'a> {
     }
 
     fn refused(&self, decision: Decision) -> Authorization {
-        Authorization::Refused(self.refusal(&decision))
+        Authorization::Refused(self.refusal(&decision).with_decision(decision))
     }
 
     /// What the model is told of a denial.
@@ -334,6 +355,7 @@ pub(crate) async fn check<T>(
     let (name, attempt) = (tool.name(), &attempt);
     let subject = Subject { shared, cx: &cx, name, tool, origin, attempt, has_user, host: None };
     let mut decision = subject.decide(&all);
+    decision.warnings = subject.warnings(&decision);
     if decision.verdict == Verdict::Ask {
         let answer = permission_hooks.into_iter().find(|reason| reason.verdict != Verdict::Ask);
         if let Some(reason) = answer {
@@ -427,7 +449,14 @@ async fn ask(
             HookAnswer::None => {}
             HookAnswer::Allow(reason) => return Authorization::Allowed(decision.with_reason(reason)),
             HookAnswer::Edit(input, author) => return Authorization::Edited(input, Some(author)),
-            HookAnswer::Deny(error) => return Authorization::RefusedByHook(error),
+            HookAnswer::Deny(error) => {
+                let source = match error.kind() {
+                    ErrorKind::HookFailed => DecisionSource::Failure,
+                    _ => DecisionSource::PermissionHook,
+                };
+                let denial = DecisionReason::new(source, Verdict::Deny, error.message().to_owned());
+                return Authorization::RefusedByHook(error.with_decision(decision.with_reason(denial)));
+            }
         }
         decision = classify(subject, opened, decision, reasons).await;
         if decision.verdict == Verdict::Ask {
@@ -457,11 +486,16 @@ async fn ask(
                     "the user said no to {} and ended the turn; wait for what they say",
                     subject.shown_name()
                 );
-                return Authorization::Refused(ToolError::of(ErrorKind::Rejected, text).ending_turn());
+                let error = ToolError::of(ErrorKind::Rejected, text).ending_turn();
+                return Authorization::Refused(
+                    error.with_decision(decision.with_reason(by_user(Verdict::Deny))),
+                );
             }
             Answer::NoBecause(because) => {
                 let text = format!("the user said no to {}: {because}", subject.shown_name());
-                return Authorization::Refused(ToolError::of(ErrorKind::Rejected, text));
+                let decision = decision.with_reason(by_user(Verdict::Deny).with_message(because));
+                let error = ToolError::of(ErrorKind::Rejected, text).with_decision(decision);
+                return Authorization::Refused(error);
             }
         }
         // What the user saw is what runs, or the user sees it again; and rules that changed meanwhile hold.
@@ -478,14 +512,13 @@ async fn ask(
                 if let Ok(Err(why)) = kept {
                     tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
                 }
-                let yes = DecisionReason::new(DecisionSource::User, Verdict::Allow, "the user");
-                return Authorization::Allowed(now.with_reason(yes));
+                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)));
             }
         }
     }
-    let text =
-        format!("{} was denied: what it touches changed twice while the user was being asked", subject.name);
-    Authorization::Refused(ToolError::of(ErrorKind::Denied, text))
+    let why = "what it touches changed twice while the user was being asked";
+    let error = ToolError::of(ErrorKind::Denied, format!("{} was denied: {why}", subject.name));
+    Authorization::Refused(error.with_decision(decision.deny_unanswered(DecisionSource::Failure, why)))
 }
 
 /// Asks the classifier about a call whose ask it may lift.
@@ -603,9 +636,6 @@ impl Subject<'_> {
             input: (**input).clone(),
             description: guarded(|| opened.attempt.invocation.describe()).ok().flatten(),
             effects: request.declared().clone(),
-            destructive: self.host.is_none()
-                && request.effect_class.destructive
-                && request.declared().warns(),
             decision: decision.clone(),
             proposed_rule: self.proposed_rule(request),
             lasting_rules: self.lasting_rules(request),

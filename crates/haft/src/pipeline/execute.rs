@@ -11,7 +11,7 @@ use haft_scheduler::{Cause, until_cancelled};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Opened, Outcome, Prepared, hook, hosts, panicked, settled, tell, tidy};
+use super::{Opened, Outcome, OwnWrites, Prepared, hook, hosts, panicked, settled, tell};
 use crate::content::Output;
 use crate::context::{Context, Moved};
 use crate::decision::{CallEffects, CallGrants};
@@ -85,7 +85,7 @@ pub(crate) async fn execute<Watching>(
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    tidy(shared, entry, &resolved.declared);
+    let own_writes = OwnWrites::begin(shared, entry, resolved);
     let mut met = Vec::new();
     shared.background.meet(resolved, entry, &shared.host, None, &mut met);
     let started = Instant::now();
@@ -104,7 +104,7 @@ pub(crate) async fn execute<Watching>(
         outcome = circuit.noted(outcome, Instant::now());
     }
     let duration = started.elapsed();
-    drop(watching);
+    drop((watching, own_writes));
     if holds {
         cx.running().let_go();
     }

@@ -25,6 +25,7 @@ mod hosts;
 pub(crate) mod parse;
 pub(crate) mod running;
 
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -41,11 +42,12 @@ use crate::error::{ErrorKind, ToolError};
 use crate::event::What;
 use crate::future::{Guarded, guarded, within};
 use crate::limits;
+use crate::ports::Processes;
 use crate::registry::{Entry, NotFound, Snapshot, Withheld};
 use crate::result::{Parts, ToolResult};
 use crate::results::settle;
 use crate::tool::erased::Invocation;
-use authorize::Authorization;
+use authorize::{Authorization, resolve_effects};
 use hook::{Author, Hooked};
 
 /// A call after steps 1 and 2.
@@ -110,13 +112,30 @@ pub(crate) struct Prepared {
     pub(crate) notes: Vec<String>,
 }
 
-/// Sees to it that a tool which looks at files, or changes them, finds only what is really there.
-fn tidy(shared: &Shared, entry: &Entry, effects: &Effects) {
-    if (effects.has_paths() || effects.unknown)
-        && !entry.tool().spec().runs_in_child()
-        && let Some(processes) = &shared.host.ports.processes
-    {
-        let _ = guarded(|| processes.tidy());
+/// The paths that a tool writes by itself, of which children that run meanwhile are told.
+struct OwnWrites<'a> {
+    processes: &'a dyn Processes,
+    paths: Vec<PathBuf>,
+}
+
+impl<'a> OwnWrites<'a> {
+    /// None for a tool that writes nothing, or whose children do.
+    fn begin(shared: &'a Shared, entry: &Entry, resolved: &Resolved) -> Option<OwnWrites<'a>> {
+        let processes = shared.host.ports.processes.as_deref()?;
+        let changed = resolved.writes.iter().chain(&resolved.deletes);
+        let paths: Vec<PathBuf> = changed.map(|path| path.at.real.clone()).collect();
+        let by_children = entry.tool().spec().runs_in_child() || !resolved.declared.runs.is_empty();
+        if paths.is_empty() || by_children {
+            return None;
+        }
+        let _ = guarded(|| processes.begin_writes(&paths));
+        Some(OwnWrites { processes, paths })
+    }
+}
+
+impl Drop for OwnWrites<'_> {
+    fn drop(&mut self) {
+        let _ = guarded(|| self.processes.end_writes(&self.paths));
     }
 }
 
@@ -165,7 +184,6 @@ pub(crate) async fn prepare(
     for _ in 0..=limits::REWRITES_MAX {
         opened.attempt.declare(&*shared.authorizer, opened.entry.name(), opened.entry.tool());
         // 3 check
-        tidy(shared, &opened.entry, &opened.attempt.effects);
         match within(limits::CHECK_TIMEOUT, Guarded::new(|| opened.attempt.invocation.check(cx))).await {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
@@ -224,7 +242,7 @@ pub(crate) async fn prepare_again(
     cx: &Context,
     asking: &(dyn Fn() + Sync),
 ) -> Result<(), ToolResult> {
-    let resolved = Resolved::resolve(opened.attempt.effects.clone(), cx.cwd());
+    let resolved = resolve_effects(&opened.attempt.effects, cx);
     let Some(before) = opened.prepared.take() else { return Ok(()) };
     if resolved == before.decision.effects.resolved {
         opened.prepared = Some(before);

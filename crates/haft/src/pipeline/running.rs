@@ -3,7 +3,6 @@
 //! The supervisor looks whether it is being polled, a screen may move it to the background, a worker that it starts has
 //! what it holds. All of that goes through its context, so it outlives no call.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -14,11 +13,12 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::authorize::resolve_effects;
+use crate::context::Context;
 use crate::dispatch::locks::{Ancestor, Held};
 use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
-use crate::effects::resolved::Resolved;
 use crate::ports::{Background, HostRequests, TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
@@ -140,6 +140,11 @@ impl Running {
         self.call.get().map_or_else(|| Arc::new(Value::Null), |(input, ..)| input.clone())
     }
 
+    /// What the call declared.
+    pub(crate) fn effects(&self) -> Arc<Effects> {
+        self.call.get().map_or_else(|| Arc::new(Effects::unknown()), |(_, effects, _)| effects.clone())
+    }
+
     /// What the call is about, on one line.
     pub(crate) fn about(&self) -> String {
         self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
@@ -167,11 +172,11 @@ impl Running {
     }
 
     /// What the call touches, as it is now.
-    pub(crate) fn conflict_keys(&self, entry: &Entry, cwd: &Path, confined: bool) -> ConflictKeys {
+    pub(crate) fn conflict_keys(&self, entry: &Entry, cx: &Context, confined: bool) -> ConflictKeys {
         if self.wider.load(Ordering::Acquire) {
             return ConflictKeys::exclusive();
         }
         let Some((_, effects, _)) = self.call.get() else { return ConflictKeys::exclusive() };
-        conflict_keys(&Resolved::resolve(effects.clone(), cwd), u64::from(entry.number()), confined)
+        conflict_keys(&resolve_effects(effects, cx), u64::from(entry.number()), confined)
     }
 }

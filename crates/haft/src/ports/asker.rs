@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::decision::Decision;
+use crate::decision::{CallWarning, Decision};
 use crate::effects::Effects;
 use crate::future::BoxFuture;
 use crate::view::View;
@@ -62,9 +62,7 @@ pub struct Approval {
     pub description: Option<String>,
     /// What it will touch.
     pub effects: Effects,
-    /// It destroys what can't be brought back; never default to yes.
-    pub destructive: bool,
-    /// The decision: that it asks, and all reasons.
+    /// The decision: that it asks, all reasons, and warnings; with a warning never default to yes.
     pub decision: Decision,
     /// What would allow it for good, in words, where something would.
     pub proposed_rule: Option<String>,
@@ -91,6 +89,17 @@ impl Approval {
     /// Why the call asks.
     pub fn reason(&self) -> String {
         self.decision.question()
+    }
+
+    /// What the user should know before they say yes.
+    pub fn warnings(&self) -> &[CallWarning] {
+        &self.decision.warnings
+    }
+
+    /// Whether one yes may allow it together with others: nothing warns, and what it may destroy is known to be nothing.
+    pub fn is_harmless(&self) -> bool {
+        let destructive = self.decision.effects.class.destructive && self.effects.warns();
+        self.warnings().is_empty() && !destructive
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Answer;
-use crate::decision::{CallGrants, DecisionReason, DecisionSource};
+use crate::decision::{CallGrants, CallWarning, DecisionReason, DecisionSource};
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
 use crate::effects::table::EffectClass;
@@ -97,6 +97,13 @@ pub trait Authorizer: Send + Sync + 'static {
     fn lasting(&self, request: &Request<'_>) -> Vec<String> {
         let _ = request;
         Vec::new()
+    }
+
+    /// What a person should know before they allow a call. The default goes by what the call declares.
+    ///
+    /// Asked for calls that ask, and for those that are only checked. After a panic nothing is warned of.
+    fn warnings(&self, request: &Request<'_>) -> Vec<CallWarning> {
+        CallWarning::from_effects(request)
     }
 
     /// What would allow this call for good, as narrow as it can be. The default knows nothing.

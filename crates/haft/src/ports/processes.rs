@@ -16,7 +16,7 @@ use haft_scheduler::sync::lock;
 
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
-use crate::files::Access;
+use crate::files::{Access, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
 use crate::ports::HostRequests;
@@ -36,9 +36,16 @@ pub trait Processes: Send + Sync + 'static {
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;
 
-    /// Takes away what lies in working directories for the next child alone. Called before a tool looks at files, or
-    /// changes them, by itself; costs nothing where nothing lies there.
-    fn tidy(&self) {}
+    /// A tool of this process is about to write or remove these paths by itself, as the user or a rule allows it: what
+    /// changes there is not the work of a child that runs meanwhile.
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        let _ = paths;
+    }
+
+    /// It no longer does. Called once for each call of [`begin_writes`](Processes::begin_writes), with the same paths.
+    fn end_writes(&self, paths: &[PathBuf]) {
+        let _ = paths;
+    }
 
     /// Checks whether a child that nothing confines may reach this host and port, with what `grants` adds to the session's
     /// rules. In a sandbox the session's proxy checks every connection itself. By default no host may be reached.
@@ -193,12 +200,18 @@ impl ProcessRequest {
         self
     }
 
-    /// Confines the child to the effects that its call declared, as far as they were granted to the call.
+    /// Confines the child to the effects that its call declared, as far as they were granted to the call. `paths` says where
+    /// the paths of the session lie.
     ///
     /// Effects that aren't known leave it what the session may do. A command that it declares to run may look around, as
     /// commands do.
     #[must_use]
-    pub fn with_declared_effects(mut self, effects: &Effects, granted: &Access) -> ProcessRequest {
+    pub fn with_declared_effects(
+        mut self,
+        effects: &Effects,
+        granted: &Access,
+        paths: &PathTable,
+    ) -> ProcessRequest {
         self.confinement = match effects {
             Effects { unknown: true, .. } => Confinement::Session,
             Effects { runs, .. } if !runs.is_empty() => Confinement::ReadOnly,
@@ -206,7 +219,7 @@ impl ProcessRequest {
         };
         self.access = match self.confinement {
             Confinement::Declared => {
-                Resolved::resolve(Arc::new(effects.clone()), &self.cwd).declared_access(granted)
+                Resolved::resolve(Arc::new(effects.clone()), &self.cwd, paths).declared_access(granted)
             }
             _ => granted.clone(),
         };

@@ -59,6 +59,8 @@ pub struct RefusedCall<'a> {
     pub kind: ErrorKind,
     /// Its words: they name the rule, the hook or the answer.
     pub why: &'a str,
+    /// The decision that refused it; none where the call didn't come that far.
+    pub decision: Option<&'a Decision>,
 }
 
 /// What a hook made of a call.

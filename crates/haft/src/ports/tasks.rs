@@ -9,6 +9,7 @@ use std::time::Duration;
 use haft_scheduler::Cancel;
 use serde::Serialize;
 
+use crate::effects::Effects;
 use crate::future::BoxFuture;
 use crate::result::ToolResult;
 
@@ -50,6 +51,8 @@ pub struct NewTask {
     pub tool: String,
     /// What it does, on one line.
     pub about: String,
+    /// What its call declared.
+    pub effects: Arc<Effects>,
     /// What stops it.
     pub cancel: Cancel,
     /// What it prints, if its tool shows that.
@@ -143,6 +146,9 @@ pub struct TaskState {
     pub tool: String,
     /// What it does.
     pub about: String,
+    /// What its call declared.
+    #[serde(skip)]
+    pub effects: Arc<Effects>,
     /// Whether it still runs.
     pub running: bool,
     /// For how long it has run in the background, or had when it ended.

@@ -5,6 +5,7 @@
 //! bring sinks of their own, and share their session's tracer.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -94,8 +95,12 @@ impl Processes for Traced {
         self.inner.run(request)
     }
 
-    fn tidy(&self) {
-        self.inner.tidy();
+    fn begin_writes(&self, paths: &[PathBuf]) {
+        self.inner.begin_writes(paths);
+    }
+
+    fn end_writes(&self, paths: &[PathBuf]) {
+        self.inner.end_writes(paths);
     }
 
     fn check_host<'a>(

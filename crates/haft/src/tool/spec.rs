@@ -51,6 +51,8 @@ pub struct ToolSpec {
     pub(crate) isolated: bool,
     pub(crate) in_child: bool,
     pub(crate) finds_tools: bool,
+    pub(crate) granted_files_only: bool,
+    pub(crate) session_only: bool,
     pub(crate) group: Cow<'static, str>,
     pub(crate) listed_class: ListedClass,
     pub(crate) feature: Option<Cow<'static, str>>,
@@ -79,6 +81,8 @@ impl ToolSpec {
             isolated: false,
             in_child: false,
             finds_tools: false,
+            granted_files_only: false,
+            session_only: false,
             group: Cow::Borrowed("other"),
             listed_class: ListedClass::default(),
             feature: None,
@@ -218,6 +222,30 @@ impl ToolSpec {
     pub fn finds_tools(mut self) -> ToolSpec {
         self.finds_tools = true;
         self
+    }
+
+    /// Calls open files through their [`Context`] alone, by what each was granted. So rules about files are enforced by
+    /// that, and a denied file is left out of a folder that is searched. Of tools from outside it isn't believed.
+    pub fn granted_files_only(mut self) -> ToolSpec {
+        self.granted_files_only = true;
+        self
+    }
+
+    /// Whether calls open nothing but what they were granted; see [`granted_files_only`](ToolSpec::granted_files_only).
+    pub fn is_granted_files_only(&self) -> bool {
+        self.granted_files_only
+    }
+
+    /// What calls change is the session's own, such as messages between its agents. Agents that may only look have the
+    /// tool too.
+    pub fn session_only(mut self) -> ToolSpec {
+        self.session_only = true;
+        self
+    }
+
+    /// Whether calls change nothing outside of the session; see [`session_only`](ToolSpec::session_only).
+    pub fn is_session_only(&self) -> bool {
+        self.session_only
     }
 
     /// The group under which the tool is listed and can be switched off.

@@ -1,10 +1,12 @@
 //! Calls that were given an answer and go on.
 
+use std::sync::Arc;
+
 use haft::dispatch::ConflictRule;
 use haft::event::What;
 use haft::ports::{NewTask, Tasks};
 use haft::testing::{Caller, EventLog, let_tasks_run};
-use haft::{Cause, limits};
+use haft::{Cause, Effects, limits};
 use serde_json::json;
 
 use crate::Dir;
@@ -110,7 +112,8 @@ async fn detaching_can_be_refused() {
     let (caller, tasks) = with_tasks(Caller::new().tool(slow));
     for _ in 0..limits::TASKS_MAX {
         let (tool, about) = ("other".to_owned(), String::new());
-        tasks.adopt(NewTask { tool, about, cancel: haft::Cancel::new(), log: None }).unwrap();
+        let (effects, cancel) = (Arc::new(Effects::none()), haft::Cancel::new());
+        tasks.adopt(NewTask { tool, about, effects, cancel, log: None }).unwrap();
     }
     let mut turn = caller.start([call("1", "slow")]);
     let running = started(&mut turn, &slows).await;

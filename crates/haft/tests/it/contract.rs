@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use haft::decision::CallWarning;
 use haft::ports::Answer;
 use haft::testing::{Caller, EventLog, ManualClock, ScriptedAsker, let_tasks_run, scripted};
 use haft::tool::{GuardDenied, Retry};
@@ -280,7 +281,7 @@ async fn a_person_is_told_in_the_words_of_the_tool() {
     assert_eq!(approval.view, View::titled("a.txt"));
     assert_eq!(approval.effects, Effects::deletes("a.txt"));
     assert_eq!(approval.reason(), "it deletes a.txt");
-    assert!(approval.destructive && !approval.again);
+    assert!(matches!(approval.warnings(), [CallWarning::Destroys { .. }]) && !approval.again);
 
     // From partial input: a screen that draws while the model still writes.
     let partial = json!({"na": "a."});

@@ -12,6 +12,7 @@ mod dispatch;
 mod execution;
 mod masses;
 mod misuse;
+mod own_writes;
 mod panics;
 mod permission;
 mod pipeline;
@@ -19,7 +20,6 @@ mod registry;
 mod regressions;
 mod results;
 mod search;
-mod tidy;
 
 use std::future::Ready;
 use std::path::{Path, PathBuf};

@@ -121,7 +121,7 @@ async fn a_child_that_nothing_confines_always_asks() {
     check(Effects::reads("a"), false, rules(), None, &asks).await;
     check(none(), false, rules(), Some(DecisionReason::allow()), &asks).await;
     check(none(), true, rules(), None, "its effects").await;
-    check(none(), false, rules().allow("t").unwrap(), None, "rule `t` (--allow)").await;
+    check(none(), false, rules().allow("t").unwrap(), None, "rule `t` (Permissions::allow)").await;
     let bypass = rules().mode(PermissionMode::BypassPermissions);
     check(none(), false, bypass, None, "mode `bypassPermissions`").await;
     let unknown = "asks (nothing is known of what it touches, unconfined: true), the user";
@@ -224,8 +224,8 @@ async fn rules_decide_in_their_order() {
     };
     use PermissionMode::{BypassPermissions, Default, DontAsk};
     let write = || Effects::writes("a");
-    let (by_rule, by_mode) = ("runs (rule `t` (--allow))", "runs (mode `bypassPermissions`)");
-    let by_ask = "asks (rule `t` (--ask)), runs (the user)";
+    let (by_rule, by_mode) = ("runs (rule `t` (Permissions::allow))", "runs (mode `bypassPermissions`)");
+    let by_ask = "asks (rule `t` (Permissions::ask)), runs (the user)";
     for effects in [write(), Effects::unknown(), Effects::none(), Effects::runs("make")] {
         check("allow", Default, effects.clone(), by_rule).await;
         check("allow", DontAsk, effects.clone(), by_rule).await;
@@ -253,7 +253,10 @@ async fn an_ask_rule_without_anybody_to_ask_denies() {
     let dir = Dir::new();
     let case = |answer: Option<Answer>| Case { rule: "ask", answer, ..Case::new(&dir, Effects::none()) };
     assert_eq!(case(None).outcome().await, "Denied");
-    assert_eq!(case(Some(Answer::Once)).outcome().await, "asks (rule `t` (--ask)), runs (the user)");
+    assert_eq!(
+        case(Some(Answer::Once)).outcome().await,
+        "asks (rule `t` (Permissions::ask)), runs (the user)"
+    );
 }
 
 /// The tool's own opinion: between the rules that deny or ask and those that allow.
@@ -271,7 +274,13 @@ async fn the_opinion_of_the_tool_has_its_place() {
     let asked = "asks (mind this), runs (the user)";
     check(Some(DecisionReason::allow()), "", state(), "runs (the tool itself)").await;
     check(Some(DecisionReason::allow()), "", Effects::writes("a"), "runs (the tool itself)").await;
-    check(Some(DecisionReason::allow()), "ask", state(), "asks (rule `t` (--ask)), runs (the user)").await;
+    check(
+        Some(DecisionReason::allow()),
+        "ask",
+        state(),
+        "asks (rule `t` (Permissions::ask)), runs (the user)",
+    )
+    .await;
     check(Some(DecisionReason::allow()), "deny", state(), "Denied").await;
     // It may vouch for what is known and inside, not for the rest.
     let outside = "asks (it touches `/out`, outside of the working directories), runs (the user)";
@@ -382,7 +391,7 @@ async fn a_denial_names_no_folder_that_would_not_help() {
     let effects = Effects::reads("../other/new/deep/f");
     let caller = caller_in(&dir, any(plain("t", effects)), Permissions::new());
     let said = caller.turn([("1", "t", "{}")]).await.lines()[0].clone();
-    assert!(said.ends_with(&format!("--add-dir {}", dir.path("other").display())), "{said}");
+    assert!(said.ends_with(&format!("working directory `{}`", dir.path("other").display())), "{said}");
 }
 
 #[tokio::test]
@@ -398,20 +407,20 @@ async fn a_denial_says_how_to_allow_it() {
     check(
         Effects::writes("a"),
         Permissions::new(),
-        "t was denied: it writes a, so it needs a yes, and nobody can be asked here\nto allow it: --allow t",
+        "t was denied: it writes a, so it needs a yes, and nobody can be asked here\nto allow it: allow rule `t`",
     )
     .await;
     check(
         Effects::reads("../other/b"),
         Permissions::new(),
         "t was denied: it touches `/other/b`, outside of the working directories, so it needs a yes, and nobody \
-         can be asked here\nto allow it: --add-dir /other",
+         can be asked here\nto allow it: working directory `/other`",
     )
     .await;
     check(
         Effects::writes("a"),
         Permissions::new().mode(PermissionMode::DontAsk),
-        "t was denied: it writes a, so it needs a yes, and this mode doesn't ask\nto allow it: --allow t",
+        "t was denied: it writes a, so it needs a yes, and this mode doesn't ask\nto allow it: allow rule `t`",
     )
     .await;
     // And it is true: both ways allow it.
@@ -775,7 +784,7 @@ async fn effects_that_panic_or_contradict_themselves_are_unknown() {
         if unknown {
             assert_eq!(asked, ["nothing is known of what it touches"]);
             assert!(*side_effects && !*rerunnable);
-            assert!(asker.approvals()[0].destructive);
+            assert!(asker.approvals()[0].warnings().is_empty() && !asker.approvals()[0].is_harmless());
         } else {
             assert_eq!(asked, [""; 0]);
             assert!(!*side_effects && *rerunnable);

@@ -322,7 +322,7 @@ async fn every_kind_of_error_says_what_to_do() {
     check(
         with(any(changer("Edit"))).engine(|engine| engine.permissions(denied)),
         ("Edit", no_input.clone()),
-        "Denied: Edit is denied by rule `Edit` (--deny)\ndo not try another tool for the same purpose",
+        "Denied: Edit is denied by rule `Edit` (Permissions::deny)\ndo not try another tool for the same purpose",
     )
     .await;
     let explained = |_: &Request<'_>| {
@@ -341,7 +341,7 @@ async fn every_kind_of_error_says_what_to_do() {
         with(any(plain("t", Effects::changes("x.io")))),
         ("t", no_input.clone()),
         "Denied: t was denied: it changes x.io, so it needs a yes, and nobody can be asked here\n\
-         to allow it: --allow t",
+         to allow it: allow rule `t`",
     )
     .await;
     let quiet = Permissions::new().mode(PermissionMode::DontAsk);
@@ -349,7 +349,7 @@ async fn every_kind_of_error_says_what_to_do() {
         with(any(plain("t", Effects::unknown()))).engine(|engine| engine.permissions(quiet)),
         ("t", no_input.clone()),
         "Denied: t was denied: nothing is known of what it touches, so it needs a yes, and this mode doesn't ask\n\
-         to allow it: --allow t",
+         to allow it: allow rule `t`",
     )
     .await;
     let asked = |answer: Answer| {

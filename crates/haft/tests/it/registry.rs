@@ -90,7 +90,7 @@ fn every_stage_withholds_with_its_reason() {
         withheld(&taken),
         [
             "by_name (built-in): it is switched off",
-            "denied (built-in): denied by rule `denied` (--deny)",
+            "denied (built-in): denied by rule `denied` (Permissions::deny)",
             "disabled (built-in): it is not available now",
             "feature (built-in): its build feature `pdf` is off",
             "fine (server): a built-in tool has its name",
@@ -126,7 +126,7 @@ async fn a_call_of_a_withheld_tool_says_why() {
     caller.turn(calls).await.check([
         "off UnknownTool: off is not offered: it is switched off",
         "was_on UnknownTool: off is not offered: it is switched off",
-        "denied Denied: denied is denied by rule `denied` (--deny)\ndo not try another tool for the same purpose",
+        "denied Denied: denied is denied by rule `denied` (Permissions::deny)\ndo not try another tool for the same purpose",
         "user NotInteractive: user can't be used: it needs a user, and this session has none",
         "port UnknownTool: port is not offered: this host has no model for sub-agents",
     ]);

@@ -39,7 +39,7 @@ const STARTS: [&str; 12] = [
     "xargs -I{} sh -c {} < s.sh",
     "nohup sh s.sh",
     "setsid -w sh s.sh",
-    "find . -name s.sh -exec sh {} ;",
+    "find . -name s.sh -exec sh {} \\;",
     "awk 'BEGIN{system(\"sh s.sh\")}'",
     "python3 -c 'import os; os.system(\"sh s.sh\")'",
     "timeout 60 sh s.sh",

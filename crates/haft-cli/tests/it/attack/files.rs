@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Attack, Success};
+use super::{Attack, SECRET, Success};
 
 const LINKS: &str = "ln -s ~/.ssh/id_rsa link; ln -s ~/.ssh dir; ln -s ../beside/secret beside; ln -s dir/id_rsa twice; \
                      ln -s ~/.bashrc rc; ln -s ~/.config/new dangling; mkdir -p sub; ln -s ../.. sub/up";
@@ -64,20 +64,25 @@ pub(super) fn rows() -> Vec<Attack> {
     for (tool, input, place) in writes() {
         let row = Attack::call("file tools", format!("{tool} {input}"), tool, &input).prepared(LINKS);
         let row = row.with(&["--permission-mode", "acceptEdits"]).succeeds(Success::Marks(place));
-        rows.push(row.opened_by(&["--permission-mode", "bypassPermissions"]));
+        rows.push(row.opened_by(&["--permission-mode", "bypassPermissions", "--no-sandbox"]));
     }
     // Another name of what a rule denies.
     for path in ["name", "sub/name", "sub/up/work/name"] {
-        for (tool, input) in [
-            ("Read", json!({"file_path": path})),
-            ("Grep", json!({"pattern": "S3CRET", "path": path, "output_mode": "content"})),
-            ("Grep", json!({"pattern": "S3CRET", "path": ".", "output_mode": "content"})),
-            ("Edit", json!({"file_path": path, "old_string": "S3CRET", "new_string": "x"})),
+        let read = json!({"file_path": path});
+        let grep = |path: &str| json!({"pattern": "S3CRET", "path": path, "output_mode": "content"});
+        let edit = json!({"file_path": path, "old_string": "S3CRET", "new_string": "PWNED"});
+        let marked = if path == "sub/name" { "work/sub/name" } else { "work/name" };
+        for (tool, input, success) in [
+            ("Read", read, Success::Tells(SECRET)),
+            ("Grep", grep(path), Success::Tells(SECRET)),
+            ("Grep", grep("."), Success::Tells(SECRET)),
+            ("Edit", edit, Success::Marks(marked)),
         ] {
             let row = Attack::call("file tools", format!("hard link: {tool} {input}"), tool, &input)
                 .file("work/.env", "S3CRET-of-the-user\n")
                 .prepared("mkdir -p sub; ln -s ../.. sub/up; ln .env name; ln .env sub/name")
-                .with(&["--deny", "Read(.env)", "--allow", "Edit", "--allow", "Read"]);
+                .with(&["--deny", "Read(.env)", "--allow", "Edit", "--allow", "Read"])
+                .succeeds(success);
             rows.push(row.opened_by(&["--allow", "Edit", "--allow", "Read"]));
         }
     }

@@ -65,8 +65,8 @@ async fn the_proposal_is_shown_and_is_what_is_kept() {
     assert_eq!(
         proposed,
         [
-            "--allow 'Bash(make)' --allow 'Bash(ls)'".to_owned(),
-            format!("--allow 'Edit(/{})'", file.display())
+            "allow rules `Bash(make)`, `Bash(ls)`".to_owned(),
+            format!("allow rule `Edit(/{})`", file.display())
         ]
     );
 }

@@ -262,6 +262,6 @@ async fn resources_and_prompts_of_servers_ask() {
         let input = json!({"server": "s", "uri": uri});
         with(json!({})).open().explain("ReadMcpResource", &input).to_allow.unwrap().to_string()
     };
-    assert_eq!(to_allow("note://1"), "--allow 'ReadMcpResource(server:s)'");
-    assert_eq!(to_allow("file:///etc/x"), "--allow 'ReadMcpResource(server:s)' --allow 'Read(//etc/x)'");
+    assert_eq!(to_allow("note://1"), "allow rule `ReadMcpResource(server:s)`");
+    assert_eq!(to_allow("file:///etc/x"), "allow rules `ReadMcpResource(server:s)`, `Read(//etc/x)`");
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::decision::{Decision, Verdict};
+use haft::files::PathTable;
 use haft::ports::{Answer, HostPattern, SandboxRules};
 use haft::testing::{Caller, ScriptedProcesses, with_restrictions};
 use haft::{Permissions, Registry, Workspace};
@@ -70,6 +71,11 @@ fn workspace(room: &Room) -> Workspace {
     Workspace::new(room.at("work")).unwrap().with_dir(room.at("added")).unwrap()
 }
 
+/// Where the paths of a session with a sandbox lie.
+fn path_table(room: &Room) -> PathTable {
+    PathTable::new("/tmp", room.at("temp"), [room.root.clone()], |folder| fs::create_dir_all(folder).is_ok())
+}
+
 /// A session of its own machine, with rules in a line: `-deny ?ask +allow`, separated by `;`.
 fn open(rules: &str, mode: &str) -> Walled {
     Walled::open(&Machine::new(), rules, mode, false)
@@ -88,7 +94,8 @@ impl Walled {
         let loaded = room.load_with(&flags);
         let places = room.places();
         let home = places.home.clone().unwrap();
-        let workspace = workspace(room);
+        let paths = if no_sandbox { PathTable::default() } else { path_table(room) };
+        let workspace = workspace(room).with_paths(paths);
         let setup = Setup {
             no_sandbox,
             confined: !no_sandbox,
@@ -121,7 +128,7 @@ impl Walled {
     fn beyond(&self, decision: &Decision) -> Vec<String> {
         let grants = &decision.grants;
         let paths = grants.reads.iter().chain(&grants.writes).chain(&grants.deletes);
-        let inside = [self.at("work"), self.at("added"), self.at("shown")];
+        let inside = [self.at("work"), self.at("added"), self.at("shown"), self.at("temp")];
         let beyond = paths.filter(|path| !inside.iter().any(|root| path.at.real.starts_with(root)));
         let root = format!("{}/", self.machine.room.root.display());
         let beyond = beyond.map(|path| path.at.real.display().to_string().replace(&root, "@/"));
@@ -173,6 +180,7 @@ const ROWS: &[Row] = &[
     row("Read", "what the sandbox shows", "@/shown/s.txt", "Read(//@/shown/**)"),
     row("Read", "what it hides", "@/home/.ssh/id_rsa", "Read(//@/home/.ssh/id_rsa)"),
     row("Write", "in a working directory", "new", "Edit(//@/work/new)"),
+    row("Write", "in the session's `/tmp`", "/tmp/haft-test-of-grants-that-is-nowhere", ""),
     row("Write", "elsewhere", "@/outside/new", "Edit(//@/outside/new)"),
     row("WebFetch", "a host", "https://other.example/", "WebFetch(domain:other.example)"),
 ];
@@ -328,11 +336,7 @@ async fn a_denial_says_which_rule_would_open_it() {
         let result = session.caller.call(tool, call.clone()).await;
         let words = result.error().map(|error| error.message().to_owned()).unwrap_or_default();
         let rule = rule.replace("@/", &format!("{}/", session.machine.room.root.display()));
-        assert!(
-            words.contains(&format!("to allow it: --allow '{rule}'"))
-                || words.contains(&format!("to allow it: --allow {rule}")),
-            "{words}"
-        );
+        assert!(words.contains(&format!("to allow it: allow rule `{rule}`")), "{words}");
         assert!(words.contains("so it needs a rule for that, and this mode doesn't ask"), "{words}");
         assert!(session.user.asked().is_empty() && session.processes.requests().is_empty());
         session.policy.add_rules(&[rule], haft_policy::source::List::Allow, false).unwrap();
@@ -431,5 +435,28 @@ async fn everyday_commands_run_within_the_walls() {
         let other: Vec<&String> = stopped.iter().filter(|command| !names_more(command)).collect();
         assert!(other.is_empty(), "{mode}: {other:#?}");
         assert!((8..=20).contains(&stopped.len()), "{mode}: {stopped:#?}");
+    }
+}
+
+/// Everyday work in `auto`, with what the real sandbox shows: a script with the same text runs, too.
+#[tokio::test]
+async fn everyday_work_runs_in_auto_behind_the_real_walls() {
+    let session = open("", "auto");
+    for command in [
+        "make",
+        "sh t.sh",
+        "touch f",
+        "sed -i s/a/b/ a.txt",
+        "rm a.txt",
+        "find . -name '*.pyc' -delete",
+        "echo x > /tmp/q",
+        "f=$(mktemp) && echo 1 > $f",
+        ". .venv/bin/activate && pytest",
+        "python3 -c 'import sqlite3; sqlite3.connect(\"a.db\")'",
+        "python3 -c 'import pty; pty.spawn(\"ls\")'",
+        "cat /proc/self/status",
+    ] {
+        let decision = session.decide("Bash", command).await;
+        assert_eq!(decision.verdict, Verdict::Allow, "{command}: {}", decision.explanation());
     }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::{Session, rules, with};
 use crate::room::Room;
 
-/// A session in `auto` with all of the sandbox.
-fn auto(settings: Value) -> Session {
+/// A session with all of the sandbox.
+fn walled(mode: &'static str, settings: Value) -> Session {
     let room = Room::new();
     for name in [
         "work/a.txt",
@@ -25,12 +25,16 @@ fn auto(settings: Value) -> Session {
     ] {
         room.write(name, "x\n");
     }
-    with(settings).mode("auto").open_in(room, |setup| Setup {
+    with(settings).mode(mode).open_in(room, |setup| Setup {
         confined: true,
         full_sandbox: Some(Arc::new(|| true)),
         no_sandbox: false,
         ..setup
     })
+}
+
+fn auto(settings: Value) -> Session {
+    walled("auto", settings)
 }
 
 fn verdict(session: &Session, command: &str) -> (Verdict, String) {
@@ -117,17 +121,48 @@ fn may_ask(reason: &str) -> bool {
     reason.contains("it removes `") || reason.contains("can't be parsed") || reason.contains("more than")
 }
 
+/// Every mode with settings that let commands run.
+fn sessions() -> Vec<(String, Session)> {
+    let by_sandbox = json!({"sandbox": {"autoAllowBashIfSandboxed": true}});
+    let settings = [json!({}), by_sandbox, rules("+Bash"), rules("+Bash(sh t.sh)")];
+    let modes = ["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"];
+    let all = modes.into_iter().flat_map(|mode| settings.iter().map(move |settings| (mode, settings)));
+    all.map(|(mode, settings)| (format!("{mode} with {settings}"), walled(mode, settings.clone()))).collect()
+}
+
+/// Where a script runs of which nothing is known but its name. A rule for the script alone says nothing of other commands.
+fn runs_unknown(session: &Session) -> bool {
+    verdict(session, "sh other.sh").0 == Verdict::Allow
+}
+
+#[test]
+fn an_unknown_script_runs_where_the_sandbox_holds_it_or_a_rule_allows_everything() {
+    let runs: Vec<String> =
+        sessions().into_iter().filter(|(_, session)| runs_unknown(session)).map(|(name, _)| name).collect();
+    let of = |mode: &str| runs.iter().filter(|name| name.starts_with(mode)).count();
+    let counts = ["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"].map(of);
+    assert_eq!(counts, [2, 2, 0, 4, 2, 4], "{runs:#?}");
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_known_command_runs_where_an_unknown_script_does(commands in prop::collection::vec(commands(), 8)) {
-        let session = auto(json!({}));
-        prop_assert_eq!(verdict(&session, "sh t.sh").0, Verdict::Allow);
-        for command in commands {
-            let (verdict, reason) = verdict(&session, &command);
-            prop_assert!(verdict == Verdict::Allow || may_ask(&reason), "{}: {}", command, reason);
+    fn a_known_command_runs_where_an_unknown_script_does(commands in prop::collection::vec(commands(), 4)) {
+        thread_local! {
+            static SESSIONS: Vec<(String, Session)> =
+                sessions().into_iter().filter(|(_, session)| runs_unknown(session)).collect();
         }
+        SESSIONS.with(|sessions| {
+            prop_assert!(sessions.len() > 10);
+            for (name, session) in sessions {
+                for command in &commands {
+                    let (verdict, reason) = verdict(session, command);
+                    prop_assert!(verdict == Verdict::Allow || may_ask(&reason), "{}: {}: {}", name, command, reason);
+                }
+            }
+            Ok(())
+        })?;
     }
 }
 
@@ -158,6 +193,31 @@ fn everyday_work_runs_in_auto() {
     }
 }
 
+/// In a folder with more files than are kept, what a pattern or an expression picks runs as a script would; what is known
+/// to be all of it asks.
+#[test]
+fn patterns_run_where_not_everything_can_be_kept() {
+    let session = auto(json!({}));
+    for number in 0..600 {
+        session.room.write(&format!("work/many/{number}.txt"), "x");
+    }
+    for command in [
+        "find . -name '*.pyc' -delete",
+        "rm -f many/*.pyc",
+        "sed -i s/a/b/ many/*.txt",
+        "rm *.o",
+        "touch many/*.txt",
+        "mv many gone",
+    ] {
+        let (verdict, reason) = verdict(&session, command);
+        assert_eq!(verdict, Verdict::Allow, "{command}: {reason}");
+    }
+    for command in ["rm -rf many", "rm -rf many/*", "rm many/*"] {
+        let (verdict, reason) = verdict(&session, command);
+        assert_eq!(verdict, Verdict::Ask, "{command}: {reason}");
+    }
+}
+
 /// What a rule stops, what is critical, what lies elsewhere, and what can't be kept goes on asking.
 #[test]
 fn what_a_script_may_not_do_asks() {
@@ -168,15 +228,9 @@ fn what_a_script_may_not_do_asks() {
         let (verdict, reason) = verdict(&session, command);
         assert_eq!(verdict, expected, "{command}: {reason}");
     };
-    for command in [
-        "rm -rf .",
-        "rm -rf \"$x\"/*",
-        "rm large",
-        "mv large b.txt",
-        "echo x > large",
-        "rm -rf ~",
-        "cp a.txt /etc/x",
-    ] {
+    for command in
+        ["rm -rf .", "rm -rf \"$x\"/*", "rm large", "echo x > large", "rm -rf ~", "cp a.txt /etc/x"]
+    {
         check(json!({}), command, Verdict::Ask);
     }
     check(json!({}), "curl https://x.io", Verdict::Ask);
@@ -199,9 +253,27 @@ fn a_mode_says_which_rules_it_leaves_out() {
     let told = "`Bash` (";
     let why = "doesn't count, as mode `auto` leaves out rules that allow any program";
     assert!(report.reason.contains(told) && report.reason.contains(why), "{}", report.reason);
-    let other = report.other_rules.iter().find(|rule| rule.rule == "Bash").unwrap();
+    let other = report.other_rules.iter().find(|other| other.rule.text == "Bash").unwrap();
     assert_eq!(other.why, "mode `auto` leaves out rules that allow any program");
     // Where nothing is left out, nothing is said.
     let other = ask(rules("+Bash(npm test)"));
     assert!(!other.reason.contains("leaves out"), "{}", other.reason);
+}
+
+/// Everyday commands in every mode: what runs in a mode runs in each that is looser, and `plan` runs what `default` does.
+#[test]
+fn everyday_commands_run_in_every_looser_mode() {
+    let corpus = include_str!("../../../../haft-shell/testdata/everyday.txt");
+    let modes = ["plan", "default", "acceptEdits", "auto", "bypassPermissions"];
+    let sessions = modes.map(|mode| walled(mode, json!({})));
+    let mut counts = [0; 5];
+    for line in corpus.lines() {
+        let command = line[2..].replace("\\n", "\n");
+        let runs = [0, 1, 2, 3, 4].map(|at| verdict(&sessions[at], &command).0 == Verdict::Allow);
+        assert!(runs.is_sorted() && runs[0] == runs[1], "{command}: {modes:?} {runs:?}");
+        counts.iter_mut().zip(runs).for_each(|(count, runs)| *count += usize::from(runs));
+    }
+    let all = corpus.lines().count();
+    eprintln!("of {all} everyday commands these run unasked in {modes:?}: {counts:?}");
+    assert!(all >= 500 && counts[3] * 100 >= all * 95, "{counts:?}");
 }

@@ -200,7 +200,7 @@ async fn dont_ask_denies_what_would_ask() {
         .await;
     let result = session.call("Bash", json!({"command": "make"})).await;
     let words = result.error().unwrap().message().to_owned();
-    assert!(words.contains("this mode doesn't ask") && words.contains("--allow 'Bash(make)'"), "{words}");
+    assert!(words.contains("this mode doesn't ask") && words.contains("allow rule `Bash(make)`"), "{words}");
 }
 
 #[tokio::test]
@@ -437,7 +437,7 @@ async fn no_question_is_a_denial_with_the_rule_that_helps() {
     session.holds("deny Bash make && npm test\nallow Bash ls\ndeny Write x.txt").await;
     let words = session.call("Bash", json!({"command": "make && npm test"})).await;
     let words = words.error().unwrap().message().to_owned();
-    assert!(words.contains("--allow 'Bash(make)' --allow 'Bash(npm test)'"), "{words}");
+    assert!(words.contains("allow rules `Bash(make)`, `Bash(npm test)`"), "{words}");
 
     let session = with(json!({"permissions": {"denyInsteadOfPrompting": true}})).open();
     session.holds("deny Bash make\nallow Bash ls").await;

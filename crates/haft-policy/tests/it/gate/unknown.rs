@@ -90,9 +90,9 @@ async fn the_rule_that_could_be_met_is_named() {
         )
     );
     assert_eq!(explained.decided_by, None);
-    let others: Vec<_> = explained.other_rules.iter().map(|other| (&*other.rule, &*other.why)).collect();
+    let others: Vec<_> = explained.other_rules.iter().map(|other| (&*other.rule.text, &*other.why)).collect();
     assert!(others.contains(&("Read(.env)", "could speak of what isn't known")), "{others:?}");
-    assert!(explained.to_allow.unwrap().to_string().ends_with("--allow 'Bash(ls && cat $X)'"));
+    assert!(explained.to_allow.unwrap().to_string().ends_with("allow rule `Bash(ls && cat $X)`"));
 }
 
 /// Who allows just this command has seen it.

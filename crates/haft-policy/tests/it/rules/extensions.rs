@@ -349,7 +349,7 @@ fn a_message_is_kept_for_the_model() {
     let mut written = written("deny Edit(/migrations/**)");
     written.message = Some("migrations are generated".to_owned());
     let rule = Rule::parse(written).unwrap();
-    assert_eq!(rule.message(), Some("migrations are generated"));
+    assert_eq!(rule.reference().message.as_deref(), Some("migrations are generated"));
     assert_eq!(
         rule.reason(haft::decision::Verdict::Deny).to_string(),
         "rule `Edit(/migrations/**)` (/p/.haft/settings.json:3): migrations are generated"

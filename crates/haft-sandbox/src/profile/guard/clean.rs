@@ -24,7 +24,7 @@ use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder};
 use crate::profile::repository;
 use crate::profile::strays::Links;
-use crate::profile::{limits, placeholders, shown, standing, undo};
+use crate::profile::{limits, shown, standing, undo};
 
 /// How often a repository is cleaned that a command goes on to write.
 const TRIES: usize = 4;
@@ -308,7 +308,7 @@ impl Round<'_, '_> {
     fn take_name(&mut self, path: PathBuf) {
         let is_open = self.ground.open.contains(&path);
         // An empty folder is nothing that git obeys; one may stand in for hooks.
-        if is_open || !undo::is_there(&path) || placeholders::stands(&path) {
+        if is_open || !undo::is_there(&path) || undo::is_empty_folder(&path) {
             return;
         }
         match path.file_name().is_some_and(is_obeyed) || path.is_symlink() {

@@ -16,7 +16,7 @@ use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder};
 use crate::profile::journal::{Known, known_work};
 use crate::profile::recovered::Recovered;
-use crate::profile::{limits, placeholders, repository, shown, undo, walk};
+use crate::profile::{limits, repository, shown, undo, walk};
 
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
 pub(super) fn undo_config(
@@ -46,7 +46,7 @@ pub(super) fn undo_config(
 /// Puts aside what a command has made. Whether nothing is left to be put aside.
 pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> bool {
     // An empty folder is nothing that git obeys.
-    if !undo::is_there(name) || placeholders::stands(name) {
+    if !undo::is_there(name) || undo::is_empty_folder(name) {
         return true;
     }
     let done = undo::put_aside(name, below);
@@ -89,19 +89,22 @@ pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String
         };
         done &= cleaned != Cleaned::Fails;
     }
-    let told = said.len();
-    for refusal in said.into_iter().take(limits::NAMES_TOLD_MAX) {
-        if let Refusal::Protected { path, done } = refusal {
-            notes.push(format!(
-                "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-                shown(&path)
-            ));
-        }
-    }
-    if told > limits::NAMES_TOLD_MAX {
-        notes.push(format!("and {} more like that", told - limits::NAMES_TOLD_MAX));
-    }
+    notes.extend(words_of(said));
     done
+}
+
+/// What was undone, for the user.
+pub(super) fn words_of(undone: Vec<Refusal>) -> Vec<String> {
+    let count = undone.len();
+    let words = undone.into_iter().take(limits::NAMES_TOLD_MAX).filter_map(|refusal| match refusal {
+        Refusal::Protected { path, done } => Some(format!(
+            "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+            shown(&path)
+        )),
+        _ => None,
+    });
+    let more = count.checked_sub(limits::NAMES_TOLD_MAX).filter(|more| *more > 0);
+    words.chain(more.map(|more| format!("and {more} more like that"))).collect()
 }
 
 /// What the user had in the folders of git of one repository.

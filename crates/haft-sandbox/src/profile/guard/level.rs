@@ -75,4 +75,15 @@ impl Guard {
         let modules = modules.take(limits::MODULE_CONFIGS_MAX);
         [config.clone()].into_iter().chain(own).chain(modules).filter(|config| !config.is_symlink()).collect()
     }
+
+    /// The child of a request has ended, and what it did was looked at.
+    pub(super) fn forget_command(&self, request: &ProcessRequest) {
+        self.files.end(address(request));
+        let mut state = self.state();
+        state.held.remove(&address(request));
+        state.beside.remove(&address(request));
+        if state.held.is_empty() {
+            state.files = None;
+        }
+    }
 }

@@ -84,8 +84,7 @@ impl Guard {
     /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
     /// looked at again when something of them has changed.
     fn look_at_nested(&self, known: usize, said: &mut Vec<Refusal>) {
-        let stand_ins = self.placeholders.all();
-        let looked = self.state().nested.look(&stand_ins);
+        let looked = self.state().nested.look();
         for entry in looked.repositories {
             if self.state().repositories.iter().any(|repository| repository.git == entry) {
                 continue;
@@ -97,7 +96,7 @@ impl Guard {
                 Cleaned::Gone => {}
             }
         }
-        for path in looked.denied.into_iter().filter(|path| !self.placeholders.made(path)) {
+        for path in looked.denied {
             let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
                         what rules name without a wildcard, can be held; look at it";
             said.push(Refusal::Protected { path, done: done.into() });
@@ -131,6 +130,7 @@ impl Guard {
         }
         let mut said = Vec::new();
         self.look_at_nested(known, &mut said);
+        self.check_files(&mut said);
         self.state().late.append(&mut said);
     }
 

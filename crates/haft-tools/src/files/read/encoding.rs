@@ -128,9 +128,9 @@ pub(super) async fn read(
     let how = if is_utf16 { "by its mark" } else { "as it was detected" };
     let mut text = page.text?;
     text.push_str(&format!(
-        "\n[decoded from {}, {how}; edits find only what is ASCII in such a file{}]",
+        "\n[decoded from {}, {how}; {}]",
         encoding.name(),
-        if is_utf16 { ", and none in this one: convert it first" } else { "" }
+        if is_utf16 { "edits keep that encoding" } else { "edits find only what is ASCII in such a file" }
     ));
     if changed {
         text.push_str(CHANGED);

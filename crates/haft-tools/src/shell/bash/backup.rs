@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use haft::effects::{Extent, PathSet};
-use haft::files::{Bytes, CheckpointPlan};
+use haft::files::{Bytes, CheckpointPlan, PlannedChange};
 use haft::{Context, Effects};
 use haft_shell::Analysis;
 
@@ -29,13 +29,17 @@ impl CommandBackup {
         if backup.checkpoints.is_none() {
             return backup;
         }
-        let places: Vec<(PathBuf, Extent)> = changed(&analysis.effects())
+        let places: Vec<(PathBuf, Extent, bool)> = changed(&analysis.effects())
             .into_iter()
-            .map(|set| (cx.cwd().join(&set.path).components().collect(), set.extent))
+            .map(|set| (cx.cwd().join(&set.path).components().collect(), set.extent, set.partial))
             .collect();
         let planned = places.clone();
         let plan = crate::blocking::off_thread(usize::MAX, move || {
-            CheckpointPlan::new(planned.iter().map(|(path, extent)| (&**path, *extent)))
+            CheckpointPlan::new(planned.iter().map(|(path, extent, partial)| PlannedChange {
+                path,
+                extent: *extent,
+                partial: *partial,
+            }))
         });
         let Ok(Some(plan)) = plan.await else { return backup };
         for path in plan.files {
@@ -43,7 +47,7 @@ impl CommandBackup {
                 backup.files.push((path, Some(bytes.into())));
             }
         }
-        for (path, _) in places {
+        for (path, ..) in places {
             if path.symlink_metadata().is_err() && !backup.files.iter().any(|(known, _)| *known == path) {
                 backup.files.push((path, None));
             }
@@ -82,5 +86,14 @@ impl CommandBackup {
 fn changed(effects: &Effects) -> Vec<PathSet> {
     let inner = effects.runs.iter().filter_map(|command| command.effects.as_deref());
     let all = std::iter::once(effects).chain(inner);
-    all.flat_map(|effects| effects.writes.iter().chain(&effects.deletes)).cloned().collect()
+    let of_one = |effects: &Effects| {
+        // What is moved is still there.
+        let is_moved = |set: &PathSet| {
+            !effects.writes.is_empty() && effects.reads.iter().any(|read| read.path == set.path)
+        };
+        let deletes = effects.deletes.iter().cloned();
+        let deletes = deletes.map(|set| PathSet { partial: set.partial || is_moved(&set), ..set });
+        effects.writes.iter().cloned().chain(deletes).collect::<Vec<_>>()
+    };
+    all.flat_map(of_one).collect()
 }

@@ -41,7 +41,7 @@ pub(super) fn check(analysis: &Analysis, cx: &Context) -> Result<(), ToolError> 
     Err(ToolError::senseless(format!(
         "`git {subcommand}` was not started: it may change files anywhere in the repository, which begins above the working \
          directory, in `{top}`; commands see all of it and write only `{cwd}` and what git keeps. Change the files there by \
-         themselves, or ask the user to start in `{top}` or to add it (`--add-dir {top}`)"
+         themselves, or ask the user to start in `{top}` or to add it to the working directories"
     )))
 }
 

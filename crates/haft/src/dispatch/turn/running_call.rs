@@ -85,6 +85,7 @@ impl Live {
         let new = NewTask {
             tool: tool.to_owned(),
             about: running.about(),
+            effects: running.effects(),
             cancel: self.cx.cancel().clone(),
             log: running.log(),
         };
@@ -102,7 +103,7 @@ impl Live {
             return Err(words);
         }
         // Later calls are told of the overlap from before the answer on, and no longer than the task runs.
-        let keys = running.conflict_keys(entry, self.cx.cwd(), engine.surroundings.confined);
+        let keys = running.conflict_keys(entry, &self.cx, engine.surroundings.confined);
         engine.background.add(task, call.tool.clone(), keys);
         let goes_on = answer(format!("{tool} goes on in the background as {task}; its result is kept there"));
         if self.turn.end(call.index, goes_on).is_err() {

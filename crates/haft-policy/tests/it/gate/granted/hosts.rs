@@ -147,7 +147,7 @@ async fn one_question_is_for_all_registries_and_an_answer_for_always_keeps_their
     assert_eq!(answers, [granted(&["pypi.org", "files.pythonhosted.org"])]);
     let questions = asking.questions();
     let [question] = &*questions else { panic!("{questions:?}") };
-    assert!(!question.destructive);
+    assert!(question.warnings().is_empty(), "{:?}", question.warnings());
     let description = question.description.clone().unwrap();
     assert!(
         description.contains("`$ make install` is running and waits for `pypi.org`, port 443")

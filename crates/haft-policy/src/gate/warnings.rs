@@ -1,0 +1,165 @@
+//! The warnings of a call: one table of what a person should know before they allow it.
+//!
+//! Each row of [`TABLE`] looks for one harm in what is known of the call. Nothing here speaks of what isn't known: the
+//! question says that by itself.
+
+use std::path::Path;
+
+use haft::decision::CallWarning;
+use haft::effects::Extent;
+use haft::files::CheckpointPlan;
+use haft::ports::Request;
+
+use super::case::Case;
+use crate::conventions;
+use crate::credentials;
+use crate::rule::{Effect, Place, Touch};
+
+/// How many places one kind of warning names.
+const NAMED_MAX: usize = 3;
+
+/// What finds one harm.
+type WarningRow = fn(&KnownCall<'_>) -> Vec<CallWarning>;
+
+/// What warns; the table in `docs/permissions.md` has a row for each, with examples.
+const TABLE: [WarningRow; 5] = [
+    find_lost_files,
+    find_destructive_commands,
+    find_declared_destruction,
+    find_sent_secrets,
+    find_read_credentials,
+];
+
+/// What is known of a call.
+struct KnownCall<'c> {
+    request: &'c Request<'c>,
+    case: &'c Case<'c>,
+    home: &'c Path,
+}
+
+/// What a person should know before they allow a call.
+pub(super) fn find(request: &Request<'_>, case: &Case<'_>, home: &Path) -> Vec<CallWarning> {
+    let call = KnownCall { request, case, home };
+    let mut warnings: Vec<CallWarning> = Vec::new();
+    for warning in TABLE.iter().flat_map(|row| row(&call)) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
+fn warn_of_destruction(what: impl Into<String>) -> CallWarning {
+    CallWarning::Destroys { what: what.into() }
+}
+
+fn quote_path(place: &Place<'_>) -> String {
+    format!("`{}`", place.given.display())
+}
+
+/// Whether copies of all these files are kept before the call changes them.
+fn are_kept(call: &KnownCall<'_>, places: &[&Place<'_>]) -> bool {
+    let is_file_tool = !call.request.external && conventions::is_file_tool(call.request.name);
+    let is_command = call.case.line().is_some();
+    // A command may be granted a change elsewhere, but nothing reads the file there before.
+    let reachable = |place: &&Place<'_>| is_file_tool || call.case.is_inside(Touch::Writes, place);
+    (is_file_tool || is_command)
+        && places.iter().all(reachable)
+        && CheckpointPlan::new(places.iter().map(|place| place.planned_change())).is_some()
+}
+
+/// Files that are there, are removed or overwritten, and of which no copy is kept.
+fn find_lost_files(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let case = call.case;
+    if let Some(path) = &case.critical {
+        return vec![warn_of_destruction(format!("`{path}`"))];
+    }
+    if !call.request.declared().warns() {
+        return Vec::new();
+    }
+    let is_lost = |effect: Effect, place: &Place<'_>| match effect.touch {
+        // Which files those are isn't known.
+        _ if place.partial => false,
+        Touch::Deletes => place.real.symlink_metadata().is_ok() && !case.is_moved(effect, place),
+        // A folder that is written into keeps what it has, as far as is known.
+        Touch::Writes => place.real.metadata().is_ok_and(|found| !found.is_dir()) && !is_stream(&place.real),
+        _ => false,
+    };
+    let changed: Vec<&Place<'_>> = case
+        .places()
+        .filter(|(effect, place)| is_lost(*effect, place))
+        // What is open outside of the working directories is the session's own.
+        .filter(|(effect, place)| !place.open || case.is_inside(effect.touch, place))
+        .map(|(_, place)| place)
+        .collect();
+    if changed.is_empty() || are_kept(call, &changed) {
+        return Vec::new();
+    }
+    let unkept = changed.iter().filter(|place| !are_kept(call, &[**place]));
+    let named: Vec<CallWarning> =
+        unkept.map(|place| warn_of_destruction(quote_path(place))).take(NAMED_MAX).collect();
+    if named.is_empty() { vec![warn_of_destruction("more than can be kept")] } else { named }
+}
+
+/// Streams and terminals hold nothing that could be lost. A disk does, and no copy of it is kept.
+fn is_stream(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    path.metadata().is_ok_and(|found| found.file_type().is_char_device() || found.file_type().is_fifo())
+}
+
+/// What commands destroy that is no file of theirs: uncommitted changes, commits, volumes.
+fn find_destructive_commands(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let what = call.case.commands.iter().filter_map(|command| command.destroys);
+    what.take(NAMED_MAX).map(warn_of_destruction).collect()
+}
+
+/// What a tool says of itself.
+fn find_declared_destruction(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let claims = call.request.declared().claims.destructive == Some(true);
+    claims.then(|| warn_of_destruction("something, as the tool says")).into_iter().collect()
+}
+
+/// The credentials among what is read.
+fn credential_reads<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = String> + 'c {
+    call.case.places().filter(|(effect, _)| effect.touch == Touch::Reads).filter_map(|(effect, place)| {
+        let paths = [&*place.given, &*place.real];
+        // The names in a folder are no credentials.
+        let is_listing = place.extent == Extent::File && place.real.is_dir();
+        if !is_listing && paths.iter().any(|path| credentials::is_credential(path)) {
+            return Some(quote_path(place));
+        }
+        let inside = call.case.is_inside(Touch::Reads, place);
+        let only_looks = effect.command.is_some_and(|at| call.case.subject.commands[at].read_only);
+        if place.extent == Extent::File || inside || only_looks {
+            return None;
+        }
+        let found = credentials::find_below(&place.real, call.home)?;
+        Some(format!("`{}`", found.display()))
+    })
+}
+
+fn find_read_credentials(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let mut paths: Vec<String> = credential_reads(call).collect();
+    paths.dedup();
+    // What is sent was warned of.
+    if reached_hosts(call).next().is_some() {
+        return Vec::new();
+    }
+    paths.into_iter().take(NAMED_MAX).map(|path| CallWarning::ReadsCredentials { path }).collect()
+}
+
+/// The hosts that a call reaches.
+fn reached_hosts<'c>(call: &'c KnownCall<'_>) -> impl Iterator<Item = &'c str> {
+    let subject = &call.case.subject;
+    let touches = std::iter::once(&subject.touches).chain(subject.commands.iter().map(|one| &one.touches));
+    touches.flat_map(|touches| touches.hosts.iter().map(|host| &**host))
+}
+
+/// Credentials that are read by a call that reaches a host, and tokens in the input of one.
+fn find_sent_secrets(call: &KnownCall<'_>) -> Vec<CallWarning> {
+    let Some(host) = reached_hosts(call).next() else { return Vec::new() };
+    let input = call.request.input.to_string();
+    let tokens = haft::redact::find_secrets(&input).map(|kind| format!("a secret ({kind})"));
+    let secrets = credential_reads(call).chain(tokens).take(NAMED_MAX);
+    secrets.map(|secret| CallWarning::SendsSecret { secret, host: host.to_owned() }).collect()
+}

@@ -1,0 +1,56 @@
+//! Names that weren't there when a command began and must not come to be, and links that must lead where they did.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use haft::ports::Refusal;
+
+use super::Guard;
+use crate::profile::{shown, undo};
+
+impl Guard {
+    /// Files that configuration or a link names and that weren't there.
+    pub(super) fn put_missing_aside(&self, said: &mut Vec<Refusal>) {
+        let state = self.state();
+        let hooks = state.repositories.iter().flat_map(|repository| &repository.hooks);
+        let named = state.repositories.iter().flat_map(|repository| &repository.missing).chain(hooks);
+        let named: BTreeSet<&PathBuf> = self.missing.iter().chain(named).collect();
+        for path in named.into_iter().filter(|path| undo::is_there(path)) {
+            let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
+            if let Some(workspace) = inside {
+                let done = undo::put_aside(path, workspace);
+                said.push(Refusal::Protected { path: path.clone(), done });
+            }
+        }
+        // What lies behind a link has another name, and may be the user's.
+        let straight =
+            |path: &&PathBuf| path.parent().is_some_and(|at| crate::profile::hold(&at.join(".")).is_ok());
+        for path in state.unheld.iter().filter(straight).filter(|path| undo::is_there(path)) {
+            let done = match undo::rename_aside(path) {
+                Ok(aside) => format!(
+                    "a rule denies writing it, and a command made it; it was renamed to `{}`",
+                    shown(&aside)
+                ),
+                Err(error) => {
+                    format!("a rule denies writing it, and a command made it; it can't be renamed: {error}")
+                }
+            };
+            said.push(Refusal::Protected { path: path.clone(), done });
+        }
+    }
+
+    pub(super) fn put_links_back(&self, said: &mut Vec<Refusal>) {
+        for (path, to) in &self.state().links {
+            if fs::read_link(path).is_ok_and(|now| now == *to) {
+                continue;
+            }
+            let aside = if path.symlink_metadata().is_ok() { undo::take_away(path) } else { String::new() };
+            let done = match undo::link(path, to) {
+                Ok(()) => format!("the link to `{}` was put back", shown(&to)),
+                Err(error) => format!("the link to `{}` can't be put back: {error}; {aside}", shown(&to)),
+            };
+            said.push(Refusal::Protected { path: path.clone(), done });
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What protected names held when a command began, written down for the session after one that is killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+use haft::ports::Refusal;
+
+use super::history::{History, ReaderRoom};
+use super::quarantine::Quarantine;
+use super::snapshot::{Content, Snapshot};
+use super::{ProtectedFiles, State};
+use crate::profile::limits;
+
+impl ProtectedFiles {
+    /// What is needed to undo what commands that run now do. Large files are left out, and not compared then.
+    pub(in crate::profile) fn to_record(&self) -> Vec<u8> {
+        let mut record = Vec::new();
+        let mut field = |bytes: &[u8]| {
+            record.extend(bytes.len().to_string().into_bytes());
+            record.push(b' ');
+            record.extend(bytes);
+        };
+        for root in &self.roots {
+            field(b"root");
+            field(root.as_os_str().as_bytes());
+        }
+        for history in &self.histories {
+            field(b"work");
+            field(history.work.as_os_str().as_bytes());
+            field(history.objects.as_os_str().as_bytes());
+        }
+        for (path, content) in self.state().saved.leaves() {
+            let (kind, bytes): (&[u8], &[u8]) = match content {
+                Content::File { bytes, executable } if bytes.len() <= limits::RECORDED_BYTES_MAX => {
+                    (if *executable { b"program" } else { b"file" }, bytes)
+                }
+                Content::Symlink(target) => (b"symlink", target.as_os_str().as_bytes()),
+                Content::File { .. } | Content::LargeFile { .. } | Content::Other => (b"other", b""),
+            };
+            field(kind);
+            field(path.as_os_str().as_bytes());
+            field(bytes);
+        }
+        record
+    }
+
+    /// Undoes what was done since such a record was written. No history is trusted: a command of the killed session may
+    /// have written it.
+    pub(in crate::profile) fn undo_since(
+        record: &[u8],
+        others: &BTreeSet<PathBuf>,
+        search_path: Option<&OsStr>,
+        caches: &Path,
+    ) -> Vec<Refusal> {
+        let Recorded { mut roots, works, mut leaves, uncompared } = Recorded::parse(record);
+        roots.retain(|root| root.is_dir());
+        let others: BTreeSet<PathBuf> = others.iter().chain(leaves.keys()).cloned().collect();
+        let now = Snapshot::take(&roots, &others, &Snapshot::default());
+        leaves.retain(|path, _| roots.iter().any(|root| path.starts_with(root)));
+        leaves.extend(
+            uncompared.into_iter().filter_map(|path| now.leaf(&path).cloned().map(|now| (path, now))),
+        );
+        let mut state = State { saved: Snapshot::from_leaves(leaves), ..State::default() };
+        let files = ProtectedFiles {
+            reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), &roots),
+            roots,
+            histories: works
+                .into_iter()
+                .map(|(work, objects)| History::without_tips(work, objects))
+                .collect(),
+            collected: OnceLock::new(),
+            caches: caches.to_owned(),
+            quarantine: Quarantine::new(caches),
+            state: Mutex::default(),
+        };
+        files.compare(&mut state, &others)
+    }
+}
+
+/// What a record says.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    roots: Vec<PathBuf>,
+    /// Work trees, each with where git keeps its objects.
+    works: Vec<(PathBuf, PathBuf)>,
+    leaves: BTreeMap<PathBuf, Content>,
+    /// What is there and isn't compared.
+    uncompared: Vec<PathBuf>,
+}
+
+impl Recorded {
+    pub(super) fn parse(record: &[u8]) -> Recorded {
+        let mut recorded = Recorded::default();
+        let mut fields = Fields(record);
+        while let Some((kind, path)) = fields.next().zip(fields.next().map(to_path)) {
+            if kind == b"root" {
+                recorded.roots.push(path);
+                continue;
+            }
+            let bytes = fields.next().unwrap_or_default();
+            match kind {
+                b"work" => recorded.works.push((path, to_path(bytes))),
+                b"symlink" => drop(recorded.leaves.insert(path, Content::Symlink(to_path(bytes)))),
+                b"file" | b"program" => {
+                    let content = Content::File { bytes: bytes.into(), executable: kind == b"program" };
+                    recorded.leaves.insert(path, content);
+                }
+                _ => recorded.uncompared.push(path),
+            }
+        }
+        recorded
+    }
+
+    /// Takes what was there when this was written for what should be there.
+    pub(super) fn apply(self, saved: &mut Snapshot) {
+        let Recorded { roots, leaves, uncompared, .. } = self;
+        let is_recorded = |path: &Path| {
+            roots.iter().any(|root| path.starts_with(root)) && !uncompared.iter().any(|other| other == path)
+        };
+        saved.adopt_leaves(leaves, is_recorded);
+    }
+}
+
+/// Fields of a record, each with its length before it.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let blank = self.0.iter().position(|byte| *byte == b' ')?;
+        let length: usize = std::str::from_utf8(&self.0[..blank]).ok()?.parse().ok()?;
+        let (field, rest) = self.0[blank + 1..].split_at_checked(length)?;
+        self.0 = rest;
+        Some(field)
+    }
+}
+
+fn to_path(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_was_done_since_the_record_was_written_is_undone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (work, caches) = (root.join("work"), root.join("state/caches"));
+        fs::create_dir_all(work.join(".vscode")).unwrap();
+        fs::create_dir_all(work.join("sub")).unwrap();
+        fs::create_dir_all(&caches).unwrap();
+        for name in [".npmrc", ".vscode/tasks.json", "sub/.envrc"] {
+            fs::write(work.join(name), "mine").unwrap();
+        }
+        fs::write(work.join(".pnp.cjs"), vec![b'x'; limits::RECORDED_BYTES_MAX + 1]).unwrap();
+        std::os::unix::fs::symlink("sub", work.join(".idea")).unwrap();
+        let others = BTreeSet::from([work.join("sub/.envrc")]);
+        let files = ProtectedFiles::new(std::slice::from_ref(&work), &[], None, &caches, &others);
+        let record = files.to_record();
+        let undo = |others: &BTreeSet<PathBuf>| {
+            let said = ProtectedFiles::undo_since(&record, others, None, &caches);
+            said.iter()
+                .map(|said| match said {
+                    Refusal::Protected { path, .. } => {
+                        path.strip_prefix(&work).unwrap().display().to_string()
+                    }
+                    other => panic!("{other:?}"),
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(undo(&others), [] as [String; 0]);
+        fs::write(work.join(".npmrc"), "evil").unwrap();
+        fs::write(work.join(".mcp.json"), "evil").unwrap();
+        fs::write(work.join(".pnp.cjs"), "other").unwrap();
+        fs::write(work.join("sub/.envrc"), "evil").unwrap();
+        fs::remove_file(work.join(".idea")).unwrap();
+        fs::create_dir(work.join("new")).unwrap();
+        fs::write(work.join("new/.envrc"), "evil").unwrap();
+        let others = BTreeSet::from([work.join("sub/.envrc"), work.join("new/.envrc")]);
+        assert_eq!(undo(&others), [".idea", ".mcp.json", ".npmrc", "new/.envrc", "sub/.envrc"]);
+        assert_eq!(undo(&others), [] as [String; 0]);
+        assert_eq!(fs::read_to_string(work.join("sub/.envrc")).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(work.join(".pnp.cjs")).unwrap(), "other");
+        assert_eq!(fs::read_link(work.join(".idea")).unwrap(), Path::new("sub"));
+        assert!(!work.join(".mcp.json").exists() && !work.join("new/.envrc").exists());
+    }
+}
