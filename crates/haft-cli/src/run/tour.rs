@@ -34,6 +34,8 @@ const FILES: [(&str, &str); 5] = [
 /// A file that is too long for a model.
 const LOG: &str = "log/requests.log";
 const LOG_LINES: usize = 2_000;
+/// How often the removal of the folder is tried.
+const REMOVALS_MAX: usize = 20;
 /// What the user is taken to have said.
 pub(super) const PROMPT: &str = "Why does src/count.sh count one line too few? Fix it.";
 
@@ -42,9 +44,17 @@ static PLAYED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Removes the folder of the tour, if one is played.
 pub(super) fn clean() {
-    if let Some(dir) = lock(&PLAYED).take() {
-        let _ = fs::remove_dir_all(dir);
+    let mut played = lock(&PLAYED);
+    if let Some(dir) = played.take() {
+        remove(&dir);
     }
+}
+
+/// Removes a folder into which other threads may still write. Callers hold the lock of [`PLAYED`]: the program must not end
+/// while another thread removes the folder.
+fn remove(dir: &Path) {
+    let is_removed = |_| fs::remove_dir_all(dir).is_ok();
+    let _ = (0..REMOVALS_MAX).any(is_removed);
 }
 
 /// A workspace for the tour. Dropping it removes it.
@@ -105,7 +115,11 @@ impl Tour {
 
 impl Drop for Tour {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
+        let mut played = lock(&PLAYED);
+        if played.as_ref() == Some(&self.dir) {
+            *played = None;
+        }
+        remove(&self.dir);
     }
 }
 

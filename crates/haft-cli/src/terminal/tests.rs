@@ -135,8 +135,8 @@ fn a_question_shows_what_matters() {
          \x20   input     {\"file\":\"a.txt\"}\n\
          \x20   effects   deletes /no/a.txt\n\
          \x20   CAREFUL   it destroys `/no/a.txt`, and no copy is kept\n\
-         \x20   why       it deletes /no/a.txt\n\
-         \x20   always    change\n"
+         \x20   why       it touches `/no/a.txt`, outside of the working directories\n\
+         \x20   always    change(/no/a.txt)\n"
     );
     let unknown = question(&approval(|_| Effects::unknown(), json!({})), Path::new("/"));
     assert!(unknown.contains("believed  nothing confines this tool"), "{unknown}");

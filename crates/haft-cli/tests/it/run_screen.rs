@@ -154,7 +154,7 @@ fn check_ended_tour(line_by_line: &str) {
     fs::create_dir(stage.beside("tmp")).unwrap();
     let left = || {
         let names = fs::read_dir(stage.beside("tmp")).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().starts_with("haft-tour-")).count()
+        names.filter(|name| name.to_string_lossy().starts_with("haft-tour-")).collect::<Vec<_>>()
     };
     let keys = "-u ANTHROPIC_API_KEY -u OPENAI_API_KEY -u GEMINI_API_KEY";
     for end in ["C-c", "-QUIT"] {
@@ -165,7 +165,7 @@ fn check_ended_tour(line_by_line: &str) {
             env!("CARGO_BIN_EXE_haft")
         ));
         stage.see(" once   ");
-        assert_eq!(left(), 1);
+        assert_eq!(left().len(), 1);
         if end == "C-c" {
             (0..3).for_each(|_| stage.key(end));
         } else {
@@ -175,7 +175,7 @@ fn check_ended_tour(line_by_line: &str) {
             assert!(std::process::Command::new("kill").args([end, &child]).status().unwrap().success());
         }
         shell_is_back(&stage);
-        assert_eq!(left(), 0, "{end}");
+        assert!(left().is_empty(), "{end}: {:?}", left());
         let modes = stage.modes();
         assert!(!modes.contains("-icanon") && !modes.contains("-isig"), "{end}: {modes}");
     }

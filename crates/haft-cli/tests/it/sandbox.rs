@@ -273,7 +273,7 @@ fn a_refusal_is_explained() {
     // What a script does isn't known before it runs.
     room.write("work/get.sh", "curl -sS -m 5 http://10.0.0.1/ -f\n");
     let private = bash(&room, "sh get.sh", allow);
-    assert!(private.stderr.contains("`WebFetch(domain:10.0.0.1)` would"), "{private:?}");
+    assert!(private.stderr.contains("could not reach 10.0.0.1:80: `10.0.0.1` was denied"), "{private:?}");
     let open = ["--allow", "Bash", "--allow", "WebFetch(domain:no-such-name.invalid)"];
     let unknown = bash(&room, "curl -sS -m 20 https://no-such-name.invalid/", &open);
     assert!(unknown.stderr.contains("the name `no-such-name.invalid` can't be resolved"), "{unknown:?}");
@@ -368,8 +368,8 @@ fn what_a_command_was_kept_from_is_said() {
     let script = "import urllib.request as u; u.urlopen('http://registry.example/')";
     room.write("work/get.py", script);
     let ran = bash(&room, "python3 get.py 2>/dev/null", &["--allow", "Bash"]);
-    let words = "it could not reach registry.example:80: no rule allows `registry.example`; \
-                 `WebFetch(domain:registry.example)` would";
+    let words = "it could not reach registry.example:80: `registry.example` was denied: it reaches registry.example, so \
+                 it needs a yes, and nobody can be asked here; to allow it: --allow 'WebFetch(domain:registry.example)'";
     assert!(ran.code == Some(1) && ran.stderr.contains(words), "{ran:?}");
     let left = bash(&room, "sleep 600 & echo on", &["--allow", "Bash"]);
     assert!(left.stdout.starts_with("on\nwhat it left running with `&` was ended with it"), "{left:?}");

@@ -252,9 +252,9 @@ fn is_ours(name: &std::ffi::OsStr) -> bool {
     name.starts_with(".haft-") && name.ends_with(".tmp")
 }
 
-/// What the sandbox looks at before it lets a command in and afterwards, in a working directory: where the repository, links
-/// and other repositories would be.
-const LOOKED_AT: [&str; 15] = [
+/// What the sandbox reads in a working directory before the first command and after each one: where the repository, links
+/// and other repositories would be, and the tips of the history.
+const LOOKED_AT: [&str; 19] = [
     "",
     ".git",
     ".git/HEAD",
@@ -262,13 +262,17 @@ const LOOKED_AT: [&str; 15] = [
     ".git/hooks",
     ".git/info",
     ".git/logs",
+    ".git/logs/HEAD",
     ".git/logs/refs",
     ".git/logs/refs/heads",
+    ".git/logs/refs/heads/main",
     ".git/objects",
     ".git/objects/info",
     ".git/objects/pack",
+    ".git/packed-refs",
     ".git/refs",
     ".git/refs/heads",
+    ".git/refs/heads/main",
     ".git/refs/tags",
 ];
 

@@ -53,6 +53,10 @@ impl TempFolder {
     pub(super) fn begin(&self, request: &ProcessRequest) {
         self.release(request);
         let mut state = lock(&self.state);
+        if state.measured_bytes > self.bytes_max {
+            // Only the whole size tells growth from what was there.
+            self.measure(&mut state, u64::MAX);
+        }
         let bytes = state.measured_bytes;
         state.began_bytes.insert(address(request), bytes);
     }
@@ -87,7 +91,7 @@ impl TempFolder {
         if !shrunk {
             return None;
         }
-        self.measure(&mut state);
+        self.measure(&mut state, self.bytes_max.max(began));
         let bytes = state.measured_bytes;
         (bytes > self.bytes_max.max(began)).then(|| self.too_large(bytes, "remove what isn't needed"))
     }
@@ -99,7 +103,7 @@ impl TempFolder {
             return KeeperCheck::default();
         };
         let start = Instant::now();
-        self.measure(&mut state);
+        self.measure(&mut state, self.bytes_max.max(began));
         let pause = (start.elapsed() * limits::TEMP_MEASURE_SHARE).max(limits::TEMP_MEASURE_EVERY);
         let bytes = state.measured_bytes;
         let words = "so commands that made it larger were killed; remove what isn't needed";
@@ -117,10 +121,9 @@ impl TempFolder {
         Refusal::Changed { path: "/tmp".into(), done }
     }
 
-    fn measure(&self, state: &mut State) {
+    /// Measures the folder; anything above `counted_max` is enough to know.
+    fn measure(&self, state: &mut State, counted_max: u64) {
         state.free_bytes = Some(self.free_bytes());
-        // More than the bound is enough to know, but a growing folder has to be told from one that shrinks.
-        let counted_max = self.bytes_max.max(state.measured_bytes).saturating_mul(2);
         state.measured_bytes = size(&self.path, counted_max);
     }
 

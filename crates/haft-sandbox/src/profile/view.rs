@@ -187,7 +187,7 @@ mod tests {
         }
         let rules = SandboxRules::from_authorizer(&Permissions::new());
         let mut config =
-            ProfileConfig::new(root.join("work"), root.join("state/tmp"), root.join("state/caches"), rules);
+            ProfileConfig::new(root.join("work"), root.join("temp"), root.join("state/caches"), rules);
         config.home = Some(root.join("home"));
         config.own.push(root.join("state"));
         config.results = Some(root.join("state/results"));
@@ -214,7 +214,7 @@ mod tests {
             ("/run/secret", "---"),
             (nowhere, "---"),
             ("/var/tmp/haft-test-of-a-view-that-is-nowhere", "rw-"),
-            ("@/state/tmp/x", "rwt"),
+            ("@/temp/x", "rwt"),
             (alone, "---"),
             ("@/home", "---"),
             ("@/home/.ssh/id_rsa", "---"),

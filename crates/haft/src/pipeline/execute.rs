@@ -54,6 +54,7 @@ pub(crate) async fn execute<Watching>(
         return opened.refused(error);
     }
 
+    let is_rerunnable = class.rerunnable;
     // What may be waited for before anything happens: the tool's limit, the locks, the journal.
     let holds = entry.gate.is_some() || !resolved.writes.is_empty() || !resolved.deletes.is_empty();
     if holds {
@@ -85,7 +86,7 @@ pub(crate) async fn execute<Watching>(
         let input = opened.attempt.input.clone();
         What::Started { view: entry.tool().view(&Stage::Use { input: &input, complete: true }), input }
     });
-    let own_writes = OwnWrites::begin(shared, entry, resolved);
+    let own_writes = OwnWrites::begin(shared, entry, resolved).map(Box::new);
     let mut met = Vec::new();
     shared.background.meet(resolved, entry, &shared.host, None, &mut met);
     let started = Instant::now();
@@ -97,7 +98,7 @@ pub(crate) async fn execute<Watching>(
     } else {
         attempt(shared, entry, first, cx).await
     };
-    if class.rerunnable && entry.tool().spec().retry.attempts > 1 {
+    if is_rerunnable && entry.tool().spec().retry.attempts > 1 {
         outcome = Box::pin(retry(shared, entry, &opened.attempt.input, cx, outcome)).await;
     }
     if let Some(circuit) = &entry.circuit {

@@ -356,7 +356,7 @@ async fn in_bypass_what_rules_ask_for_still_asks() {
     assert_eq!(session.processes.requests()[0].access.hosts, ["other.example"]);
 }
 
-/// A yes opens what the question named, and not what is the session's own anyway.
+/// A yes opens what the question named. A name in `/tmp` is one of the session's own folder there.
 #[tokio::test]
 async fn an_approval_grants_what_it_named() {
     let session = open("", "default");
@@ -370,7 +370,8 @@ async fn an_approval_grants_what_it_named() {
     let request = &session.processes.requests()[0];
     assert!(request.access.read.iter().any(|root| root.path == file), "{:?}", request.access);
     let written: Vec<&Path> = request.access.write.iter().map(|root| &*root.path).collect();
-    assert_eq!(written, [session.at("work/new")]);
+    let in_temp = session.at("temp").join(Path::new(IN_TEMP).file_name().unwrap());
+    assert_eq!(written, [in_temp, session.at("work/new")]);
     assert_eq!(request.access.hosts, ["other.example"]);
 }
 
