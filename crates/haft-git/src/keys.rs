@@ -207,7 +207,7 @@ pub const KEYS: &[KeyRule] = &[
 /// The row for a key, by its whole name: `remote.origin.url`. Capitals make no difference.
 pub fn find(name: &str) -> Option<&'static KeyRule> {
     let name = name.to_ascii_lowercase();
-    KEYS.iter().find(|rule| rule.names.split_ascii_whitespace().any(|pattern| fits(pattern, &name)))
+    KEYS.iter().find(|rule| rule.names.split_ascii_whitespace().any(|pattern| fits_pattern(pattern, &name)))
 }
 
 /// What git does with the value of a key.
@@ -303,14 +303,15 @@ pub fn has_user(text: &str) -> bool {
     })
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Whether a text fits a pattern in which `*` stands for anything.
+pub fn fits_pattern(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
-        None => pattern == name,
-        Some((front, "")) => name.starts_with(front),
-        Some((front, rest)) => name
-            .strip_prefix(front)
-            .is_some_and(|tail| tail.char_indices().any(|(at, _)| fits(rest, &tail[at..]))),
+        None => pattern == text,
+        Some((front, "")) => text.starts_with(front),
+        Some((front, rest)) => text.strip_prefix(front).is_some_and(|tail| {
+            let mut ends = (0..=tail.len()).filter(|at| tail.is_char_boundary(*at));
+            ends.any(|at| fits_pattern(rest, &tail[at..]))
+        }),
     }
 }
 

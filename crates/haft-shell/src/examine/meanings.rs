@@ -1,5 +1,7 @@
 //! Turns what an entry says about a value into findings: one arm for each kind of meaning.
 
+use haft_git::keys::fits_pattern;
+
 use super::*;
 
 impl CommandExaminer<'_> {
@@ -227,19 +229,7 @@ fn fits(patterns: &str, word: &Word) -> Option<bool> {
     known.then_some(false)
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
-fn fits_pattern(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((front, "")) => text.starts_with(front),
-        Some((front, rest)) => text.strip_prefix(front).is_some_and(|tail| {
-            let mut ends = (0..=tail.len()).filter(|at| tail.is_char_boundary(*at));
-            ends.any(|at| fits_pattern(rest, &tail[at..]))
-        }),
-    }
-}
-
-/// The same for one of several patterns.
+/// Whether a text fits one of these patterns.
 pub(crate) fn fits_any(patterns: &str, text: &str) -> bool {
     patterns.split_ascii_whitespace().any(|pattern| fits_pattern(pattern, text))
 }
