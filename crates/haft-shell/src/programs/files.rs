@@ -93,10 +93,12 @@ pub(super) const ENTRIES: &[ProgramEntry] = &[
         value("out keyout outdir writerand", &[WRITE]), value("in inkey config", &[READ]),
         value("connect proxy host", &[connect(AddressForm::Address, haft::effects::Access::Change)]),
     ]]).version("version").has_subcommands().subcommands(&[
-        program("rand", ONE_DASH).listed().options(&[&[flags("hex base64")]]),
-        program("dgst md5 sha1 sha256 sha512", ONE_DASH).listed().options(&[&[flags("md5 sha1 sha256 sha384 sha512 hex c r")]]).operands(&[at(From(0), &[READ])]),
+        program("rand", ONE_DASH).listed().options(&[&[flags("hex base64"), value("out writerand", &[WRITE])]]),
+        program("dgst md5 sha1 sha256 sha512", ONE_DASH).listed().options(&[&[
+            flags("md5 sha1 sha256 sha384 sha512 hex c r"), value("out writerand", &[WRITE]),
+        ]]).operands(&[at(From(0), &[READ])]),
         program("x509", ONE_DASH).listed().options(&[&[
-            flags("text noout subject issuer dates startdate enddate fingerprint serial modulus pubkey hash sha256"), values("inform"), value("in", &[READ]),
+            flags("text noout subject issuer dates startdate enddate fingerprint serial modulus pubkey hash sha256"), values("inform"), value("in", &[READ]), value("out writerand", &[WRITE]),
         ]]),
     ]),
     writes("ssh-keygen").options(&[&[values("-abCFmNOPrRtVwYz"), flags("-Bcehgiklqvy"), value("-f", &[WRITE])]]),
