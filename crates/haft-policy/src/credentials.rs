@@ -5,6 +5,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use haft_git::keys::fits_pattern;
+
 /// Names at any depth, of files or of folders with everything in them; `*` stands for any part of a name. The first
 /// fitting row counts, and one that begins with `!` is about what holds no secret.
 const NAMES: &[&str] = &[
@@ -129,7 +131,7 @@ pub(crate) fn is_credential(path: &Path) -> bool {
         .collect();
     let begins = |at: usize, row: &str| {
         let mut parts = parts[at..].iter();
-        row.split('/').all(|name| parts.next().is_some_and(|part| fits(&name.to_lowercase(), part)))
+        row.split('/').all(|name| parts.next().is_some_and(|part| fits_pattern(&name.to_lowercase(), part)))
     };
     if path.is_absolute() && PATHS.iter().any(|row| begins(0, row.trim_start_matches('/'))) {
         return true;
@@ -146,17 +148,6 @@ pub(crate) fn find_below(folder: &Path, home: &Path) -> Option<PathBuf> {
     plain.find(|path| path.starts_with(folder) && path.symlink_metadata().is_ok())
 }
 
-/// Whether a name fits a pattern in which `*` stands for anything.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((front, rest)) => name.strip_prefix(front).is_some_and(|tail| {
-            let mut ends = (0..=tail.len()).filter(|at| tail.is_char_boundary(*at));
-            ends.any(|at| fits(rest, &tail[at..]))
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,8 +156,8 @@ mod tests {
     fn credentials_are_known_by_their_names() {
         for path in [
             "/home/me/.ssh/id_rsa",
-            "/root/.ssh",
-            "/root/.ssh/deploy",
+            "/srv/me/.ssh",
+            "/srv/me/.ssh/deploy",
             "/w/id_ed25519",
             "/w/.env",
             "/w/.env.production",

@@ -339,7 +339,7 @@ fn nothing_changes_after_a_change_was_given_up() {
     let place = Place::in_memory();
     let local = DirFiles::new();
     let files = ScopedFiles::new(&local, &place.access, &place.root);
-    for round in 0..200 {
+    for round in 0..60 {
         let name = format!("new-{round}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
