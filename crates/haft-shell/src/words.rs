@@ -348,7 +348,8 @@ pub(crate) fn is_plus(spec: &'static OptionSpec) -> bool {
 }
 
 fn find_letter(entry: &ProgramEntry, letter: &str) -> Option<&'static OptionSpec> {
-    let has = |token: &str| token.len() > 1 && token.starts_with('-') && token[1..].contains(letter);
+    let &[letter] = letter.as_bytes() else { return None };
+    let has = |token: &str| token.as_bytes().strip_prefix(b"-").is_some_and(|all| all.contains(&letter));
     entry.all_options().find(|spec| spec.names.split(' ').any(has))
 }
 
@@ -361,9 +362,9 @@ fn find_long(entry: &ProgramEntry, name: &str) -> Option<&'static OptionSpec> {
 
 /// `?` stands for one character, in names of three or more.
 fn is_wild(pattern: &str, name: &str) -> bool {
-    pattern.contains('?')
+    pattern.len() == name.len()
         && pattern.len() > 2
-        && pattern.len() == name.len()
+        && pattern.contains('?')
         && pattern.bytes().zip(name.bytes()).all(|(sign, byte)| sign == b'?' || sign == byte)
 }
 
