@@ -23,7 +23,7 @@ const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 const LISTING_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many of either one session removes.
 const SWEPT_MAX: usize = 100;
-/// How many names of lost files the model is told.
+/// Maximum number of lost file names in the note for the model.
 const NAMES_MAX: usize = 50;
 const NAME_CHARS_MAX: usize = 200;
 
@@ -40,7 +40,7 @@ impl TempFolder {
     pub(crate) fn new(session: &str, state: Option<&Path>) -> TempFolder {
         let parent = std::env::temp_dir();
         let parent = parent.canonicalize().unwrap_or(parent);
-        // Another process that is told to go on with a session that runs has a folder of its own to remove.
+        // A second process that resumes a running session has its own folder to remove.
         let path = parent.join(format!("{NAME_PREFIX}{session}-{:x}", std::process::id()));
         TempFolder { path, listing: state.map(|state| listing(state, session)) }
     }

@@ -7,8 +7,8 @@
 //! Names of class *held* that exist are mounted read-only as well, by [`guard`](super::guard), except for commands that
 //! write repositories: git replaces these files when it switches branches.
 //!
-//! A command that runs beside others can't be told from them, nor from the user, so a change counts as a command's while one
-//! runs that could have made it.
+//! The sandbox can't determine which of several concurrent commands, or whether the user, made a change. A change counts as
+//! made by a command while a command runs that could have made it.
 
 mod history;
 mod judge;
@@ -27,41 +27,41 @@ use haft::ports::Refusal;
 use haft::sync::lock;
 use haft_protected::find_for_commands;
 
-use self::history::{CollectedBlobs, History, ReaderRoom, Wanted};
+use self::history::{BlobQuery, CollectedBlobs, ReaderRoom, RepositoryHistory};
 use self::judge::{KnownContents, NameChange};
 pub(super) use self::live::LiveWatch;
-use self::quarantine::Quarantine;
-use self::record::Recorded;
-use self::snapshot::{Content, Snapshot, is_held, is_or_leads_to_name};
+use self::quarantine::QuarantineFolder;
+use self::record::RecordedNames;
+use self::snapshot::{LeafContent, NameSnapshot, is_held, is_or_leads_to_name};
 use super::approved;
 use super::{limits, shown};
 
 pub(super) struct ProtectedFiles {
     /// Folders at whose top names count: working directories and the repositories in them.
     roots: Vec<PathBuf>,
-    histories: Vec<History>,
+    histories: Vec<RepositoryHistory>,
     /// What each of them has under names at its top, once that is known.
     collected: OnceLock<Vec<Option<CollectedBlobs>>>,
     reader_room: ReaderRoom,
     caches: PathBuf,
-    quarantine: Quarantine,
+    quarantine: QuarantineFolder,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     /// What is there, as far as it may be.
-    saved: Snapshot,
+    saved: NameSnapshot,
     /// Names that existed when the first of the running commands began, so that they are mounted for all of them.
     mounted: BTreeSet<PathBuf>,
     known: KnownContents,
     /// Contents that no history has.
-    rejected: BTreeSet<(PathBuf, Content)>,
+    rejected: BTreeSet<(PathBuf, LeafContent)>,
     /// Commands that run and may write.
     running: BTreeMap<usize, RunningCommand>,
-    /// How to end those that somebody waits for, and where something was planted since they began.
+    /// How to end each foreground command, and which names were planted since it began.
     stops: BTreeMap<usize, (StopCommand, BTreeSet<PathBuf>)>,
-    /// What was undone while commands ran, and wasn't said yet.
+    /// Changes that were undone while commands ran and are not reported yet.
     undone: Vec<Refusal>,
     /// Paths that a tool of ours writes just now, and how many do.
     being_written: BTreeMap<PathBuf, usize>,
@@ -92,14 +92,14 @@ impl ProtectedFiles {
         let tops = works.iter().map(|(work, _)| work).filter(|work| inside(work));
         let roots: BTreeSet<PathBuf> = workspaces.iter().chain(tops).cloned().collect();
         let roots: Vec<PathBuf> = roots.into_iter().collect();
-        let saved = Snapshot::take(&roots, others, &Snapshot::default());
+        let saved = NameSnapshot::take(&roots, others, &NameSnapshot::default());
         ProtectedFiles {
             roots,
-            histories: works.iter().map(|(work, common)| History::load(work, common)).collect(),
+            histories: works.iter().map(|(work, common)| RepositoryHistory::load(work, common)).collect(),
             collected: OnceLock::new(),
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), workspaces),
             caches: caches.to_owned(),
-            quarantine: Quarantine::new(caches),
+            quarantine: QuarantineFolder::new(caches),
             state: Mutex::new(State { saved, ..State::default() }),
         }
     }
@@ -121,12 +121,12 @@ impl ProtectedFiles {
         if state.running.contains_key(&number) {
             return;
         }
-        let now = Snapshot::take(&self.roots, others, &state.saved);
+        let now = NameSnapshot::take(&self.roots, others, &state.saved);
         if state.running.is_empty() {
             state.mounted = now.held_names().cloned().collect();
             state.saved = now;
             for record in records() {
-                Recorded::parse(&record).apply(&mut state.saved);
+                RecordedNames::parse(&record).apply(&mut state.saved);
             }
         } else if !state.is_opened() {
             let State { saved, mounted, .. } = &mut *state;
@@ -175,7 +175,7 @@ impl ProtectedFiles {
 
     /// Reads what every history has under names at its top, so that it is known before it is needed.
     fn collect_histories(&self) {
-        let collect = |history: &History| history.collect(&self.reader_room).ok();
+        let collect = |history: &RepositoryHistory| history.collect(&self.reader_room).ok();
         let _ = self.collected.set(self.histories.iter().map(collect).collect());
     }
 
@@ -183,7 +183,7 @@ impl ProtectedFiles {
     fn judge_now(&self, path: &Path) {
         let mut state = self.state();
         let Ok(metadata) = path.symlink_metadata() else { return };
-        let now = Content::read(path, &metadata);
+        let now = LeafContent::read(path, &metadata);
         let before = state.saved.leaf(path).cloned();
         let is_held_name = self.relative_paths(path).any(is_held);
         let change = NameChange { path, before: before.as_ref(), now: Some(&now) };
@@ -203,7 +203,7 @@ impl ProtectedFiles {
         let Some(refusal) = self.undo(&change) else { return };
         state.undone.push(refusal);
         state.undone.truncate(limits::REPORTED_MAX);
-        // With several commands nobody knows which of them it was.
+        // With several running commands, the one that made the change is unknown.
         let State { running, stops, .. } = &mut *state;
         let only_one = running.keys().next().filter(|_| running.len() == 1);
         if let Some((stop, planted)) = only_one.and_then(|number| stops.get_mut(number)) {
@@ -255,7 +255,7 @@ impl ProtectedFiles {
             }
         }
         let others = written.iter().map(|path| (*path).clone()).collect();
-        let now = Snapshot::take(&self.roots, &others, saved);
+        let now = NameSnapshot::take(&self.roots, &others, saved);
         saved.adopt(&now, |path| written.iter().any(|written| path.starts_with(written)));
         being_written.retain(|_, count| *count > 0);
         state.accept_saved();
@@ -273,7 +273,7 @@ impl ProtectedFiles {
     }
 
     fn compare(&self, state: &mut State, others: &BTreeSet<PathBuf>) -> Vec<Refusal> {
-        let now = Snapshot::take(&self.roots, others, &state.saved);
+        let now = NameSnapshot::take(&self.roots, others, &state.saved);
         let before = std::mem::take(&mut state.saved);
         let mut said = std::mem::take(&mut state.undone);
         let mut changes = Vec::new();
@@ -290,7 +290,7 @@ impl ProtectedFiles {
         changes.retain(|change| !judge::stays(change, &state.known));
         for path in now.too_large.difference(&before.too_large) {
             changes.retain(|change| !change.path.starts_with(path) || change.before.is_some());
-            changes.insert(0, NameChange { path, before: None, now: Some(&Content::Other) });
+            changes.insert(0, NameChange { path, before: None, now: Some(&LeafContent::Other) });
         }
         said.extend(changes.iter().filter_map(|change| self.undo(change)));
         for refusal in &said {
@@ -298,7 +298,7 @@ impl ProtectedFiles {
                 self.remove_new_folders(path, &before);
             }
         }
-        state.saved = Snapshot::take(&self.roots, others, &now);
+        state.saved = NameSnapshot::take(&self.roots, others, &now);
         state.accept_saved();
         said
     }
@@ -324,7 +324,7 @@ impl ProtectedFiles {
     }
 
     /// Removes the empty folders that a command made for a file that was taken away.
-    fn remove_new_folders(&self, path: &Path, before: &Snapshot) {
+    fn remove_new_folders(&self, path: &Path, before: &NameSnapshot) {
         let root = self.root_of(path);
         for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
             let is_new = self.leads_to_name(folder) && !before.is_folder(folder);
@@ -338,7 +338,7 @@ impl ProtectedFiles {
     fn look_up(&self, state: &mut State, changes: &[NameChange<'_>]) {
         let State { known, rejected, .. } = state;
         known.stored.clear();
-        let mut asked: BTreeMap<(usize, bool), Vec<(PathBuf, Content)>> = BTreeMap::new();
+        let mut asked: BTreeMap<(usize, bool), Vec<(PathBuf, LeafContent)>> = BTreeMap::new();
         for change in changes {
             let Some(content) = change.now.or(change.before) else { continue };
             let key = (change.path.to_owned(), content.clone());
@@ -375,13 +375,13 @@ impl ProtectedFiles {
 
     fn ask(
         &self,
-        history: &History,
-        contents: &[(PathBuf, Content)],
+        history: &RepositoryHistory,
+        contents: &[(PathBuf, LeafContent)],
         is_new: bool,
     ) -> std::io::Result<BTreeSet<usize>> {
-        let wanted: Vec<Wanted<'_>> = contents
+        let wanted: Vec<BlobQuery<'_>> = contents
             .iter()
-            .map(|(path, content)| Wanted {
+            .map(|(path, content)| BlobQuery {
                 path: path.strip_prefix(&history.work).unwrap_or(path),
                 blob: content.blob().unwrap_or_default(),
             })
@@ -393,12 +393,12 @@ impl ProtectedFiles {
     }
 
     /// Whether a history has this content, if that is known already.
-    fn is_collected(&self, at: usize, path: &Path, content: &Content) -> Option<bool> {
+    fn is_collected(&self, at: usize, path: &Path, content: &LeafContent) -> Option<bool> {
         let path = path.strip_prefix(&self.histories[at].work).ok()?;
         let collected = self.collected.get()?.get(at)?.as_ref()?;
         // Only names at the top are collected.
         let is_top = path.iter().next().is_some_and(|first| is_or_leads_to_name(Path::new(first)));
-        is_top.then(|| collected.contains(Wanted { path, blob: content.blob().unwrap_or_default() }))
+        is_top.then(|| collected.contains(BlobQuery { path, blob: content.blob().unwrap_or_default() }))
     }
 
     /// The innermost repository around a path.
@@ -443,7 +443,7 @@ impl State {
 }
 
 /// Every path at which the content differs.
-fn all_changes<'a>(before: &'a Snapshot, now: &'a Snapshot) -> Vec<NameChange<'a>> {
+fn all_changes<'a>(before: &'a NameSnapshot, now: &'a NameSnapshot) -> Vec<NameChange<'a>> {
     let paths: BTreeSet<&Path> = before.leaves().chain(now.leaves()).map(|(path, _)| path).collect();
     let changes =
         paths.into_iter().map(|path| NameChange { path, before: before.leaf(path), now: now.leaf(path) });

@@ -1,11 +1,11 @@
 //! The temporary folder of a session on the host: mount points in it, and its size.
 //!
-//! What one call is shown below `/tmp` of the host needs a mount point in this folder. It is removed after the call: a name
-//! that is left there would be taken for the session's own file.
+//! A host file below `/tmp` that is shown to one call needs a mount point in this folder. The mount point is removed after
+//! the call: otherwise it would look like the session's own file.
 //!
 //! No file system bounds a folder, so its size is measured while commands run. A command that makes it larger than it may be
-//! is killed. One that begins when the folder is too large already goes on as long as the folder doesn't grow, because it
-//! may be the one that removes something.
+//! is killed. A command that begins when the folder is already too large may run as long as the folder doesn't grow, because
+//! it may remove something.
 
 use std::collections::HashMap;
 use std::fs;

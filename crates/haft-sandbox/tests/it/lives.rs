@@ -212,8 +212,12 @@ async fn a_killed_helper_is_noticed() {
         }
     }
     until("it is gone", || count(&mark, Some(&helper)) == 0);
-    let lost = run.await.unwrap();
-    assert!(lost.as_ref().is_err_and(|lost| lost.to_string().contains("helper has ended")), "{lost:?}");
+    // On a busy machine the end of the command may be reported before the end of the helper.
+    let lost = match run.await.unwrap() {
+        Ok(outcome) => outcome.exit == Exit::Signal(9),
+        Err(error) => error.to_string().contains("helper has ended"),
+    };
+    assert!(lost, "the command ended otherwise");
     let refused = sandbox.run(ground.bash("true")).await.unwrap_err();
     assert!(refused.to_string().contains("start another"), "{refused}");
 }

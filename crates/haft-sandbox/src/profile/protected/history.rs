@@ -25,7 +25,7 @@ type ObjectId = Vec<u8>;
 
 /// The history of one repository, as it was when the session began.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct RepositoryHistory {
     /// The top of the work tree.
     pub(super) work: PathBuf,
     pub(super) objects: PathBuf,
@@ -34,14 +34,14 @@ pub(super) struct History {
 
 /// Content under a name, relative to the top of a work tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct BlobQuery<'a> {
     pub(super) path: &'a Path,
     pub(super) blob: &'a [u8],
 }
 
-impl History {
+impl RepositoryHistory {
     /// `common` is the folder in which git keeps references and objects.
-    pub(super) fn load(work: &Path, common: &Path) -> History {
+    pub(super) fn load(work: &Path, common: &Path) -> RepositoryHistory {
         let mut tips = BTreeSet::new();
         let mut lines = |path: &Path, fields: usize| {
             let Some(file) = open_plain(path) else { return };
@@ -64,12 +64,12 @@ impl History {
                 if is_folder { left.push(entry.path()) } else { lines(&entry.path(), 2) }
             }
         }
-        History { work: work.to_owned(), objects: common.join("objects"), tips }
+        RepositoryHistory { work: work.to_owned(), objects: common.join("objects"), tips }
     }
 
     /// One of which nothing is known but what it keeps now.
-    pub(super) fn without_tips(work: PathBuf, objects: PathBuf) -> History {
-        History { work, objects, tips: BTreeSet::new() }
+    pub(super) fn without_tips(work: PathBuf, objects: PathBuf) -> RepositoryHistory {
+        RepositoryHistory { work, objects, tips: BTreeSet::new() }
     }
 
     fn hash_length(&self) -> usize {
@@ -77,7 +77,7 @@ impl History {
     }
 
     /// Which of these the history has; an error where git can't be asked.
-    pub(super) fn find(&self, wanted: &[Wanted<'_>], room: &ReaderRoom) -> io::Result<BTreeSet<usize>> {
+    pub(super) fn find(&self, wanted: &[BlobQuery<'_>], room: &ReaderRoom) -> io::Result<BTreeSet<usize>> {
         let mut found = BTreeSet::new();
         if wanted.is_empty() {
             return Ok(found);
@@ -136,7 +136,7 @@ impl History {
         let mut seen: HashSet<ObjectId> = left.iter().cloned().collect();
         let mut trees = HashSet::new();
         while let Some(id) = left.pop_front() {
-            let Some(Object { kind, bytes }) = reader.read(&id)? else { continue };
+            let Some(GitObject { kind, bytes }) = reader.read(&id)? else { continue };
             let linked = match kind.as_str() {
                 "commit" => header_ids(&bytes, "parent "),
                 "tag" => header_ids(&bytes, "object "),
@@ -155,7 +155,7 @@ impl History {
     /// Which of these the repository keeps now.
     pub(super) fn find_stored(
         &self,
-        wanted: &[Wanted<'_>],
+        wanted: &[BlobQuery<'_>],
         room: &ReaderRoom,
     ) -> io::Result<BTreeSet<usize>> {
         let mut found = BTreeSet::new();
@@ -179,7 +179,7 @@ pub(super) struct CollectedBlobs {
 }
 
 impl CollectedBlobs {
-    pub(super) fn contains(&self, wanted: Wanted<'_>) -> bool {
+    pub(super) fn contains(&self, wanted: BlobQuery<'_>) -> bool {
         self.blobs.contains(&(wanted.path.to_owned(), object_id("blob", wanted.blob, self.hash_length)))
     }
 }
@@ -221,7 +221,7 @@ impl ReaderRoom {
     }
 }
 
-struct Object {
+struct GitObject {
     kind: String,
     bytes: Vec<u8>,
 }
@@ -235,7 +235,7 @@ struct ObjectReader {
 }
 
 impl ObjectReader {
-    fn start(history: &History, room: &ReaderRoom) -> io::Result<ObjectReader> {
+    fn start(history: &RepositoryHistory, room: &ReaderRoom) -> io::Result<ObjectReader> {
         let git = room.git.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let mut child = Command::new(git)
             .args(["--no-replace-objects", "cat-file", "--batch"])
@@ -257,7 +257,7 @@ impl ObjectReader {
     }
 
     /// None for an object that isn't there, is too large, or isn't what its name says.
-    fn read(&mut self, id: &[u8]) -> io::Result<Option<Object>> {
+    fn read(&mut self, id: &[u8]) -> io::Result<Option<GitObject>> {
         self.objects_left = self.objects_left.checked_sub(1).ok_or(io::ErrorKind::QuotaExceeded)?;
         self.input.write_all(format!("{}\n", to_hex(id)).as_bytes())?;
         let mut header = String::new();
@@ -277,7 +277,7 @@ impl ObjectReader {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let is_real = object_id(kind, &bytes, id.len()) == id;
-        Ok(is_real.then(|| Object { kind: kind.to_owned(), bytes }))
+        Ok(is_real.then(|| GitObject { kind: kind.to_owned(), bytes }))
     }
 
     /// Whether a tree has this blob at this path.
@@ -393,8 +393,8 @@ mod tests {
             self.git(&["commit", "-qm", "x"]);
         }
 
-        fn history(&self) -> History {
-            History::load(&self.root(), &self.root().join(".git"))
+        fn history(&self) -> RepositoryHistory {
+            RepositoryHistory::load(&self.root(), &self.root().join(".git"))
         }
 
         fn room(&self) -> ReaderRoom {
@@ -402,8 +402,8 @@ mod tests {
             ReaderRoom::new(path.as_deref(), self.root().join(".git/x-room"), &[])
         }
 
-        fn has(&self, history: &History, path: &str, blob: &str) -> bool {
-            let wanted = [Wanted { path: Path::new(path), blob: blob.as_bytes() }];
+        fn has(&self, history: &RepositoryHistory, path: &str, blob: &str) -> bool {
+            let wanted = [BlobQuery { path: Path::new(path), blob: blob.as_bytes() }];
             !history.find(&wanted, &self.room()).unwrap().is_empty()
         }
     }
@@ -425,8 +425,10 @@ mod tests {
             let history = repository.history();
             let collected = history.collect(&repository.room()).unwrap();
             for content in ["old", "new", "side"] {
-                let wanted = Wanted { path: Path::new(".vscode/tasks.json"), blob: content.as_bytes() };
-                assert!(collected.contains(wanted) && !collected.contains(Wanted { blob: b"x", ..wanted }));
+                let wanted = BlobQuery { path: Path::new(".vscode/tasks.json"), blob: content.as_bytes() };
+                assert!(
+                    collected.contains(wanted) && !collected.contains(BlobQuery { blob: b"x", ..wanted })
+                );
                 assert!(repository.has(&history, ".vscode/tasks.json", content), "{format} {content}");
                 assert!(!repository.has(&history, ".vscode/launch.json", content));
             }
@@ -436,7 +438,8 @@ mod tests {
             // What was committed since isn't known, and is stored.
             repository.commit(".envrc", "later");
             assert!(!repository.has(&history, ".envrc", "later"));
-            let stored = ["later", "never"].map(|blob| Wanted { path: Path::new(""), blob: blob.as_bytes() });
+            let stored =
+                ["later", "never"].map(|blob| BlobQuery { path: Path::new(""), blob: blob.as_bytes() });
             let found = history.find_stored(&stored, &repository.room()).unwrap();
             assert_eq!(found, BTreeSet::from([0]));
             assert!(repository.has(&repository.history(), ".envrc", "later"));

@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use haft_git::{ConfigEntry, config};
 
-use super::snapshot::Content;
+use super::snapshot::LeafContent;
 
 /// A protected path that is not what it was before the command.
 #[derive(Clone, Debug)]
 pub(super) struct NameChange<'a> {
     pub(super) path: &'a Path,
-    pub(super) before: Option<&'a Content>,
-    pub(super) now: Option<&'a Content>,
+    pub(super) before: Option<&'a LeafContent>,
+    pub(super) now: Option<&'a LeafContent>,
 }
 
 /// What is known of contents, each under its path.
 #[derive(Debug, Default)]
 pub(super) struct KnownContents {
     /// In a commit that was reachable when the session began, or the user's.
-    pub(super) accepted: BTreeSet<(PathBuf, Content)>,
+    pub(super) accepted: BTreeSet<(PathBuf, LeafContent)>,
     /// Kept by git, so that nothing is lost with the file.
-    pub(super) stored: BTreeSet<(PathBuf, Content)>,
+    pub(super) stored: BTreeSet<(PathBuf, LeafContent)>,
 }
 
 /// Keys of `.gitmodules` that `git submodule add` writes. They say where a submodule comes from and never what runs.
@@ -30,7 +30,7 @@ const MODULE_KEYS: [&str; 7] =
 
 /// Whether a change stays.
 pub(super) fn stays(change: &NameChange<'_>, known: &KnownContents) -> bool {
-    let is_in = |contents: &BTreeSet<(PathBuf, Content)>, content: &Content| {
+    let is_in = |contents: &BTreeSet<(PathBuf, LeafContent)>, content: &LeafContent| {
         contents.contains(&(change.path.to_owned(), content.clone()))
     };
     match (change.before, change.now) {
@@ -41,8 +41,8 @@ pub(super) fn stays(change: &NameChange<'_>, known: &KnownContents) -> bool {
 }
 
 /// Whether content runs nothing, whoever wrote it.
-pub(super) fn is_harmless(path: &Path, content: &Content) -> bool {
-    let Content::File { bytes, .. } = content else { return false };
+pub(super) fn is_harmless(path: &Path, content: &LeafContent) -> bool {
+    let LeafContent::File { bytes, .. } = content else { return false };
     if !path.ends_with(".gitmodules") {
         return false;
     }
@@ -59,12 +59,12 @@ pub(super) fn is_harmless(path: &Path, content: &Content) -> bool {
 mod tests {
     use super::*;
 
-    fn content(text: &str) -> Content {
-        Content::File { bytes: text.as_bytes().into(), executable: false }
+    fn content(text: &str) -> LeafContent {
+        LeafContent::File { bytes: text.as_bytes().into(), executable: false }
     }
 
     fn known() -> KnownContents {
-        let envrc = |content: Content| BTreeSet::from([("/w/.envrc".into(), content)]);
+        let envrc = |content: LeafContent| BTreeSet::from([("/w/.envrc".into(), content)]);
         KnownContents { accepted: envrc(content("known")), stored: envrc(content("stored")) }
     }
 
@@ -82,7 +82,7 @@ mod tests {
         assert!(check("/w/.envrc", Some("stored"), None));
         assert!(!check("/w/.envrc", Some("x"), None));
         assert!(!check("/w/.mcp.json", None, Some("known")), "known under another path");
-        let other = NameChange { path: Path::new("/w/.envrc"), before: None, now: Some(&Content::Other) };
+        let other = NameChange { path: Path::new("/w/.envrc"), before: None, now: Some(&LeafContent::Other) };
         assert!(!stays(&other, &known()));
     }
 

@@ -38,11 +38,11 @@ pub(in crate::profile) struct LiveWatch {
 }
 
 struct WatchThread {
-    shared: Arc<Shared>,
+    shared: Arc<WatchState>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct WatchState {
     inotify: OwnedFd,
     /// Written when the session ends.
     end: OwnedFd,
@@ -87,7 +87,7 @@ impl LiveWatch {
         for root in files.roots() {
             // One may have been removed and made again.
             if let Some(WatchThread { shared, .. }) = watch {
-                shared.watch_tree(root, &mut OpenFiles::new(), Depth::NamesOnly);
+                shared.watch_tree(root, &mut OpenFiles::new(), WatchDepth::NamesOnly);
             }
         }
     }
@@ -107,7 +107,7 @@ impl LiveWatch {
 
 /// How much of a folder is watched with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Depth {
+enum WatchDepth {
     /// Protected names in it.
     NamesOnly,
     /// Everything, because it has just appeared.
@@ -118,7 +118,7 @@ impl WatchThread {
     fn start(files: Arc<ProtectedFiles>, others: Vec<PathBuf>) -> Option<WatchThread> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-        let shared = Arc::new(Shared { inotify, end, files, folders: Mutex::default() });
+        let shared = Arc::new(WatchState { inotify, end, files, folders: Mutex::default() });
         let watched = shared.clone();
         let thread =
             thread::Builder::new().name("haft-names".into()).stack_size(crate::limits::THREAD_STACK_BYTES);
@@ -139,7 +139,7 @@ impl Drop for WatchThread {
     }
 }
 
-impl Shared {
+impl WatchState {
     fn folders(&self) -> MutexGuard<'_, WatchedFolders> {
         lock(&self.folders)
     }
@@ -205,7 +205,7 @@ impl Shared {
         let path = folder.path.join(name);
         if what.contains(ReadFlags::ISDIR) {
             if name != ".git" {
-                self.watch_tree(&path, open_files, Depth::Everything);
+                self.watch_tree(&path, open_files, WatchDepth::Everything);
             }
         } else if counts(folder.role, name) {
             self.judge(&path, what, open_files);
@@ -226,22 +226,22 @@ impl Shared {
     }
 
     /// Watches a folder and what is in it, and judges what is there already.
-    fn watch_tree(&self, top: &Path, open_files: &mut OpenFiles, depth: Depth) {
+    fn watch_tree(&self, top: &Path, open_files: &mut OpenFiles, depth: WatchDepth) {
         let mut left = vec![top.to_owned()];
         let mut room = limits::FOLDERS_WATCHED_MAX;
         while let Some(folder) = left.pop() {
             let role = self.files.role_of(&folder);
             room = room.saturating_sub(1);
-            if room == 0 || !self.watch(&folder, role) && depth == Depth::NamesOnly {
+            if room == 0 || !self.watch(&folder, role) && depth == WatchDepth::NamesOnly {
                 continue;
             }
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let (name, is_folder) =
                     (entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir()));
                 let is_name = counts(role, &name);
-                if is_folder && name != ".git" && (is_name || depth == Depth::Everything) {
+                if is_folder && name != ".git" && (is_name || depth == WatchDepth::Everything) {
                     left.push(entry.path());
-                } else if !is_folder && is_name && depth == Depth::Everything {
+                } else if !is_folder && is_name && depth == WatchDepth::Everything {
                     self.judge(&entry.path(), ReadFlags::CREATE, open_files);
                 }
             }

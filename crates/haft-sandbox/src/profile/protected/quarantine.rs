@@ -10,19 +10,19 @@ use std::sync::Mutex;
 
 use haft::sync::lock;
 
-use super::snapshot::Content;
+use super::snapshot::LeafContent;
 use crate::profile::recovered::Recovered;
 use crate::profile::{limits, shown, undo};
 
 /// Where what a session takes away is kept.
-pub(super) struct Quarantine {
+pub(super) struct QuarantineFolder {
     recovered: Recovered,
     /// Made with the first file, with how many there are.
     folder: Mutex<Option<(PathBuf, usize)>>,
 }
 
 /// Where something is that was taken away.
-pub(super) enum Taken {
+pub(super) enum RemovedContent {
     Kept(PathBuf),
     /// A symlink, which holds nothing but its target.
     Symlink(PathBuf),
@@ -30,19 +30,19 @@ pub(super) enum Taken {
     Special,
 }
 
-impl Quarantine {
-    pub(super) fn new(caches: &Path) -> Quarantine {
-        Quarantine { recovered: Recovered::beside(caches), folder: Mutex::default() }
+impl QuarantineFolder {
+    pub(super) fn new(caches: &Path) -> QuarantineFolder {
+        QuarantineFolder { recovered: Recovered::beside(caches), folder: Mutex::default() }
     }
 
     /// Takes away what is at a path.
-    pub(super) fn take(&self, path: &Path) -> io::Result<Taken> {
+    pub(super) fn take(&self, path: &Path) -> io::Result<RemovedContent> {
         let aside = undo::rename_aside(path)?;
         let kind = aside.symlink_metadata()?.file_type();
         if !kind.is_file() && !kind.is_dir() {
             let target = fs::read_link(&aside);
             undo::remove(&aside)?;
-            return Ok(target.map_or(Taken::Special, Taken::Symlink));
+            return Ok(target.map_or(RemovedContent::Special, RemovedContent::Symlink));
         }
         let kept = match undo::open_file(&aside) {
             Ok(file) => self.keep(path, &file),
@@ -50,10 +50,10 @@ impl Quarantine {
             Err(error) => Err(error),
         };
         // What can't be copied stays under the name that nothing obeys.
-        let Ok(kept) = kept else { return Ok(Taken::Kept(aside)) };
+        let Ok(kept) = kept else { return Ok(RemovedContent::Kept(aside)) };
         match undo::remove(&aside) {
-            Err(_) if undo::is_there(&aside) => Ok(Taken::Kept(aside)),
-            _ => Ok(Taken::Kept(kept)),
+            Err(_) if undo::is_there(&aside) => Ok(RemovedContent::Kept(aside)),
+            _ => Ok(RemovedContent::Kept(kept)),
         }
     }
 
@@ -78,7 +78,7 @@ impl Quarantine {
 }
 
 /// Puts content at a path where nothing is, with the folders that lead to it from `root`.
-pub(super) fn restore(root: &Path, path: &Path, content: &Content) -> io::Result<()> {
+pub(super) fn restore(root: &Path, path: &Path, content: &LeafContent) -> io::Result<()> {
     let mut folders: Vec<&Path> = path.ancestors().skip(1).take_while(|folder| *folder != root).collect();
     folders.reverse();
     for folder in folders {
@@ -87,20 +87,27 @@ pub(super) fn restore(root: &Path, path: &Path, content: &Content) -> io::Result
         }
     }
     match content {
-        Content::File { bytes, executable } => {
+        LeafContent::File { bytes, executable } => {
             undo::write_new(path, bytes, if *executable { 0o755 } else { 0o644 })
         }
-        Content::Symlink(target) => undo::link(path, target),
-        Content::LargeFile { .. } | Content::Other => Err(io::Error::other("its content was not kept")),
+        LeafContent::Symlink(target) => undo::link(path, target),
+        LeafContent::LargeFile { .. } | LeafContent::Other => {
+            Err(io::Error::other("its content was not kept"))
+        }
     }
 }
 
-/// What was done, in words for the user.
-pub(super) fn describe(taken: Option<io::Result<Taken>>, restored: Option<io::Result<()>>) -> String {
+/// The message for the user: what was removed and restored.
+pub(super) fn describe(
+    taken: Option<io::Result<RemovedContent>>,
+    restored: Option<io::Result<()>>,
+) -> String {
     let taken = taken.map(|taken| match taken {
-        Ok(Taken::Kept(kept)) => format!("it was taken away and is kept in `{}`", shown(&kept)),
-        Ok(Taken::Special) => "it was no file, and was removed".to_owned(),
-        Ok(Taken::Symlink(target)) => format!("it was a symlink to `{}`, and was removed", shown(&target)),
+        Ok(RemovedContent::Kept(kept)) => format!("it was taken away and is kept in `{}`", shown(&kept)),
+        Ok(RemovedContent::Special) => "it was no file, and was removed".to_owned(),
+        Ok(RemovedContent::Symlink(target)) => {
+            format!("it was a symlink to `{}`, and was removed", shown(&target))
+        }
         Err(error) => format!("it can't be taken away: {error}; remove it"),
     });
     let restored = restored.map(|restored| match restored {

@@ -8,9 +8,9 @@ use std::sync::{Mutex, OnceLock};
 
 use haft::ports::Refusal;
 
-use super::history::{History, ReaderRoom};
-use super::quarantine::Quarantine;
-use super::snapshot::{Content, Snapshot};
+use super::history::{ReaderRoom, RepositoryHistory};
+use super::quarantine::QuarantineFolder;
+use super::snapshot::{LeafContent, NameSnapshot};
 use super::{ProtectedFiles, State};
 use crate::profile::limits;
 
@@ -34,11 +34,13 @@ impl ProtectedFiles {
         }
         for (path, content) in self.state().saved.leaves() {
             let (kind, bytes): (&[u8], &[u8]) = match content {
-                Content::File { bytes, executable } if bytes.len() <= limits::RECORDED_BYTES_MAX => {
+                LeafContent::File { bytes, executable } if bytes.len() <= limits::RECORDED_BYTES_MAX => {
                     (if *executable { b"program" } else { b"file" }, bytes)
                 }
-                Content::Symlink(target) => (b"symlink", target.as_os_str().as_bytes()),
-                Content::File { .. } | Content::LargeFile { .. } | Content::Other => (b"other", b""),
+                LeafContent::Symlink(target) => (b"symlink", target.as_os_str().as_bytes()),
+                LeafContent::File { .. } | LeafContent::LargeFile { .. } | LeafContent::Other => {
+                    (b"other", b"")
+                }
             };
             field(kind);
             field(path.as_os_str().as_bytes());
@@ -55,25 +57,25 @@ impl ProtectedFiles {
         search_path: Option<&OsStr>,
         caches: &Path,
     ) -> Vec<Refusal> {
-        let Recorded { mut roots, works, mut leaves, uncompared } = Recorded::parse(record);
+        let RecordedNames { mut roots, works, mut leaves, uncompared } = RecordedNames::parse(record);
         roots.retain(|root| root.is_dir());
         let others: BTreeSet<PathBuf> = others.iter().chain(leaves.keys()).cloned().collect();
-        let now = Snapshot::take(&roots, &others, &Snapshot::default());
+        let now = NameSnapshot::take(&roots, &others, &NameSnapshot::default());
         leaves.retain(|path, _| roots.iter().any(|root| path.starts_with(root)));
         leaves.extend(
             uncompared.into_iter().filter_map(|path| now.leaf(&path).cloned().map(|now| (path, now))),
         );
-        let mut state = State { saved: Snapshot::from_leaves(leaves), ..State::default() };
+        let mut state = State { saved: NameSnapshot::from_leaves(leaves), ..State::default() };
         let files = ProtectedFiles {
             reader_room: ReaderRoom::new(search_path, caches.join("git-reader"), &roots),
             roots,
             histories: works
                 .into_iter()
-                .map(|(work, objects)| History::without_tips(work, objects))
+                .map(|(work, objects)| RepositoryHistory::without_tips(work, objects))
                 .collect(),
             collected: OnceLock::new(),
             caches: caches.to_owned(),
-            quarantine: Quarantine::new(caches),
+            quarantine: QuarantineFolder::new(caches),
             state: Mutex::default(),
         };
         files.compare(&mut state, &others)
@@ -82,19 +84,19 @@ impl ProtectedFiles {
 
 /// What a record says.
 #[derive(Debug, Default)]
-pub(super) struct Recorded {
+pub(super) struct RecordedNames {
     roots: Vec<PathBuf>,
     /// Work trees, each with where git keeps its objects.
     works: Vec<(PathBuf, PathBuf)>,
-    leaves: BTreeMap<PathBuf, Content>,
+    leaves: BTreeMap<PathBuf, LeafContent>,
     /// What is there and isn't compared.
     uncompared: Vec<PathBuf>,
 }
 
-impl Recorded {
-    pub(super) fn parse(record: &[u8]) -> Recorded {
-        let mut recorded = Recorded::default();
-        let mut fields = Fields(record);
+impl RecordedNames {
+    pub(super) fn parse(record: &[u8]) -> RecordedNames {
+        let mut recorded = RecordedNames::default();
+        let mut fields = RecordFields(record);
         while let Some((kind, path)) = fields.next().zip(fields.next().map(to_path)) {
             if kind == b"root" {
                 recorded.roots.push(path);
@@ -103,9 +105,9 @@ impl Recorded {
             let bytes = fields.next().unwrap_or_default();
             match kind {
                 b"work" => recorded.works.push((path, to_path(bytes))),
-                b"symlink" => drop(recorded.leaves.insert(path, Content::Symlink(to_path(bytes)))),
+                b"symlink" => drop(recorded.leaves.insert(path, LeafContent::Symlink(to_path(bytes)))),
                 b"file" | b"program" => {
-                    let content = Content::File { bytes: bytes.into(), executable: kind == b"program" };
+                    let content = LeafContent::File { bytes: bytes.into(), executable: kind == b"program" };
                     recorded.leaves.insert(path, content);
                 }
                 _ => recorded.uncompared.push(path),
@@ -115,8 +117,8 @@ impl Recorded {
     }
 
     /// Takes what was there when this was written for what should be there.
-    pub(super) fn apply(self, saved: &mut Snapshot) {
-        let Recorded { roots, leaves, uncompared, .. } = self;
+    pub(super) fn apply(self, saved: &mut NameSnapshot) {
+        let RecordedNames { roots, leaves, uncompared, .. } = self;
         let is_recorded = |path: &Path| {
             roots.iter().any(|root| path.starts_with(root)) && !uncompared.iter().any(|other| other == path)
         };
@@ -125,9 +127,9 @@ impl Recorded {
 }
 
 /// Fields of a record, each with its length before it.
-struct Fields<'a>(&'a [u8]);
+struct RecordFields<'a>(&'a [u8]);
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for RecordFields<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {

@@ -19,7 +19,7 @@ use crate::profile::{limits, open_plain, undo};
 
 /// What is at a protected path. Two that are equal do the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Content {
+pub(super) enum LeafContent {
     File {
         bytes: Arc<[u8]>,
         executable: bool,
@@ -36,7 +36,7 @@ pub(super) enum Content {
 
 /// One look at all protected names.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Snapshot {
+pub(super) struct NameSnapshot {
     entries: BTreeMap<PathBuf, Entry>,
     /// Names that hold more than can be compared.
     pub(super) too_large: BTreeSet<PathBuf>,
@@ -58,43 +58,43 @@ struct Entry {
 enum EntryKind {
     /// The protected names in it.
     Folder(Vec<OsString>),
-    Leaf(Content),
+    Leaf(LeafContent),
 }
 
 /// What a path below a root is to the table.
-struct Protection {
+struct NameProtection {
     class: ProtectionClass,
     is_name: bool,
 }
 
-impl Protection {
+impl NameProtection {
     /// None for what isn't protected. The first part of a name such as `.github/workflows` is: a symlink there replaces it.
-    fn find(relative: &Path) -> Option<Protection> {
+    fn find(relative: &Path) -> Option<NameProtection> {
         if let Some(found) = find_for_commands(relative) {
             let is_name = found.components == relative.components().count();
-            return Some(Protection { class: found.row.class, is_name });
+            return Some(NameProtection { class: found.row.class, is_name });
         }
         let mut components = relative.components();
         let name = components.next()?.as_os_str().to_string_lossy();
         let begins = components.next().is_none() && may_begin(&name);
-        begins.then_some(Protection { class: ProtectionClass::Held, is_name: false })
+        begins.then_some(NameProtection { class: ProtectionClass::Held, is_name: false })
     }
 }
 
 /// Whether a path, relative to a folder at whose top names count, is protected or the first part of such a name.
 pub(super) fn is_or_leads_to_name(relative: &Path) -> bool {
-    Protection::find(relative).is_some()
+    NameProtection::find(relative).is_some()
 }
 
 /// Whether content under such a path is undone at once.
 pub(super) fn is_held(relative: &Path) -> bool {
-    Protection::find(relative).is_some_and(|found| found.class == ProtectionClass::Held)
+    NameProtection::find(relative).is_some_and(|found| found.class == ProtectionClass::Held)
 }
 
-impl Snapshot {
+impl NameSnapshot {
     /// Looks at protected names in these folders, and at these other paths. What hasn't changed is taken from before.
-    pub(super) fn take(roots: &[PathBuf], others: &BTreeSet<PathBuf>, before: &Snapshot) -> Snapshot {
-        let mut taken = Snapshot::default();
+    pub(super) fn take(roots: &[PathBuf], others: &BTreeSet<PathBuf>, before: &NameSnapshot) -> NameSnapshot {
+        let mut taken = NameSnapshot::default();
         for root in roots {
             taken.add(root, Path::new(""), before, &mut 0);
         }
@@ -107,7 +107,7 @@ impl Snapshot {
     }
 
     /// What was at these paths at another time.
-    pub(super) fn from_leaves(leaves: impl IntoIterator<Item = (PathBuf, Content)>) -> Snapshot {
+    pub(super) fn from_leaves(leaves: impl IntoIterator<Item = (PathBuf, LeafContent)>) -> NameSnapshot {
         let entry = |content| Entry {
             stamp: (0, 0, 0, 0),
             fresh: true,
@@ -116,14 +116,14 @@ impl Snapshot {
             kind: EntryKind::Leaf(content),
         };
         let entries = leaves.into_iter().map(|(path, content)| (path, entry(content))).collect();
-        Snapshot { entries, too_large: BTreeSet::new() }
+        NameSnapshot { entries, too_large: BTreeSet::new() }
     }
 
-    fn add(&mut self, root: &Path, relative: &Path, before: &Snapshot, room: &mut usize) {
+    fn add(&mut self, root: &Path, relative: &Path, before: &NameSnapshot, room: &mut usize) {
         let path = if relative.as_os_str().is_empty() { root.to_owned() } else { root.join(relative) };
         let is_root = path == root;
         let Ok(metadata) = path.symlink_metadata() else { return };
-        let protection = Protection::find(relative);
+        let protection = NameProtection::find(relative);
         if protection.is_none() && !is_root {
             return;
         }
@@ -155,21 +155,21 @@ impl Snapshot {
         } else {
             match known.map(|known| &known.kind) {
                 Some(EntryKind::Leaf(content)) => EntryKind::Leaf(content.clone()),
-                _ => EntryKind::Leaf(Content::read(&path, &metadata)),
+                _ => EntryKind::Leaf(LeafContent::read(&path, &metadata)),
             }
         };
         self.entries.insert(path, Entry { stamp, fresh, class, is_name, kind });
     }
 
     /// Files and symlinks.
-    pub(super) fn leaves(&self) -> impl Iterator<Item = (&Path, &Content)> {
+    pub(super) fn leaves(&self) -> impl Iterator<Item = (&Path, &LeafContent)> {
         self.entries.iter().filter_map(|(path, entry)| match &entry.kind {
             EntryKind::Leaf(content) => Some((path.as_path(), content)),
             EntryKind::Folder(_) => None,
         })
     }
 
-    pub(super) fn leaf(&self, path: &Path) -> Option<&Content> {
+    pub(super) fn leaf(&self, path: &Path) -> Option<&LeafContent> {
         match &self.entries.get(path)?.kind {
             EntryKind::Leaf(content) => Some(content),
             EntryKind::Folder(_) => None,
@@ -185,7 +185,7 @@ impl Snapshot {
     }
 
     /// Takes what is at these paths from another look.
-    pub(super) fn adopt(&mut self, other: &Snapshot, is_taken: impl Fn(&Path) -> bool) {
+    pub(super) fn adopt(&mut self, other: &NameSnapshot, is_taken: impl Fn(&Path) -> bool) {
         self.entries.retain(|path, _| !is_taken(path));
         let taken = other.entries.iter().filter(|(path, _)| is_taken(path));
         self.entries.extend(taken.map(|(path, entry)| (path.clone(), entry.clone())));
@@ -194,7 +194,7 @@ impl Snapshot {
     /// Takes these for what is at all paths that count, and leaves those that are the same.
     pub(super) fn adopt_leaves(
         &mut self,
-        leaves: BTreeMap<PathBuf, Content>,
+        leaves: BTreeMap<PathBuf, LeafContent>,
         counts: impl Fn(&Path) -> bool,
     ) {
         let is_same = |path: &PathBuf, entry: &Entry| match &entry.kind {
@@ -202,7 +202,7 @@ impl Snapshot {
             EntryKind::Folder(_) => true,
         };
         self.entries.retain(|path, entry| !counts(path) || is_same(path, entry));
-        for (path, entry) in Snapshot::from_leaves(leaves).entries {
+        for (path, entry) in NameSnapshot::from_leaves(leaves).entries {
             if counts(&path) {
                 self.entries.entry(path).or_insert(entry);
             }
@@ -235,24 +235,24 @@ fn protected_names_in(folder: &Path, relative: &Path) -> Vec<OsString> {
         true => names.filter(|name| may_begin(&name.to_string_lossy())).collect(),
         false => names.collect(),
     };
-    names.retain(|name| Protection::find(&relative.join(name)).is_some());
+    names.retain(|name| NameProtection::find(&relative.join(name)).is_some());
     names.sort();
     names
 }
 
-impl Content {
-    pub(super) fn read(path: &Path, metadata: &fs::Metadata) -> Content {
+impl LeafContent {
+    pub(super) fn read(path: &Path, metadata: &fs::Metadata) -> LeafContent {
         if metadata.is_symlink() {
-            return fs::read_link(path).map_or(Content::Other, Content::Symlink);
+            return fs::read_link(path).map_or(LeafContent::Other, LeafContent::Symlink);
         }
-        let Some(mut file) = open_plain(path) else { return Content::Other };
+        let Some(mut file) = open_plain(path) else { return LeafContent::Other };
         let executable = metadata.mode() & 0o111 != 0;
         let mut bytes = Vec::new();
         let read = file.by_ref().take(limits::PROTECTED_BYTES_MAX + 1).read_to_end(&mut bytes);
         match read {
-            Err(_) => Content::Other,
+            Err(_) => LeafContent::Other,
             Ok(read) if read as u64 <= limits::PROTECTED_BYTES_MAX => {
-                Content::File { bytes: bytes.into(), executable }
+                LeafContent::File { bytes: bytes.into(), executable }
             }
             Ok(_) => {
                 let mut digest = Sha256::new_with_prefix(&bytes);
@@ -260,7 +260,7 @@ impl Content {
                 while let Ok(read @ 1..) = file.read(&mut chunk) {
                     digest.update(&chunk[..read]);
                 }
-                Content::LargeFile { digest: digest.finalize().into(), executable }
+                LeafContent::LargeFile { digest: digest.finalize().into(), executable }
             }
         }
     }
@@ -269,9 +269,9 @@ impl Content {
     pub(super) fn blob(&self) -> Option<&[u8]> {
         use std::os::unix::ffi::OsStrExt as _;
         match self {
-            Content::File { bytes, .. } => Some(bytes),
-            Content::Symlink(target) => Some(target.as_os_str().as_bytes()),
-            Content::LargeFile { .. } | Content::Other => None,
+            LeafContent::File { bytes, .. } => Some(bytes),
+            LeafContent::Symlink(target) => Some(target.as_os_str().as_bytes()),
+            LeafContent::LargeFile { .. } | LeafContent::Other => None,
         }
     }
 }
@@ -280,7 +280,7 @@ impl Content {
 mod tests {
     use super::*;
 
-    fn paths(snapshot: &Snapshot, root: &Path) -> Vec<String> {
+    fn paths(snapshot: &NameSnapshot, root: &Path) -> Vec<String> {
         let relative = |path: &Path| path.strip_prefix(root).unwrap().display().to_string();
         snapshot.leaves().map(|(path, _)| relative(path)).collect()
     }
@@ -310,7 +310,7 @@ mod tests {
         std::os::unix::fs::symlink("src", root.join(".hg")).unwrap();
         let others = BTreeSet::from([root.join("sub/.envrc"), root.join("none/.envrc")]);
         let roots = [root.clone()];
-        let first = Snapshot::take(&roots, &others, &Snapshot::default());
+        let first = NameSnapshot::take(&roots, &others, &NameSnapshot::default());
         let expected = [
             ".cargo/config.toml",
             ".claude/settings.json",
@@ -327,7 +327,7 @@ mod tests {
         // However quickly a change follows.
         for content in ["1", "2", "3"] {
             fs::write(root.join(".vscode/tasks.json"), content).unwrap();
-            let next = Snapshot::take(&roots, &others, &first);
+            let next = NameSnapshot::take(&roots, &others, &first);
             assert_eq!(next.leaf(&root.join(".vscode/tasks.json")).unwrap().blob(), Some(content.as_bytes()));
         }
     }
@@ -340,7 +340,8 @@ mod tests {
         for number in 0..=limits::PROTECTED_ENTRIES_MAX {
             fs::write(root.join(".idea").join(number.to_string()), "").unwrap();
         }
-        let taken = Snapshot::take(std::slice::from_ref(&root), &BTreeSet::new(), &Snapshot::default());
+        let taken =
+            NameSnapshot::take(std::slice::from_ref(&root), &BTreeSet::new(), &NameSnapshot::default());
         assert_eq!(taken.too_large, BTreeSet::from([root.join(".idea")]));
     }
 }
