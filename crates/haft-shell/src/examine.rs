@@ -218,7 +218,7 @@ struct CommandExaminer<'a> {
 #[derive(Clone, Copy)]
 struct ValuePlace<'r> {
     entry: &'static ProgramEntry,
-    reading: &'r WordReading,
+    reading: &'r WordReading<'r>,
     /// The number of the first word in all words.
     start: usize,
     /// The index of the value in the argument list, if it is a word of its own.
@@ -264,12 +264,13 @@ impl CommandExaminer<'_> {
         &mut self,
         entry: &'static ProgramEntry,
         start: usize,
-        reading: &WordReading,
+        reading: &WordReading<'_>,
         sure: bool,
     ) {
         let words = &self.argv[start.min(self.argv.len())..];
         let valued = |kind: fn(&MeaningKind) -> bool| {
-            let has = |given: &&GivenOption| given.spec.meanings.iter().any(|meaning| kind(&meaning.kind));
+            let has =
+                |given: &&GivenOption<'_>| given.spec.meanings.iter().any(|meaning| kind(&meaning.kind));
             reading.options.iter().rev().find(has).and_then(|given| given.values.first())
         };
         let base = valued(|kind| matches!(kind, MeaningKind::Folder));
@@ -302,7 +303,7 @@ impl CommandExaminer<'_> {
     }
 
     /// An option with its values.
-    fn examine_option(&mut self, given: &GivenOption, place: &ValuePlace<'_>) {
+    fn examine_option(&mut self, given: &GivenOption<'_>, place: &ValuePlace<'_>) {
         let meanings = match place.entry.syntax.plus {
             PlusWords::Value(meanings) if is_plus(given.spec) => meanings,
             _ => given.spec.meanings,
@@ -346,7 +347,7 @@ impl CommandExaminer<'_> {
     }
 
     /// What options that aren't listed mean.
-    fn examine_unlisted(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
+    fn examine_unlisted(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading<'_>) {
         for at in &reading.unknown {
             match entry.unknown {
                 UnknownOption::Doubt => self.add_undetermined(TELLS),
@@ -405,10 +406,15 @@ impl CommandExaminer<'_> {
                 // These take several words together.
                 let step = if meaning.kind.takes_all() { range.len() } else { 1 };
                 for first in range.clone().step_by(step.max(1)) {
-                    let values = reading.operands[first..(first + step).min(range.end)].iter();
-                    let values: Vec<Word> = values.map(|at| words[*at].clone()).collect();
-                    let from = Some(place.start + reading.operands[first]);
-                    self.apply_meaning(meaning, &values, &ValuePlace { from, ..*place });
+                    let at = &reading.operands[first..(first + step).min(range.end)];
+                    let place = ValuePlace { from: Some(place.start + at[0]), ..*place };
+                    match at {
+                        [at] => self.apply_meaning(meaning, &words[*at..=*at], &place),
+                        _ => {
+                            let values: Vec<Word> = at.iter().map(|at| words[*at].clone()).collect();
+                            self.apply_meaning(meaning, &values, &place);
+                        }
+                    }
                 }
             }
         }
@@ -416,7 +422,7 @@ impl CommandExaminer<'_> {
 }
 
 /// Whether a word that is known only when it runs may be an option, or a part of an expression.
-fn splits_into_options(entry: &ProgramEntry, reading: &WordReading, words: &[Word]) -> bool {
+fn splits_into_options(entry: &ProgramEntry, reading: &WordReading<'_>, words: &[Word]) -> bool {
     let splits = |word: &Word| match word {
         Word::Literal(_) => false,
         Word::Dynamic(open) => (open.splits && word.prefix().is_empty()) || word.prefix().starts_with('-'),

@@ -1,46 +1,44 @@
 //! Where the shell is after the `cd`s of a command: one folder, a few, or unknown.
 
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 use super::FOLDERS_MAX;
 
-/// The folders that a relative path may count from; relative to where the command begins. Nothing: unknown.
+/// The folders that a relative path may count from; relative to where the command begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct WorkingFolders(Option<Vec<PathBuf>>);
+pub(super) enum WorkingFolders {
+    Start,
+    /// The start is an empty path among them.
+    Known(Rc<[PathBuf]>),
+    Unknown,
+}
 
 impl WorkingFolders {
-    pub(super) fn start() -> WorkingFolders {
-        WorkingFolders(Some(vec![PathBuf::new()]))
-    }
-
-    pub(super) fn unknown() -> WorkingFolders {
-        WorkingFolders(None)
-    }
-
-    pub(super) fn or(mut self, other: &WorkingFolders) -> WorkingFolders {
-        match (&mut self.0, &other.0) {
-            (Some(mine), Some(theirs)) => {
-                for path in theirs {
-                    if !mine.contains(path) {
-                        mine.push(path.clone());
-                    }
-                }
-                if mine.len() > FOLDERS_MAX {
-                    self.0 = None;
-                }
-            }
-            _ => self.0 = None,
+    pub(super) fn or(self, other: &WorkingFolders) -> WorkingFolders {
+        if self == *other {
+            return self;
         }
-        self
+        let (Some(mine), Some(theirs)) = (self.folders(), other.folders()) else {
+            return WorkingFolders::Unknown;
+        };
+        let added = theirs.iter().filter(|path| !mine.contains(path));
+        let all: Rc<[PathBuf]> = mine.iter().chain(added).cloned().collect();
+        if all.len() > FOLDERS_MAX { WorkingFolders::Unknown } else { WorkingFolders::Known(all) }
     }
 
     pub(super) fn moved(&self) -> bool {
-        *self != WorkingFolders::start()
+        *self != WorkingFolders::Start
     }
 
     /// The folders, if they are known.
     pub(super) fn folders(&self) -> Option<&[PathBuf]> {
-        self.0.as_deref()
+        static START: &[PathBuf] = &[PathBuf::new()];
+        match self {
+            WorkingFolders::Start => Some(START),
+            WorkingFolders::Known(folders) => Some(folders),
+            WorkingFolders::Unknown => None,
+        }
     }
 
     /// Where a path may be.
@@ -48,12 +46,12 @@ impl WorkingFolders {
         if path.is_absolute() {
             return Some(vec![path.to_owned()]);
         }
-        self.0.as_ref().map(|folders| folders.iter().map(|folder| folder.join(path)).collect())
+        self.folders().map(|folders| folders.iter().map(|folder| folder.join(path)).collect())
     }
 
     /// After `cd path`. Going up from a folder that may be a link is left unknown.
     pub(super) fn enter(&self, path: &Path) -> WorkingFolders {
-        let Some(paths) = self.join(path) else { return WorkingFolders::unknown() };
+        let Some(paths) = self.join(path) else { return WorkingFolders::Unknown };
         let plain = |path: &PathBuf| {
             let mut named = false;
             path.components().all(|part| {
@@ -63,6 +61,6 @@ impl WorkingFolders {
                 fine
             })
         };
-        if paths.iter().all(plain) { WorkingFolders(Some(paths)) } else { WorkingFolders::unknown() }
+        if paths.iter().all(plain) { WorkingFolders::Known(paths.into()) } else { WorkingFolders::Unknown }
     }
 }

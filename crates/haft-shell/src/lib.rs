@@ -531,6 +531,11 @@ impl Word {
         matches!(self, Word::Dynamic(open) if names(open))
     }
 
+    fn is_anything(&self) -> bool {
+        let is = |open: &DynamicWord| open.written == "…" && open.shape.chars().eq([marks::EXPANSION]);
+        matches!(self, Word::Dynamic(open) if open.splits && is(open))
+    }
+
     /// A word of which nothing is known.
     fn anything() -> Word {
         Word::Dynamic(DynamicWord {

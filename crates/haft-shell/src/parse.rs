@@ -74,11 +74,12 @@ pub(super) enum ScriptEnd {
 
 /// Parses a whole command.
 pub(super) fn parse(src: &str, depth: usize) -> ParseResult<ParsedText> {
-    if src.chars().count() > CHARS_MAX {
+    if src.len() > CHARS_MAX && src.chars().count() > CHARS_MAX {
         return Err(Doubt::TooLong);
     }
-    if let Some(strange) = src.chars().find(|c| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi(*c))
-    {
+    let is_strange = |c: &char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi(*c);
+    let is_plain = src.bytes().all(|b| matches!(b, b' '..=b'~' | b'\n' | b'\t'));
+    if !is_plain && let Some(strange) = src.chars().find(is_strange) {
         return Err(Doubt::Character(strange));
     }
     let mut parser = Parser {
@@ -123,7 +124,7 @@ pub(super) fn is_name(text: &str) -> bool {
 /// Commands whose arguments may be arrays.
 const DECLARATIONS: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
 
-impl Parser<'_> {
+impl<'s> Parser<'s> {
     pub(super) fn peek(&self) -> Option<u8> {
         self.src.as_bytes().get(self.pos).copied()
     }
@@ -180,7 +181,7 @@ impl Parser<'_> {
     }
 
     /// The unquoted word here, if it could be a reserved one.
-    fn peek_word(&self) -> &str {
+    fn peek_word(&self) -> &'s str {
         let rest = &self.src[self.pos..];
         let end = rest.bytes().position(is_meta).unwrap_or(rest.len());
         &rest[..end]
@@ -315,8 +316,8 @@ impl Parser<'_> {
             let body = self.parse_closed_script()?;
             return self.parse_compound(CompoundKind::Subshell, Vec::new(), vec![body]);
         }
-        let word = self.peek_word().to_owned();
-        match &*word {
+        let word = self.peek_word();
+        match word {
             "{" => {
                 self.pos += 1;
                 let body = self.parse_script(ScriptEnd::Words(&["}"]))?;
@@ -358,8 +359,8 @@ impl Parser<'_> {
                 self.pos += word.len();
                 self.skip_blanks();
                 // `coproc NAME { …; }`: the name is there only before a compound command.
-                let name = self.peek_word().to_owned();
-                if is_name(&name) && !is_reserved(&name) {
+                let name = self.peek_word();
+                if is_name(name) && !is_reserved(name) {
                     let start = self.pos;
                     self.pos += name.len();
                     self.skip_blanks();
@@ -639,20 +640,16 @@ impl Parser<'_> {
             let declares = simple
                 .words
                 .first()
-                .is_some_and(|word| word.literal().is_some_and(|name| DECLARATIONS.contains(&&*name)));
+                .is_some_and(|word| word.literal().is_some_and(|name| DECLARATIONS.contains(&name)));
             if simple.words.is_empty() {
                 if let Some(assignment) = self.parse_assignment()? {
                     simple.assignments.push(assignment);
                     continue;
                 }
-            } else if declares && let Some(mut assignment) = self.parse_assignment()? {
-                let mut word =
-                    SourceWord { raw: assignment.raw.clone(), quoted: true, ..SourceWord::default() };
+            } else if declares && let Some(assignment) = self.parse_assignment()? {
+                let mut word = SourceWord { raw: assignment.raw, quoted: true, ..SourceWord::default() };
                 word.push_text(&format!("{}=", assignment.name));
-                for part in assignment.value.iter_mut().chain(&mut assignment.others) {
-                    word.pieces.append(&mut part.pieces);
-                    word.scripts.append(&mut part.scripts);
-                }
+                assignment.value.into_iter().chain(assignment.others).for_each(|part| word.append(part));
                 simple.words.push(word);
                 continue;
             }

@@ -55,7 +55,8 @@ impl Parser<'_> {
         let mut document = None;
         if matches!(text, "<<" | "<<-") {
             let delimiter = target.literal().filter(|_| !target.raw.contains(['$', '`']));
-            let delimiter = delimiter.ok_or_else(|| self.syntax_error("a plain end of a here-document"))?;
+            let delimiter =
+                delimiter.ok_or_else(|| self.syntax_error("a plain end of a here-document"))?.to_owned();
             let number = self.documents.len();
             self.documents.push(SourceWord::default());
             let tabs = text == "<<-";

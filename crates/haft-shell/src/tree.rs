@@ -149,14 +149,18 @@ impl SourceWord {
     }
 
     /// The text of the word, if nothing in it is expanded.
-    pub(super) fn literal(&self) -> Option<String> {
-        self.pieces.iter().all(|piece| matches!(piece, WordPiece::Text(_))).then(|| self.prefix())
+    pub(super) fn literal(&self) -> Option<&str> {
+        match &self.pieces[..] {
+            [] => Some(""),
+            [WordPiece::Text(text)] => Some(text),
+            _ => None,
+        }
     }
 
     /// The word as a program gets it.
     pub(super) fn to_argument(&self) -> super::Word {
         if let Some(text) = self.literal() {
-            return super::Word::Literal(text);
+            return super::Word::Literal(text.to_owned());
         }
         let mut shape = String::new();
         // Lists stay lists in quotes; an address with `@` is none.
@@ -184,15 +188,11 @@ impl SourceWord {
     }
 
     /// The literal text before the first expansion.
-    pub(super) fn prefix(&self) -> String {
-        let mut text = String::new();
-        for piece in &self.pieces {
-            match piece {
-                WordPiece::Text(part) => text.push_str(part),
-                _ => break,
-            }
+    pub(super) fn prefix(&self) -> &str {
+        match self.pieces.first() {
+            Some(WordPiece::Text(text)) => text,
+            _ => "",
         }
-        text
     }
 
     /// What its substitutions print, from the given one on, is evaluated.
@@ -200,6 +200,18 @@ impl SourceWord {
         self.scripts.iter_mut().skip(first).for_each(|script| script.evaluated = true);
     }
 
+    /// Adds the pieces and scripts of another word.
+    pub(super) fn append(&mut self, other: SourceWord) {
+        for piece in other.pieces {
+            match piece {
+                WordPiece::Text(text) => self.push_text(&text),
+                piece => self.pieces.push(piece),
+            }
+        }
+        self.scripts.extend(other.scripts);
+    }
+
+    /// Adds text; two pieces of text never stand side by side.
     pub(super) fn push_text(&mut self, part: &str) {
         if let Some(WordPiece::Text(text)) = self.pieces.last_mut() {
             text.push_str(part);
@@ -228,6 +240,6 @@ impl ScriptNode {
 impl SimpleCommand {
     fn moves(&self) -> bool {
         let first_is_open = self.words.first().is_some_and(|word| word.literal().is_none());
-        first_is_open || self.words.iter().any(|word| programs::may_move(&word.prefix()))
+        first_is_open || self.words.iter().any(|word| programs::may_move(word.prefix()))
     }
 }

@@ -80,7 +80,7 @@ impl<'p> Walker<'p> {
     }
 
     fn walk_all(mut self, command: &str) -> Walker<'p> {
-        self.walk_text(command, WorkingFolders::start());
+        self.walk_text(command, WorkingFolders::Start);
         if self.notes == (true, true) {
             self.add_doubt(Doubt::Evaluates);
         }
@@ -145,7 +145,7 @@ impl Walker<'_> {
             }
             Err(doubt) => {
                 self.add_doubt(doubt);
-                WorkingFolders::unknown()
+                WorkingFolders::Unknown
             }
         }
     }
@@ -169,7 +169,7 @@ impl Walker<'_> {
         self.depth += 1;
         if self.depth > DEPTH_MAX * 2 {
             self.add_doubt(Doubt::TooDeep);
-            return WorkingFolders::unknown();
+            return WorkingFolders::Unknown;
         }
         for item in &script.items {
             here = self.walk_list(item, tree, here);
@@ -203,11 +203,11 @@ impl Walker<'_> {
         }
         self.variables.truncate(lasting);
         let after = if item.background { before } else { well.or(&badly) };
-        if self.lost { WorkingFolders::unknown() } else { after }
+        if self.lost { WorkingFolders::Unknown } else { after }
     }
 
     fn walk_step(&mut self, step: &PipelineStep, tree: &ParsedText, here: &WorkingFolders) -> FoldersAfter {
-        let here = if self.lost { WorkingFolders::unknown() } else { here.clone() };
+        let here = if self.lost { WorkingFolders::Unknown } else { here.clone() };
         let mut after = (here.clone(), here.clone());
         let alone = step.commands.len() == 1;
         let mut names = None;
@@ -271,7 +271,7 @@ impl Walker<'_> {
                     self.bound.extend(values.map(|values| (name.clone(), values)));
                 }
                 if compound.moves {
-                    at = WorkingFolders::unknown();
+                    at = WorkingFolders::Unknown;
                 }
                 for body in &compound.bodies {
                     self.walk_script(body, tree, at.clone());
@@ -286,7 +286,7 @@ impl Walker<'_> {
                 self.lost |= compound.moves;
                 // It is called from wherever the shell is then.
                 let body_at =
-                    if tree.script.moves() || self.lost { WorkingFolders::unknown() } else { here.clone() };
+                    if tree.script.moves() || self.lost { WorkingFolders::Unknown } else { here.clone() };
                 for body in &compound.bodies {
                     self.walk_script(body, tree, body_at.clone());
                 }
@@ -394,8 +394,7 @@ impl Walker<'_> {
         let argv: Vec<Word> = simple.words.iter().map(|word| self.resolve_word(word)).collect();
         let input = simple.redirects.iter().rev().find_map(|redirect| given_text(redirect, tree));
         let names = if input.is_some() { None } else { names };
-        let text = input.flatten();
-        let incoming = CommandInput { text: text.as_deref(), names: names.as_ref() };
+        let incoming = CommandInput { text: input.flatten(), names: names.as_ref() };
         let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
         let after = self.walk_command(started, here);
         // What goes wrong may be any text.
@@ -414,12 +413,12 @@ impl Walker<'_> {
         for assign in assigns {
             let value = match &assign.value {
                 Some(value) => value.literal(),
-                None => Some(String::new()),
+                None => Some(""),
             };
             let is_first = !self.variables.is_assigned(&assign.name);
-            let weight = self.set_variable(&assign.name, value.as_deref());
+            let weight = self.set_variable(&assign.name, value);
             if binds && assign.others.is_empty() && assign.raw[assign.name.len()..].starts_with('=') {
-                self.variables.bind(&assign.name, value.as_deref().unwrap_or_default(), is_first);
+                self.variables.bind(&assign.name, value.unwrap_or_default(), is_first);
             }
             heaviest = heaviest.max(weight);
             let harmless = weight == VariableWeight::Harmless && value.is_some();
@@ -567,7 +566,7 @@ impl Walker<'_> {
                 || findings.contains(&Finding::Undetermined)
                 || findings.contains(&Finding::LosesDirectory)
             {
-                *at = WorkingFolders::unknown();
+                *at = WorkingFolders::Unknown;
             }
             unwrapped.outer.extend(findings.into_iter().filter(is_beside));
             for other in starts {
@@ -626,7 +625,7 @@ impl Walker<'_> {
             self.variables.close();
             self.lost |=
                 findings.iter().any(|found| matches!(found, Finding::ShellState | Finding::Undetermined));
-            return (WorkingFolders::unknown(), stay);
+            return (WorkingFolders::Unknown, stay);
         }
         let target = findings.iter().find_map(|finding| match finding {
             Finding::ChangeDirectory(target) => Some(target),
@@ -643,9 +642,9 @@ impl Walker<'_> {
         };
         match target.filter(|target| !target.as_os_str().is_empty()) {
             // Back to where the session is.
-            Some(target) if normal(&target) == self.place.cwd => (WorkingFolders::start(), stay),
+            Some(target) if normal(&target) == self.place.cwd => (WorkingFolders::Start, stay),
             Some(target) => (at.enter(&target), stay),
-            None => (WorkingFolders::unknown(), stay),
+            None => (WorkingFolders::Unknown, stay),
         }
     }
 
@@ -664,7 +663,7 @@ impl Walker<'_> {
             if self.found.commands.len() >= COMMANDS_MAX {
                 break;
             }
-            let start = if elsewhere { WorkingFolders::unknown() } else { at.clone() };
+            let start = if elsewhere { WorkingFolders::Unknown } else { at.clone() };
             match command {
                 HeldCommand::Words(argv) => self.walk_given(argv, &start),
                 HeldCommand::Text(text) => {
@@ -693,7 +692,7 @@ impl Walker<'_> {
         if self.depth > DEPTH_MAX * 2 {
             return self.add_doubt(Doubt::TooDeep);
         }
-        let words = argv.iter().filter(|word| **word != Word::anything());
+        let words = argv.iter().filter(|word| !word.is_anything());
         let written: Vec<String> = words.map(|word| word.plain().to_owned()).collect();
         let written: Vec<&str> = written.iter().map(|text| &**text).collect();
         let (assignments, heaviest, incoming) =
@@ -795,7 +794,7 @@ fn as_written(written: &[String], layer: &LayerFinding) -> Vec<String> {
     match layer.from {
         Some(from) => written.get(from..).unwrap_or(&[]).to_vec(),
         None => {
-            let words = layer.argv.iter().filter(|word| **word != Word::anything());
+            let words = layer.argv.iter().filter(|word| !word.is_anything());
             words.map(|word| word.plain().to_owned()).collect()
         }
     }
@@ -812,7 +811,7 @@ fn unclear(assignments: &[Assignment]) -> String {
 }
 
 /// What a here-document or here-string gives, if the redirection is one of the input; nothing inside if that isn't known.
-fn given_text(redirect: &RedirectNode, tree: &ParsedText) -> Option<Option<String>> {
+fn given_text<'t>(redirect: &'t RedirectNode, tree: &'t ParsedText) -> Option<Option<&'t str>> {
     match (redirect.op, redirect.document) {
         (RedirectOperator::Here, Some(number)) => {
             Some(tree.documents.get(number).and_then(tree::SourceWord::literal))

@@ -144,9 +144,10 @@ impl Parser<'_> {
                     if is_invisible(c) {
                         return Err(super::Doubt::Character(c));
                     }
-                    // A run of plain characters at once.
+                    // A run of plain characters at once; in braces some are special.
                     let end = rest.bytes().position(|b| {
-                        !(b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'/' | b'=' | b':'))
+                        let plain = matches!(b, b'-' | b'_' | b'/' | b'=' | b':' | b'@' | b'+' | b'%');
+                        !(b.is_ascii_alphanumeric() || plain || (!brace && matches!(b, b'.' | b',')))
                     });
                     let end = end.unwrap_or(rest.len()).max(c.len_utf8());
                     word.push_text(&rest[..end]);

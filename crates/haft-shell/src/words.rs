@@ -4,6 +4,8 @@
 //! several readings, and what is found is what any of them finds: a rule that denies sees all, and nothing is read-only
 //! that isn't certain.
 
+use std::borrow::Cow;
+
 use super::model::*;
 use super::{DynamicWord, Word, marks};
 
@@ -12,8 +14,8 @@ const READINGS_MAX: usize = 8;
 
 /// One way in which the words may be read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WordReading {
-    pub(crate) options: Vec<GivenOption>,
+pub(crate) struct WordReading<'w> {
+    pub(crate) options: Vec<GivenOption<'w>>,
     /// Which words are operands.
     pub(crate) operands: Vec<usize>,
     /// Which words are values of options.
@@ -35,9 +37,9 @@ pub(crate) struct WordReading {
 
 /// An option that was given.
 #[derive(Debug, Clone)]
-pub(crate) struct GivenOption {
+pub(crate) struct GivenOption<'w> {
     pub(crate) spec: &'static OptionSpec,
-    pub(crate) values: Vec<Word>,
+    pub(crate) values: Cow<'w, [Word]>,
     /// The index of the word at which the value begins.
     pub(crate) at: usize,
     /// The value is a part of the word.
@@ -49,10 +51,9 @@ pub(crate) struct GivenOption {
 static PLUS: OptionSpec = flags("+");
 
 /// Every way in which words may be read; the likeliest first, and one if all options are known.
-pub(crate) fn read_words(entry: &'static ProgramEntry, words: &[Word]) -> Vec<WordReading> {
-    let mut open = vec![WordReading::default()];
-    let mut closed: Vec<WordReading> = Vec::new();
-    while let Some(reading) = open.pop() {
+pub(crate) fn read_words<'w>(entry: &'static ProgramEntry, words: &'w [Word]) -> Vec<WordReading<'w>> {
+    let (mut next, mut open, mut closed) = (Some(WordReading::default()), Vec::new(), Vec::new());
+    while let Some(reading) = next.take().or_else(|| open.pop()) {
         let room = READINGS_MAX.saturating_sub(open.len() + closed.len() + 1);
         let mut reader = WordReader { entry, words, reading, others: Vec::new(), room, shortened: false };
         while reader.reading.next < words.len() {
@@ -68,13 +69,13 @@ pub(crate) fn read_words(entry: &'static ProgramEntry, words: &[Word]) -> Vec<Wo
 struct WordReader<'w> {
     entry: &'static ProgramEntry,
     words: &'w [Word],
-    reading: WordReading,
-    others: Vec<WordReading>,
+    reading: WordReading<'w>,
+    others: Vec<WordReading<'w>>,
     room: usize,
     shortened: bool,
 }
 
-impl WordReader<'_> {
+impl<'w> WordReader<'w> {
     fn read_word(&mut self) {
         let at = self.reading.next;
         self.reading.next += 1;
@@ -94,7 +95,9 @@ impl WordReader<'_> {
                     return self.read_letters(at, rest, 1, false);
                 }
                 PlusWords::Options => {}
-                PlusWords::Value(_) => return self.add_option(&PLUS, vec![without(word, 1)], at, true),
+                PlusWords::Value(_) => {
+                    return self.add_option(&PLUS, Cow::Owned(vec![without(word, 1)]), at, true);
+                }
             }
         }
         let expression = syntax.stop == StopRule::Expression;
@@ -253,75 +256,69 @@ impl WordReader<'_> {
 
     fn read_option(&mut self, spec: &'static OptionSpec, inline: Option<Word>, at: usize) {
         let attached = inline.is_some();
-        let begins = if attached { at } else { self.reading.next };
-        let values = match spec.arity {
-            ValueArity::None => Vec::new(),
-            ValueArity::Attached => inline.into_iter().collect(),
-            ValueArity::One => inline.or_else(|| self.take_value()).into_iter().collect(),
-            ValueArity::Next => self.take_value().into_iter().collect(),
-            ValueArity::Maybe => match (inline, self.words.get(self.reading.next)) {
-                (Some(value), _) => vec![value],
-                (None, Some(word)) if !word.prefix().starts_with('-') => {
-                    self.take_value().into_iter().collect()
+        let first = self.reading.next;
+        let mut end = None;
+        match spec.arity {
+            ValueArity::None | ValueArity::Attached => {}
+            ValueArity::One if attached => {}
+            ValueArity::One | ValueArity::Next => self.take_value(),
+            ValueArity::Maybe => {
+                let next = self.words.get(first);
+                if !attached && next.is_some_and(|word| !word.prefix().starts_with('-')) {
+                    self.take_value();
                 }
-                _ => Vec::new(),
-            },
+            }
             ValueArity::Two => {
-                [inline.or_else(|| self.take_value()), self.take_value()].into_iter().flatten().collect()
-            }
-            ValueArity::Rest => {
-                let mut values: Vec<Word> = inline.into_iter().collect();
-                while let Some(value) = self.take_word() {
-                    values.push(value);
+                if !attached {
+                    self.take_value();
                 }
-                values
+                self.take_value();
             }
-            ValueArity::Until => self.take_until_end(inline),
+            ValueArity::Rest => while self.take_word().is_some() {},
+            ValueArity::Until => end = self.take_until_end(inline.as_ref()),
+        }
+        let taken = &self.words[first..end.unwrap_or(self.reading.next)];
+        let values = match inline.filter(|_| !matches!(spec.arity, ValueArity::None | ValueArity::Next)) {
+            Some(value) => Cow::Owned([std::slice::from_ref(&value), taken].concat()),
+            None => Cow::Borrowed(taken),
         };
-        self.add_option(spec, values, begins, attached);
+        self.add_option(spec, values, if attached { at } else { first }, attached);
     }
 
-    fn take_word(&mut self) -> Option<Word> {
-        let word = self.words.get(self.reading.next)?.clone();
+    fn take_word(&mut self) -> Option<&'w Word> {
+        let word = self.words.get(self.reading.next)?;
         self.reading.values.push(self.reading.next);
         self.reading.next += 1;
         Some(word)
     }
 
     /// The next word as a value; one that looks like an option is read differently by some.
-    fn take_value(&mut self) -> Option<Word> {
-        let word = self.take_word()?;
+    fn take_value(&mut self) {
+        let Some(word) = self.take_word() else { return };
         let text = word.prefix();
         let expression = self.entry.syntax.stop == StopRule::Expression;
         let like_option = text.starts_with('-')
             && (!expression || text[1..].starts_with(|c: char| c.is_ascii_alphabetic()));
         self.reading.loose |= like_option && text.len() > 1;
-        Some(word)
     }
 
-    fn take_until_end(&mut self, inline: Option<Word>) -> Vec<Word> {
-        let mut values: Vec<Word> = inline.into_iter().collect();
-        loop {
-            let last = values.last().and_then(Word::literal) == Some("{}");
-            match self.take_word() {
-                None => {
-                    self.reading.unfinished = self.entry.syntax.stop == StopRule::Expression;
-                    return values;
-                }
-                Some(word) if word.literal() == Some(";") || (last && word.literal() == Some("+")) => {
-                    return values;
-                }
-                Some(word) => values.push(word),
+    /// Where the values end, if a word is there that ends them.
+    fn take_until_end(&mut self, inline: Option<&Word>) -> Option<usize> {
+        let mut last = inline.and_then(Word::literal);
+        while let Some(word) = self.take_word() {
+            let text = word.literal();
+            if text == Some(";") || (last == Some("{}") && text == Some("+")) {
+                return Some(self.reading.next - 1);
             }
+            last = text;
         }
+        self.reading.unfinished = self.entry.syntax.stop == StopRule::Expression;
+        None
     }
 
-    fn add_option(&mut self, spec: &'static OptionSpec, values: Vec<Word>, at: usize, attached: bool) {
-        let excepted = values
-            .first()
-            .and_then(Word::literal)
-            .is_some_and(|value| !spec.except.is_empty() && spec.except.split(' ').any(|name| name == value));
-        if !excepted {
+    fn add_option(&mut self, spec: &'static OptionSpec, values: Cow<'w, [Word]>, at: usize, attached: bool) {
+        let first = values.first().filter(|_| !spec.except.is_empty()).and_then(Word::literal);
+        if !first.is_some_and(|value| spec.except.split(' ').any(|name| name == value)) {
             self.reading.modes |= spec.sets;
         }
         let shortened = self.shortened;
@@ -350,17 +347,17 @@ pub(crate) fn is_plus(spec: &'static OptionSpec) -> bool {
 fn find_letter(entry: &ProgramEntry, letter: &str) -> Option<&'static OptionSpec> {
     let &[letter] = letter.as_bytes() else { return None };
     let has = |token: &str| token.as_bytes().strip_prefix(b"-").is_some_and(|all| all.contains(&letter));
-    entry.all_options().find(|spec| spec.names.split(' ').any(has))
+    entry.all_options().find(|spec| spec.may_hold_letter(letter) && spec.names.split(' ').any(has))
 }
 
 fn find_long(entry: &ProgramEntry, name: &str) -> Option<&'static OptionSpec> {
     let is = |token: &str| {
         token == name && (token == "-" || !token.starts_with(['-', '='])) || is_wild(token, name)
     };
-    entry.all_options().find(|spec| spec.names.split(' ').any(is))
+    entry.all_options().find(|spec| spec.may_hold(name) && spec.names.split(' ').any(is))
 }
 
-/// `?` stands for one character, in names of three or more.
+/// `?` stands for one character other than the first, in names of three or more.
 fn is_wild(pattern: &str, name: &str) -> bool {
     pattern.len() == name.len()
         && pattern.len() > 2
@@ -372,12 +369,13 @@ fn is_wild(pattern: &str, name: &str) -> bool {
 fn find_attached(entry: &ProgramEntry, text: &str) -> Option<&'static OptionSpec> {
     let first = text.chars().next().filter(char::is_ascii)?;
     let is = |token: &str| token.len() == 1 && token.starts_with(first);
-    entry.all_options().find(|spec| spec.arity != ValueArity::None && spec.names.split(' ').any(is))
+    let mut fitting = entry.all_options().filter(|spec| spec.may_hold(&text[..1]));
+    fitting.find(|spec| spec.arity != ValueArity::None && spec.names.split(' ').any(is))
 }
 
 /// A name with one dash among letters, with its length: `-TT`.
 fn find_dashed(entry: &ProgramEntry, text: &str) -> Option<(&'static OptionSpec, usize)> {
-    entry.all_options().find_map(|spec| {
+    entry.all_options().filter(|spec| spec.has_dashed()).find_map(|spec| {
         let names = spec.names.split(' ').filter_map(|token| token.strip_prefix('='));
         let fits = |name: &&str| match spec.arity {
             ValueArity::None => text == *name,

@@ -9,7 +9,7 @@ impl CommandExaminer<'_> {
         entry: &ProgramEntry,
         below: &ProgramEntry,
         words: &[Word],
-        reading: &WordReading,
+        reading: &WordReading<'_>,
         sure: bool,
     ) {
         if reading.modes & OPEN_ENDED != 0 {
@@ -61,7 +61,7 @@ impl CommandExaminer<'_> {
     }
 
     /// Words that are known only when they run.
-    fn judge_hidden_words(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading) {
+    fn judge_hidden_words(&mut self, entry: &ProgramEntry, words: &[Word], reading: &WordReading<'_>) {
         let name = entry.all_names().next().unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             let Word::Dynamic(open) = word else { continue };
@@ -122,12 +122,12 @@ impl CommandExaminer<'_> {
 }
 
 /// Whether an option says nothing about what is done.
-fn is_plain_flag(given: &GivenOption) -> bool {
+fn is_plain_flag(given: &GivenOption<'_>) -> bool {
     given.spec.arity == ValueArity::None && given.spec.meanings.is_empty() && given.spec.sets == 0
 }
 
 /// Whether an option only says where the command works.
-fn names_folder(given: &GivenOption) -> bool {
+fn names_folder(given: &GivenOption<'_>) -> bool {
     matches!(given.spec.meanings, [meaning] if matches!(meaning.kind, MeaningKind::Folder))
 }
 

@@ -270,7 +270,7 @@ fn package_program(text: &str) -> Option<&str> {
     (!name.is_empty() && name != text).then_some(name)
 }
 
-impl WordReading {
+impl WordReading<'_> {
     /// The first word after the option that holds a value.
     fn next_after(&self, place: &ValuePlace<'_>) -> usize {
         match place.from {

@@ -26,6 +26,7 @@ pub(crate) const NO_OPERAND: Modes = 1 << 26;
 pub(crate) struct ProgramEntry {
     /// Every name, one blank between them.
     pub(crate) names: &'static str,
+    filter: NameFilter,
     pub(crate) family: NameFamily,
     pub(crate) syntax: WordSyntax,
     pub(crate) coverage: Coverage,
@@ -133,6 +134,7 @@ pub(crate) struct OptionSpec {
     /// Words that begin with `-` hold single letters, one that begins with `=` is a name with one dash, and others are
     /// long names: `"-vx verbose =TT"`.
     pub(crate) names: &'static str,
+    filter: NameFilter,
     pub(crate) arity: ValueArity,
     pub(crate) sets: Modes,
     /// Values with which nothing is set.
@@ -260,6 +262,7 @@ pub(crate) const fn mode_bit(number: u32) -> Modes {
 pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramEntry {
     ProgramEntry {
         names,
+        filter: NameFilter::new(names),
         family: NameFamily::Exact,
         syntax,
         coverage: Coverage::Partial,
@@ -374,7 +377,48 @@ impl ProgramEntry {
 
 /// An entry among others, by one of its names.
 pub(crate) fn find_entry(entries: &'static [ProgramEntry], name: &str) -> Option<&'static ProgramEntry> {
-    entries.iter().find(|entry| entry.all_names().any(|known| known == name))
+    let may_be = |entry: &&ProgramEntry| entry.filter.may_hold(name);
+    entries.iter().filter(may_be).find(|entry| entry.all_names().any(|known| known == name))
+}
+
+/// Which names a list may hold, so that most lists needn't be read; computed when it is compiled.
+#[derive(Debug, Clone, Copy)]
+struct NameFilter {
+    /// First byte and length of each name, mixed.
+    names: u64,
+    /// Single letters: those of words with a dash.
+    letters: u64,
+    /// Some name begins with `=`.
+    dashed: bool,
+}
+
+impl NameFilter {
+    const fn new(list: &str) -> NameFilter {
+        let (bytes, mut at) = (list.as_bytes(), 0);
+        let mut filter = NameFilter { names: 0, letters: 0, dashed: false };
+        while at < bytes.len() {
+            let first = bytes[at];
+            let begin = at;
+            while at < bytes.len() && bytes[at] != b' ' {
+                if first == b'-' {
+                    filter.letters |= NameFilter::bit(bytes[at], 1);
+                }
+                at += 1;
+            }
+            filter.names |= NameFilter::bit(first, at - begin);
+            filter.dashed |= first == b'=';
+            at += 1;
+        }
+        filter
+    }
+
+    const fn bit(first: u8, length: usize) -> u64 {
+        1 << ((first as usize + 7 * length) % 64)
+    }
+
+    fn may_hold(self, name: &str) -> bool {
+        name.bytes().next().is_none_or(|first| self.names & NameFilter::bit(first, name.len()) != 0)
+    }
 }
 
 const fn option(
@@ -383,7 +427,7 @@ const fn option(
     sets: Modes,
     meanings: &'static [ValueMeaning],
 ) -> OptionSpec {
-    OptionSpec { names, arity, sets, except: "", meanings }
+    OptionSpec { names, filter: NameFilter::new(names), arity, sets, except: "", meanings }
 }
 
 /// Options without a value that change nothing of what is listed.
@@ -425,6 +469,21 @@ pub(crate) const fn with_arity(
 }
 
 impl OptionSpec {
+    /// Whether a letter may be among the names.
+    pub(crate) fn may_hold_letter(&self, letter: u8) -> bool {
+        self.filter.letters & NameFilter::bit(letter, 1) != 0
+    }
+
+    /// Whether a full name may be among the names.
+    pub(crate) fn may_hold(&self, name: &str) -> bool {
+        self.filter.may_hold(name)
+    }
+
+    /// Whether there is a name with one dash among letters.
+    pub(crate) fn has_dashed(&self) -> bool {
+        self.filter.dashed
+    }
+
     pub(crate) const fn sets(mut self, modes: Modes) -> Self {
         self.sets = modes;
         self
