@@ -24,12 +24,8 @@ fn names_critical(word: &Word, here: &WorkingFolders, place: &Place) -> bool {
     ) {
         return true;
     }
-    let shape = match word {
-        Word::Literal(text) => text.clone(),
-        Word::Dynamic(open) => open.shape.clone(),
-    };
     // A brace makes several words; what is before it belongs to each.
-    let shape = shape.split(marks::BRACE).next().unwrap_or("").to_owned();
+    let shape = word.shape().split(marks::BRACE).next().unwrap_or("");
     // All of a folder: `x/*`, `x/.*`, `*`.
     let trimmed = shape.trim_end_matches('/');
     let all = |name: &str| {

@@ -431,10 +431,3 @@ fn splits_into_options(entry: &ProgramEntry, reading: &WordReading<'_>, words: &
     (entry.syntax.stop == StopRule::Expression && words.iter().any(splits))
         || front.into_iter().any(|at| splits(&words[*at]))
 }
-
-fn shape(word: &Word) -> String {
-    match word {
-        Word::Literal(text) => text.clone(),
-        Word::Dynamic(open) => open.shape.clone(),
-    }
-}

@@ -516,6 +516,14 @@ impl Word {
         }
     }
 
+    /// The text, with a mark for each thing that is expanded.
+    fn shape(&self) -> &str {
+        match self {
+            Word::Literal(text) => text,
+            Word::Dynamic(open) => &open.shape,
+        }
+    }
+
     /// The text before the first thing that is expanded.
     fn prefix(&self) -> &str {
         match self {

@@ -48,6 +48,7 @@ pub(super) struct ParsedText {
     pub(super) notes: ParseNotes,
 }
 
+#[derive(Default)]
 pub(super) struct Parser<'s> {
     pub(super) src: &'s str,
     pub(super) pos: usize,
@@ -82,16 +83,7 @@ pub(super) fn parse(src: &str, depth: usize) -> ParseResult<ParsedText> {
     if !is_plain && let Some(strange) = src.chars().find(is_strange) {
         return Err(Doubt::Character(strange));
     }
-    let mut parser = Parser {
-        src,
-        pos: 0,
-        depth,
-        left: COMMANDS_MAX,
-        notes: ParseNotes::default(),
-        pending: Vec::new(),
-        in_document: false,
-        documents: Vec::new(),
-    };
+    let mut parser = Parser { src, depth, left: COMMANDS_MAX, ..Parser::default() };
     let script = parser.parse_script(ScriptEnd::End)?;
     if !parser.pending.is_empty() {
         return Err(parser.syntax_error("a here-document without its end"));
@@ -725,13 +717,11 @@ impl<'s> Parser<'s> {
         self.enter()?;
         let mut inner = Parser {
             src,
-            pos: 0,
             depth: self.depth,
             left: self.left,
             notes: std::mem::take(&mut self.notes),
-            pending: Vec::new(),
-            in_document: false,
             documents: std::mem::take(&mut self.documents),
+            ..Parser::default()
         };
         let result = run(&mut inner)?;
         if inner.pos < src.len() || !inner.pending.is_empty() {

@@ -533,13 +533,7 @@ impl Walker<'_> {
                 self.add_doubt(Doubt::Command(argv[0].plain().to_owned()));
             }
             let mut findings = examine(argv, incoming);
-            let is_start = |finding: &mut Finding| matches!(finding, Finding::Layer(_));
-            let mut starts: Vec<LayerFinding> = Vec::new();
-            for finding in findings.extract_if(.., is_start) {
-                if let Finding::Layer(layer) = finding {
-                    starts.push(layer);
-                }
-            }
+            let mut starts = take_layers(&mut findings);
             let likely = starts.iter().position(|layer| layer.likely).unwrap_or(0);
             if starts.is_empty() {
                 unwrapped.findings = findings;
@@ -780,6 +774,14 @@ fn is_beside(finding: &Finding) -> bool {
             | Finding::Connect { .. }
             | Finding::Held(_)
     )
+}
+
+fn take_layers(findings: &mut Vec<Finding>) -> Vec<LayerFinding> {
+    let is_layer = |finding: &mut Finding| matches!(finding, Finding::Layer(_));
+    let layers = findings.extract_if(.., is_layer);
+    layers
+        .filter_map(|finding| if let Finding::Layer(layer) = finding { Some(layer) } else { None })
+        .collect()
 }
 
 fn held_of(finding: &Finding) -> Option<&HeldFinding> {

@@ -10,15 +10,8 @@ use super::tree::{SourceWord, WordPiece};
 impl Parser<'_> {
     /// An ordinary word, up to a blank or an operator.
     pub(super) fn parse_word(&mut self) -> ParseResult<SourceWord> {
-        let start = self.pos;
-        let mut word = SourceWord::default();
-        self.parse_tilde(&mut word);
-        self.parse_pieces(&mut word, false)?;
-        if self.pos == start {
-            return Err(self.syntax_error("a word"));
-        }
-        self.src[start..self.pos].clone_into(&mut word.raw);
-        Ok(word)
+        let word = self.parse_value()?;
+        if word.raw.is_empty() { Err(self.syntax_error("a word")) } else { Ok(word) }
     }
 
     /// The value of an assignment: `~` counts after `:` as well, and nothing is a pattern or a list.

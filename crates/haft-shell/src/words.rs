@@ -347,14 +347,14 @@ pub(crate) fn is_plus(spec: &'static OptionSpec) -> bool {
 fn find_letter(entry: &ProgramEntry, letter: &str) -> Option<&'static OptionSpec> {
     let &[letter] = letter.as_bytes() else { return None };
     let has = |token: &str| token.as_bytes().strip_prefix(b"-").is_some_and(|all| all.contains(&letter));
-    entry.all_options().find(|spec| spec.may_hold_letter(letter) && spec.names.split(' ').any(has))
+    entry.all_options().find(|spec| spec.filter.may_hold_letter(letter) && spec.names.split(' ').any(has))
 }
 
 fn find_long(entry: &ProgramEntry, name: &str) -> Option<&'static OptionSpec> {
     let is = |token: &str| {
         token == name && (token == "-" || !token.starts_with(['-', '='])) || is_wild(token, name)
     };
-    entry.all_options().find(|spec| spec.may_hold(name) && spec.names.split(' ').any(is))
+    entry.all_options().find(|spec| spec.filter.may_hold(name) && spec.names.split(' ').any(is))
 }
 
 /// `?` stands for one character other than the first, in names of three or more.
@@ -369,13 +369,13 @@ fn is_wild(pattern: &str, name: &str) -> bool {
 fn find_attached(entry: &ProgramEntry, text: &str) -> Option<&'static OptionSpec> {
     let first = text.chars().next().filter(char::is_ascii)?;
     let is = |token: &str| token.len() == 1 && token.starts_with(first);
-    let mut fitting = entry.all_options().filter(|spec| spec.may_hold(&text[..1]));
+    let mut fitting = entry.all_options().filter(|spec| spec.filter.may_hold(&text[..1]));
     fitting.find(|spec| spec.arity != ValueArity::None && spec.names.split(' ').any(is))
 }
 
 /// A name with one dash among letters, with its length: `-TT`.
 fn find_dashed(entry: &ProgramEntry, text: &str) -> Option<(&'static OptionSpec, usize)> {
-    entry.all_options().filter(|spec| spec.has_dashed()).find_map(|spec| {
+    entry.all_options().filter(|spec| spec.filter.has_dashed).find_map(|spec| {
         let names = spec.names.split(' ').filter_map(|token| token.strip_prefix('='));
         let fits = |name: &&str| match spec.arity {
             ValueArity::None => text == *name,

@@ -199,7 +199,7 @@ fn holds(test: WordTest, word: &Word) -> Option<bool> {
             text.is_none_or(|text| text.starts_with('/') || text.split('/').any(|part| part == ".."))
         }
         WordTest::Remote => {
-            let text = shape(word);
+            let text = word.shape();
             text.contains("://") || text.split('/').next().is_some_and(|first| first.contains(':'))
         }
         WordTest::Descriptor => streams::descriptor(word.plain()).is_some(),

@@ -208,21 +208,20 @@ impl CommandExaminer<'_> {
 
     /// Puts in what the program puts in. Whether it is known where.
     fn fill_words(&self, fill: ArgvFill, started: &mut StartedWords, place: &ValuePlace<'_>) -> bool {
-        let unknown = marks::EXPANSION.to_string();
+        let unknown = Word::anything();
         let words = &mut started.words;
         match fill {
             ArgvFill::Plain => {}
-            ArgvFill::Append => words.push(self.incoming.names.cloned().unwrap_or_else(Word::anything)),
+            ArgvFill::Append => words.push(self.incoming.names.cloned().unwrap_or(unknown)),
             ArgvFill::Mark(usual) => {
                 let mark = place.mark.map_or(usual, |word| word.literal().unwrap_or_default());
                 if mark.is_empty() || words[0].plain().contains(mark) {
                     return false;
                 }
-                replace_marks(words, mark, self.incoming.names.map_or(unknown, shape));
+                replace_marks(words, mark, self.incoming.names.unwrap_or(&unknown));
             }
             ArgvFill::Matches => {
-                let shape = self.found_names(place).map_or(unknown, |word| shape(&word));
-                replace_marks(words, "{}", shape);
+                replace_marks(words, "{}", &self.found_names(place).unwrap_or(unknown));
             }
             ArgvFill::Braces => fill_braces(words),
             ArgvFill::Package => {
@@ -250,13 +249,13 @@ impl StartedWords {
     }
 }
 
-fn replace_marks(words: &mut [Word], mark: &str, shape: String) {
-    words.iter_mut().for_each(|word| *word = replace_mark(word, mark, &shape));
+fn replace_marks(words: &mut [Word], mark: &str, value: &Word) {
+    words.iter_mut().for_each(|word| *word = replace_mark(word, mark, value.shape()));
 }
 
 /// `{…}` stands for other words, and others are added.
 fn fill_braces(words: &mut Vec<Word>) {
-    replace_marks(words, "{", marks::EXPANSION.to_string());
+    replace_marks(words, "{", &Word::anything());
     words.push(Word::anything());
 }
 

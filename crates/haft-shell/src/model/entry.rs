@@ -26,7 +26,7 @@ pub(crate) const NO_OPERAND: Modes = 1 << 26;
 pub(crate) struct ProgramEntry {
     /// Every name, one blank between them.
     pub(crate) names: &'static str,
-    filter: NameFilter,
+    pub(crate) filter: NameFilter,
     pub(crate) family: NameFamily,
     pub(crate) syntax: WordSyntax,
     pub(crate) coverage: Coverage,
@@ -134,7 +134,7 @@ pub(crate) struct OptionSpec {
     /// Words that begin with `-` hold single letters, one that begins with `=` is a name with one dash, and others are
     /// long names: `"-vx verbose =TT"`.
     pub(crate) names: &'static str,
-    filter: NameFilter,
+    pub(crate) filter: NameFilter,
     pub(crate) arity: ValueArity,
     pub(crate) sets: Modes,
     /// Values with which nothing is set.
@@ -278,17 +278,25 @@ pub(crate) const fn program(names: &'static str, syntax: WordSyntax) -> ProgramE
     }
 }
 
+/// Methods that set a field of an entry or an option.
+macro_rules! setters {
+    ($type:ty: $($field:ident: $value:ty),+) => {
+        impl $type {
+            $(pub(crate) const fn $field(mut self, $field: $value) -> Self {
+                self.$field = $field;
+                self
+            })+
+        }
+    };
+}
+
+setters!(ProgramEntry: family: NameFamily, syntax: WordSyntax, unknown: UnknownOption,
+    options: &'static [&'static [OptionSpec]], operands: &'static [OperandSpec],
+    subcommands: &'static [ProgramEntry], input: &'static [ValueMeaning], version: &'static str,
+    level: RepositoryLevel);
+setters!(OptionSpec: sets: Modes, except: &'static str);
+
 impl ProgramEntry {
-    pub(crate) const fn family(mut self, family: NameFamily) -> Self {
-        self.family = family;
-        self
-    }
-
-    pub(crate) const fn syntax(mut self, syntax: WordSyntax) -> Self {
-        self.syntax = syntax;
-        self
-    }
-
     pub(crate) const fn total(mut self) -> Self {
         self.coverage = Coverage::Total;
         self
@@ -299,36 +307,6 @@ impl ProgramEntry {
         self
     }
 
-    pub(crate) const fn unknown(mut self, unknown: UnknownOption) -> Self {
-        self.unknown = unknown;
-        self
-    }
-
-    pub(crate) const fn options(mut self, options: &'static [&'static [OptionSpec]]) -> Self {
-        self.options = options;
-        self
-    }
-
-    pub(crate) const fn operands(mut self, operands: &'static [OperandSpec]) -> Self {
-        self.operands = operands;
-        self
-    }
-
-    pub(crate) const fn subcommands(mut self, subcommands: &'static [ProgramEntry]) -> Self {
-        self.subcommands = subcommands;
-        self
-    }
-
-    pub(crate) const fn input(mut self, input: &'static [ValueMeaning]) -> Self {
-        self.input = input;
-        self
-    }
-
-    pub(crate) const fn version(mut self, version: &'static str) -> Self {
-        self.version = version;
-        self
-    }
-
     pub(crate) const fn exit_one(mut self, answer: &'static str) -> Self {
         self.exit_one = Some(answer);
         self
@@ -336,11 +314,6 @@ impl ProgramEntry {
 
     pub(crate) const fn traits(mut self, traits: ProgramTraits) -> Self {
         self.traits = self.traits.and(traits);
-        self
-    }
-
-    pub(crate) const fn level(mut self, level: RepositoryLevel) -> Self {
-        self.level = level;
         self
     }
 
@@ -383,19 +356,19 @@ pub(crate) fn find_entry(entries: &'static [ProgramEntry], name: &str) -> Option
 
 /// Which names a list may hold, so that most lists needn't be read; computed when it is compiled.
 #[derive(Debug, Clone, Copy)]
-struct NameFilter {
+pub(crate) struct NameFilter {
     /// First byte and length of each name, mixed.
     names: u64,
     /// Single letters: those of words with a dash.
     letters: u64,
     /// Some name begins with `=`.
-    dashed: bool,
+    pub(crate) has_dashed: bool,
 }
 
 impl NameFilter {
     const fn new(list: &str) -> NameFilter {
         let (bytes, mut at) = (list.as_bytes(), 0);
-        let mut filter = NameFilter { names: 0, letters: 0, dashed: false };
+        let mut filter = NameFilter { names: 0, letters: 0, has_dashed: false };
         while at < bytes.len() {
             let first = bytes[at];
             let begin = at;
@@ -406,7 +379,7 @@ impl NameFilter {
                 at += 1;
             }
             filter.names |= NameFilter::bit(first, at - begin);
-            filter.dashed |= first == b'=';
+            filter.has_dashed |= first == b'=';
             at += 1;
         }
         filter
@@ -416,8 +389,13 @@ impl NameFilter {
         1 << ((first as usize + 7 * length) % 64)
     }
 
-    fn may_hold(self, name: &str) -> bool {
+    /// Whether a full name may be among the names.
+    pub(crate) fn may_hold(self, name: &str) -> bool {
         name.bytes().next().is_none_or(|first| self.names & NameFilter::bit(first, name.len()) != 0)
+    }
+
+    pub(crate) fn may_hold_letter(self, letter: u8) -> bool {
+        self.letters & NameFilter::bit(letter, 1) != 0
     }
 }
 
@@ -466,33 +444,6 @@ pub(crate) const fn with_arity(
     meanings: &'static [ValueMeaning],
 ) -> OptionSpec {
     option(names, arity, 0, meanings)
-}
-
-impl OptionSpec {
-    /// Whether a letter may be among the names.
-    pub(crate) fn may_hold_letter(&self, letter: u8) -> bool {
-        self.filter.letters & NameFilter::bit(letter, 1) != 0
-    }
-
-    /// Whether a full name may be among the names.
-    pub(crate) fn may_hold(&self, name: &str) -> bool {
-        self.filter.may_hold(name)
-    }
-
-    /// Whether there is a name with one dash among letters.
-    pub(crate) fn has_dashed(&self) -> bool {
-        self.filter.dashed
-    }
-
-    pub(crate) const fn sets(mut self, modes: Modes) -> Self {
-        self.sets = modes;
-        self
-    }
-
-    pub(crate) const fn except(mut self, values: &'static str) -> Self {
-        self.except = values;
-        self
-    }
 }
 
 pub(crate) const fn at(position: OperandPosition, meanings: &'static [ValueMeaning]) -> OperandSpec {
