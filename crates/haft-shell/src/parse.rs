@@ -11,8 +11,8 @@
 
 use super::redirect::PendingDocument;
 use super::tree::{
-    AndOrList, AssignmentNode, CommandNode, CompoundCommand, CompoundKind, PipelineStep, ScriptNode,
-    SimpleCommand, SourceWord, StepJoin,
+    AndOrList, AssignmentNode, CommandNode, CompoundCommand, CompoundKind, PipelineStep, RedirectNode,
+    RedirectOperator, ScriptNode, SimpleCommand, SourceWord, StepJoin,
 };
 use super::{CHARS_MAX, COMMANDS_MAX, DEPTH_MAX, Doubt};
 
@@ -46,6 +46,20 @@ pub(super) struct ParsedText {
     /// What here-documents expand, by the number in their redirections.
     pub(super) documents: Vec<SourceWord>,
     pub(super) notes: ParseNotes,
+}
+
+impl ParsedText {
+    /// What a here-document or here-string gives, if the redirection is one of the input; nothing inside if that isn't known.
+    pub(super) fn given_text<'t>(&'t self, redirect: &'t RedirectNode) -> Option<Option<&'t str>> {
+        match (redirect.op, redirect.document) {
+            (RedirectOperator::Here, Some(number)) => {
+                Some(self.documents.get(number).and_then(SourceWord::literal))
+            }
+            (RedirectOperator::Here, None) => Some(redirect.target.literal()),
+            (RedirectOperator::Read | RedirectOperator::DupIn, _) => Some(None),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -365,9 +379,7 @@ impl<'s> Parser<'s> {
                 let body = ScriptNode::from_step(step);
                 self.parse_compound(CompoundKind::Subshell, Vec::new(), vec![body])
             }
-            "then" | "else" | "elif" | "fi" | "do" | "done" | "esac" | "in" | "}" | "]]"
-                if word != "in" && word != "]]" =>
-            {
+            "then" | "else" | "elif" | "fi" | "do" | "done" | "esac" | "}" => {
                 Err(self.syntax_error("a command"))
             }
             _ => self.parse_simple_or_function(),

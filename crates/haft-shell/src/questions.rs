@@ -123,10 +123,7 @@ impl CommandPlace<'_> {
         effects.reads.retain(|set| !streams::is_stream_path(&set.path));
         effects.writes.retain(|set| !streams::is_stream_path(&set.path));
         let exact_only = exact_only.or_else(|| self.moved(program, &mut effects));
-        let nothing = effects.reads.is_empty()
-            && effects.writes.is_empty()
-            && effects.deletes.is_empty()
-            && effects.reaches.is_empty()
+        let nothing = !names_something(&effects)
             && !findings().any(|finding| matches!(finding, Finding::UnknownHost(_) | Finding::Read { .. }));
         let effects = (!(nothing && effects.unknown)).then_some(effects);
         CommandEffects { effects, exact_only }
@@ -198,6 +195,19 @@ impl CommandPlace<'_> {
             },
         }
     }
+}
+
+/// Effects with what isn't known of them. What a program touches by its arguments it touches behind a wrapper as well,
+/// beside what that may add.
+pub(crate) fn known_effects(mut effects: Effects, known: bool, argv: &[Word]) -> Effects {
+    // Names that another command or a loop gives are known well enough to look at, and not for rules about files.
+    effects.unknown |= !known || argv.iter().any(Word::stands_for_names);
+    if !names_something(&effects) && !known { Effects::unknown() } else { effects }
+}
+
+/// Whether some path or host is named.
+fn names_something(effects: &Effects) -> bool {
+    effects.has_paths() || !effects.reaches.is_empty()
 }
 
 /// How much of a folder a pattern means: all of it, unless a part of it says more than that anything fits.

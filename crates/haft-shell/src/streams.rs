@@ -3,22 +3,13 @@
 use std::path::Path;
 
 /// Devices that hold nothing.
-const DEVICES: &[&str] = &[
-    "/dev/full",
-    "/dev/null",
-    "/dev/random",
-    "/dev/stderr",
-    "/dev/stdin",
-    "/dev/stdout",
-    "/dev/tty",
-    "/dev/urandom",
-    "/dev/zero",
-];
+const DEVICES: &[&str] = &["full", "null", "random", "stderr", "stdin", "stdout", "tty", "urandom", "zero"];
 
 /// Whether a path names a stream of the program itself, or a device that holds nothing.
 pub(super) fn is_stream(text: &str) -> bool {
     let descriptor = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
-    DEVICES.contains(&text) || text.strip_prefix("/dev/fd/").is_some_and(descriptor)
+    let is_device = |name: &str| DEVICES.contains(&name) || name.strip_prefix("fd/").is_some_and(descriptor);
+    text.strip_prefix("/dev/").is_some_and(is_device)
 }
 
 /// The number of the descriptor that a path stands for, by each of its names.
@@ -43,6 +34,12 @@ pub(super) fn descriptor(text: &str) -> Option<u32> {
 pub(super) fn is_stream_path(path: &Path) -> bool {
     let named = |path: &Path| path.to_str().is_some_and(is_stream);
     named(path) || path.parent().is_some_and(named)
+}
+
+/// Whether the target of `>&` is a descriptor.
+pub(super) fn is_descriptor(text: &str) -> bool {
+    let digits = text.strip_suffix('-').unwrap_or(text);
+    text == "-" || (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]

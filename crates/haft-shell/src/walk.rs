@@ -327,7 +327,7 @@ impl Walker<'_> {
             RedirectOperator::Read => FileAccess::Read,
             RedirectOperator::Here | RedirectOperator::DupIn => return,
             RedirectOperator::DupOut => match target.literal() {
-                Some(text) if is_descriptor(text) => return,
+                Some(text) if streams::is_descriptor(text) => return,
                 _ => FileAccess::Write,
             },
         };
@@ -392,7 +392,7 @@ impl Walker<'_> {
         }
         let written: Vec<&str> = simple.words.iter().map(|word| &*word.raw).collect();
         let argv: Vec<Word> = simple.words.iter().map(|word| self.resolve_word(word)).collect();
-        let input = simple.redirects.iter().rev().find_map(|redirect| given_text(redirect, tree));
+        let input = simple.redirects.iter().rev().find_map(|redirect| tree.given_text(redirect));
         let names = if input.is_some() { None } else { names };
         let incoming = CommandInput { text: input.flatten(), names: names.as_ref() };
         let started = StartedCommand { argv, written: &written, assignments, heaviest, incoming };
@@ -481,7 +481,7 @@ impl Walker<'_> {
         if read_only.is_ok() && (!known || effects.as_ref().is_none_or(|effects| effects.unknown)) {
             read_only = Err("which files it reads isn't known".to_owned());
         }
-        let effects = effects.map(|effects| known_effects(effects, known, argv));
+        let effects = effects.map(|effects| questions::known_effects(effects, known, argv));
         let plain = layers
             .iter()
             .all(|layer| !matches!(layer.started, StartMethod::Executed | StartMethod::Launched));
@@ -752,18 +752,6 @@ struct UnwrappedCommand {
     contained: bool,
 }
 
-/// Effects with what isn't known of them. What a program touches by its arguments it touches behind a wrapper as well,
-/// beside what that may add.
-fn known_effects(mut effects: haft::Effects, known: bool, argv: &[Word]) -> haft::Effects {
-    // Names that another command or a loop gives are known well enough to look at, and not for rules about files.
-    effects.unknown |= !known || argv.iter().any(Word::stands_for_names);
-    let nothing = effects.reads.is_empty()
-        && effects.writes.is_empty()
-        && effects.deletes.is_empty()
-        && effects.reaches.is_empty();
-    if nothing && !known { haft::Effects::unknown() } else { effects }
-}
-
 /// What a wrapper does beside starting a command.
 fn is_beside(finding: &Finding) -> bool {
     matches!(
@@ -810,22 +798,4 @@ fn shown(argv: &[Word]) -> String {
 fn unclear(assignments: &[Assignment]) -> String {
     let names: Vec<_> = assignments.iter().filter(|one| !one.harmless).map(|one| &*one.name).collect();
     if names.is_empty() { "sets variables".to_owned() } else { format!("sets {}", names.join(", ")) }
-}
-
-/// What a here-document or here-string gives, if the redirection is one of the input; nothing inside if that isn't known.
-fn given_text<'t>(redirect: &'t RedirectNode, tree: &'t ParsedText) -> Option<Option<&'t str>> {
-    match (redirect.op, redirect.document) {
-        (RedirectOperator::Here, Some(number)) => {
-            Some(tree.documents.get(number).and_then(tree::SourceWord::literal))
-        }
-        (RedirectOperator::Here, None) => Some(redirect.target.literal()),
-        (RedirectOperator::Read | RedirectOperator::DupIn, _) => Some(None),
-        _ => None,
-    }
-}
-
-/// Whether the target of `>&` is a descriptor.
-fn is_descriptor(text: &str) -> bool {
-    let digits = text.strip_suffix('-').unwrap_or(text);
-    text == "-" || (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }

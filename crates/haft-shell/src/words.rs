@@ -104,8 +104,8 @@ impl<'w> WordReader<'w> {
         if expression && matches!(word.literal(), Some("(" | ")" | "!" | ",")) {
             return;
         }
-        let dash = word.literal() == Some("-") && find_long(self.entry, "-").is_some();
-        if !dash && (text.len() < 2 || !text.starts_with('-')) {
+        let dash = word.literal().filter(|text| *text == "-").and_then(|text| find_long(self.entry, text));
+        if dash.is_none() && (text.len() < 2 || !text.starts_with('-')) {
             return self.read_operand(at);
         }
         if word.literal() == Some("--") && !expression {
@@ -115,8 +115,8 @@ impl<'w> WordReader<'w> {
             return;
         }
         self.reading.modes |= ANY_OPTION;
-        if dash {
-            return self.read_option(find_long(self.entry, "-").expect("it was found before"), None, at);
+        if let Some(spec) = dash {
+            return self.read_option(spec, None, at);
         }
         if let Some((spec, length)) = find_dashed(self.entry, &text[1..]) {
             let value = (length + 1 < text.len()).then(|| without(word, length + 1));

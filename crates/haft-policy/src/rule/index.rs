@@ -56,12 +56,8 @@ impl<P: Shape> Index<P> {
                 found(*number);
             }
         };
-        for length in self.heads.lengths_up_to(bytes.len()) {
-            self.heads.with(&bytes[..length], &mut test);
-        }
-        for length in self.tails.lengths_up_to(bytes.len()) {
-            self.tails.with(&bytes[bytes.len() - length..], &mut test);
-        }
+        self.heads.each(bytes.len(), |length| &bytes[..length], &mut test);
+        self.tails.each(bytes.len(), |length| &bytes[bytes.len() - length..], &mut test);
         self.rest.iter().copied().for_each(test);
     }
 
@@ -69,9 +65,7 @@ impl<P: Shape> Index<P> {
     pub(super) fn begins(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         let mut found = self.exact.keys().any(|exact| bytes.starts_with(exact));
-        for length in self.heads.lengths_up_to(bytes.len()) {
-            self.heads.with(&bytes[..length], &mut |_| found = true);
-        }
+        self.heads.each(bytes.len(), |length| &bytes[..length], &mut |_| found = true);
         found
     }
 
@@ -83,26 +77,36 @@ impl<P: Shape> Index<P> {
 /// Places by a text, with the lengths of texts that there are.
 #[derive(Debug, Clone, Default)]
 struct Keyed {
-    /// Rising.
-    lengths: Vec<usize>,
+    /// Rising, each with a bit for the first and last byte of every text of this length, so that few are looked up.
+    lengths: Vec<(usize, u64)>,
     places: Map<Box<[u8]>, Vec<u32>>,
 }
 
 impl Keyed {
     fn insert(&mut self, key: &str, place: u32) {
-        if let Err(at) = self.lengths.binary_search(&key.len()) {
-            self.lengths.insert(at, key.len());
+        let at = self.lengths.partition_point(|(length, _)| *length < key.len());
+        if self.lengths.get(at).is_none_or(|(length, _)| *length != key.len()) {
+            self.lengths.insert(at, (key.len(), 0));
         }
+        self.lengths[at].1 |= ends_bit(key.as_bytes());
         self.places.entry(key.as_bytes().into()).or_default().push(place);
     }
 
-    fn lengths_up_to(&self, most: usize) -> impl Iterator<Item = usize> {
-        self.lengths.iter().copied().take_while(move |length| *length <= most)
+    /// Hands over the places of each key of at most so many bytes.
+    fn each<'t>(&self, most: usize, key: impl Fn(usize) -> &'t [u8], test: &mut impl FnMut(u32)) {
+        for (length, ends) in self.lengths.iter().take_while(|(length, _)| *length <= most) {
+            let key = key(*length);
+            if ends & ends_bit(key) != 0 {
+                self.places.get(key).into_iter().flatten().for_each(|place| test(*place));
+            }
+        }
     }
+}
 
-    fn with(&self, key: &[u8], test: &mut impl FnMut(u32)) {
-        self.places.get(key).into_iter().flatten().for_each(|place| test(*place));
-    }
+/// A bit for the first and last byte of a text.
+fn ends_bit(text: &[u8]) -> u64 {
+    let [first, last] = [text.first(), text.last()].map(|end| end.map_or(0, |byte| usize::from(*byte)));
+    1 << ((first + 31 * last) % 64)
 }
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
