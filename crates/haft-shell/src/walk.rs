@@ -512,8 +512,7 @@ impl Walker<'_> {
             let outer = &mut self.found.commands[number];
             outer.read_only = Err("what it starts may change something".to_owned());
         }
-        self.prints = prints;
-        self.prints_numbers = numbers;
+        (self.prints, self.prints_numbers) = (prints, numbers);
         after
     }
 
