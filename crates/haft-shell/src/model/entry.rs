@@ -399,43 +399,34 @@ impl NameFilter {
     }
 }
 
-const fn option(
-    names: &'static str,
-    arity: ValueArity,
-    sets: Modes,
-    meanings: &'static [ValueMeaning],
-) -> OptionSpec {
-    OptionSpec { names, filter: NameFilter::new(names), arity, sets, except: "", meanings }
-}
-
 /// Options without a value that change nothing of what is listed.
 pub(crate) const fn flags(names: &'static str) -> OptionSpec {
-    option(names, ValueArity::None, 0, &[])
+    with_arity(names, ValueArity::None, &[])
 }
 
 /// Options without a value that set modes.
 pub(crate) const fn mode(names: &'static str, sets: Modes) -> OptionSpec {
-    option(names, ValueArity::None, sets, &[])
+    flags(names).sets(sets)
 }
 
 /// Options without a value that mean something.
 pub(crate) const fn act(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
-    option(names, ValueArity::None, 0, meanings)
+    with_arity(names, ValueArity::None, meanings)
 }
 
 /// Options with a value that means nothing here.
 pub(crate) const fn values(names: &'static str) -> OptionSpec {
-    option(names, ValueArity::One, 0, &[])
+    with_arity(names, ValueArity::One, &[])
 }
 
 /// Options with a value.
 pub(crate) const fn value(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
-    option(names, ValueArity::One, 0, meanings)
+    with_arity(names, ValueArity::One, meanings)
 }
 
 /// Options with a value in the same word, or none.
 pub(crate) const fn attached(names: &'static str, meanings: &'static [ValueMeaning]) -> OptionSpec {
-    option(names, ValueArity::Attached, 0, meanings)
+    with_arity(names, ValueArity::Attached, meanings)
 }
 
 pub(crate) const fn with_arity(
@@ -443,7 +434,7 @@ pub(crate) const fn with_arity(
     arity: ValueArity,
     meanings: &'static [ValueMeaning],
 ) -> OptionSpec {
-    option(names, arity, 0, meanings)
+    OptionSpec { names, filter: NameFilter::new(names), arity, sets: 0, except: "", meanings }
 }
 
 pub(crate) const fn at(position: OperandPosition, meanings: &'static [ValueMeaning]) -> OperandSpec {

@@ -138,6 +138,21 @@ fn no_program_has_two_entries() {
     assert!(count > 450 && TABLE.len() == 13, "{count} programs");
 }
 
+/// Filters spare reading the names; one that left a name out would hide what it does.
+#[test]
+fn filters_leave_no_name_out() {
+    let entries = || all().chain(all().flat_map(|entry| entry.subcommands));
+    assert!(entries().all(|entry| entry.all_names().all(|name| entry.filter.may_hold(name))));
+    for spec in entries().flat_map(|entry| entry.all_options()) {
+        for name in spec.names.split(' ') {
+            let letters = name.strip_prefix('-').unwrap_or_default();
+            assert!(spec.filter.may_hold(&name.replace('?', "x")), "{name}");
+            assert!(letters.bytes().all(|letter| spec.filter.may_hold_letter(letter)), "{name}");
+            assert!(!name.starts_with('=') || spec.filter.has_dashed, "{name}");
+        }
+    }
+}
+
 /// Names that are words of the grammar, of other languages or of messages as well.
 const AMBIGUOUS: &[&str] = &[
     "time", "[", ".", ":", "!", "test", "system", "set", "-", ",", "host", "file", "at", "exec", "eval",
