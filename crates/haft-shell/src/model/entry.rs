@@ -370,8 +370,7 @@ impl NameFilter {
         let (bytes, mut at) = (list.as_bytes(), 0);
         let mut filter = NameFilter { names: 0, letters: 0, has_dashed: false };
         while at < bytes.len() {
-            let first = bytes[at];
-            let begin = at;
+            let (first, begin) = (bytes[at], at);
             while at < bytes.len() && bytes[at] != b' ' {
                 if first == b'-' {
                     filter.letters |= NameFilter::bit(bytes[at], 1);
