@@ -97,7 +97,7 @@ impl Helper {
         let keeper = std::thread::Builder::new()
             .name("haft-sandbox".into())
             .stack_size(limits::THREAD_STACK_BYTES)
-            .spawn(move || keep(&plan, own, &say, ProcessGroup::for_helper(walls)))
+            .spawn(move || keep(plan, own, &say, ProcessGroup::for_helper(walls)))
             .map_err(|error| format!("its helper can't be started: no thread for it: {error}"))?;
         started
             .recv()
@@ -218,18 +218,18 @@ fn gone() -> String {
 
 /// Starts the helper in its group of processes, and stays until it has ended.
 fn keep(
-    plan: &Plan,
+    mut plan: Plan,
     own: Vec<OwnedFd>,
     say: &mpsc::SyncSender<Result<(), (start::Step, Errno)>>,
     group: Option<ProcessGroup>,
 ) {
     start::block_signals();
     let theirs: Vec<BorrowedFd<'_>> = own.iter().map(|own| own.as_fd()).collect();
-    match start::start(plan, &theirs) {
+    // Without a bound on all commands there is still that of each.
+    plan.group = group.as_ref().and_then(|group| group.open_tasks().ok());
+    match start::start(&plan, &theirs) {
         Ok(mut child) => {
-            drop(own);
-            // Without a bound on all commands there is still that of each.
-            let _ = group.as_ref().map(|group| group.add(child.pid()));
+            drop((own, plan));
             let _ = say.send(Ok(()));
             readable(child.pidfd(), Duration::MAX);
             child.reap();
@@ -262,7 +262,7 @@ fn plan(program: &HelperProgram, walls: Walls, ports: &[u16]) -> Result<Plan, St
     let argv = [helper::NAME.to_owned(), argument.to_owned()].into_iter().chain(ports);
     let argv = argv.map(|argument| text(OsStr::new(&argument))).collect::<Result<Vec<_>, _>>()?;
     let (envp, cwd, locks) = (Vec::new(), c"/".to_owned(), Locks::default());
-    Ok(Plan { program, opened: None, argv, envp, cwd, locks, dies_with_us: true })
+    Ok(Plan { program, opened: None, argv, envp, cwd, locks, group: None, dies_with_us: true })
 }
 
 /// A child in its sandbox.

@@ -301,6 +301,7 @@ fn filter(_: UserNamespace) -> Result<String, String> {
             filter: seccomp::filter(seccomp::Sockets::All, seccomp::Changes::Made),
             ..start::Locks::default()
         },
+        group: None,
         dies_with_us: true,
     };
     match start::start(&plan, &[]) {

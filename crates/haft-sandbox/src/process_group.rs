@@ -1,25 +1,28 @@
 //! A bound on all processes of a session where the user is root, whom `RLIMIT_NPROC` doesn't bind.
 //!
-//! The helper is moved into a control group of its own below the one that this process is in, where the kernel lets
+//! The helper enters a control group of its own below the one that this process is in, where the kernel lets
 //! that be done; everything that it starts is in there too. In the second version of control groups only the root may hold
 //! processes beside bounded children, so there it is mostly not possible: moving this program and whoever started it to
 //! another group, with other bounds, is not ours to do. Then each command has the bound of its process namespace alone.
 
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, geteuid};
+use rustix::process::geteuid;
 
 use crate::init::Walls;
 use crate::{limits, stage};
 
 /// How groups are called that this program makes; then come the process and a number.
 const PREFIX: &str = "haft-";
-/// How often it is tried to remove a group of which processes are just ending, and how long apart.
+/// How often it is tried to remove a group of which processes are just ending, and how long apart at first and at last.
 const REMOVE_TRIES_MAX: u32 = 50;
-const REMOVE_PAUSE: Duration = Duration::from_millis(2);
+const REMOVE_PAUSE_MIN: Duration = Duration::from_micros(100);
+const REMOVE_PAUSE_MAX: Duration = Duration::from_millis(2);
 
 /// The control group of one helper. Dropped, it is removed, once its processes are gone.
 pub(crate) struct ProcessGroup {
@@ -48,22 +51,24 @@ impl ProcessGroup {
         Ok(group)
     }
 
-    /// Moves a process there. What it starts from then on is there, too.
-    pub(crate) fn add(&self, process: Pid) -> bool {
-        fs::write(self.folder.join("cgroup.procs"), process.as_raw_nonzero().to_string()).is_ok()
+    /// The list of its tasks, to which a process writes `0` to enter it. What it starts from then on is there, too.
+    pub(crate) fn open_tasks(&self) -> io::Result<OwnedFd> {
+        let open = |name: &str| fs::OpenOptions::new().write(true).open(self.folder.join(name));
+        // In the second version a thread can't leave the others of its process, so there is only a list of processes.
+        Ok(open("tasks").or_else(|_| open("cgroup.procs"))?.into())
     }
 }
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // Of what was killed the last threads may still be ending; the next session removes what is left.
+        let mut pause = REMOVE_PAUSE_MIN;
         for _ in 0..REMOVE_TRIES_MAX {
             match fs::remove_dir(&self.folder) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                    std::thread::sleep(REMOVE_PAUSE)
-                }
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(pause),
                 _ => break,
             }
+            pause = (pause * 2).min(REMOVE_PAUSE_MAX);
         }
     }
 }
@@ -158,7 +163,10 @@ fn find_group(groups: &str, mounts: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use super::*;
+    use crate::{program, start};
 
     #[test]
     fn the_group_is_found_where_it_is_mounted() {
@@ -189,20 +197,26 @@ mod tests {
             Err(why) => return assert!(why.len() > 10, "{why}"),
         };
         assert_eq!(fs::read_to_string(group.folder.join("pids.max")).unwrap().trim(), "3");
-        let mut shell = std::process::Command::new("sh")
-            .args(["-c", "read go; for i in 1 2 3 4 5 6; do sleep 5 & done; wait"])
-            .stdin(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        assert!(group.add(Pid::from_child(&shell)));
-        drop(shell.stdin.take());
-        let mut told = String::new();
-        std::io::Read::read_to_string(&mut shell.stderr.take().unwrap(), &mut told).unwrap();
-        let _ = shell.kill();
-        let _ = shell.wait();
+        let words = ["sh", "-c", "for i in 1 2 3 4 5 6; do sleep 5 2> /dev/null & done"];
+        let environment = [("PATH".into(), std::env::var_os("PATH").unwrap())].into();
+        let mut plan = program::plan(&words.map(Into::into), Path::new("/"), &environment, None).unwrap();
+        plan.group = Some(group.open_tasks().unwrap());
+        let (mut errors, written) = io::pipe().unwrap();
+        let theirs = rustix::io::fcntl_dupfd_cloexec(&written, start::DESCRIPTOR_MIN).unwrap();
+        drop(written);
+        // On a thread of its own, because signals stay blocked on one that starts a child.
+        let told = std::thread::spawn(move || {
+            start::block_signals();
+            let shell = start::start(&plan, &[theirs.as_fd(), theirs.as_fd(), theirs.as_fd()]).unwrap();
+            drop(theirs);
+            let mut told = String::new();
+            io::Read::read_to_string(&mut errors, &mut told).unwrap();
+            drop(shell);
+            told
+        });
+        let told = told.join().unwrap();
         for process in fs::read_to_string(group.folder.join("cgroup.procs")).unwrap().lines() {
-            let pid = Pid::from_raw(process.parse().unwrap()).unwrap();
+            let pid = rustix::process::Pid::from_raw(process.parse().unwrap()).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
         assert!(told.to_lowercase().contains("fork"), "{told}");

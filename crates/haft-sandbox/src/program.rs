@@ -51,6 +51,7 @@ pub(crate) fn plan(
         envp: texts("a variable", environment.iter().map(variable).collect())?,
         cwd: c_string("the working directory", cwd.to_owned().into_os_string())?,
         locks: Locks::default(),
+        group: None,
         dies_with_us: true,
     })
 }

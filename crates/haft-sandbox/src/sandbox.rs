@@ -29,7 +29,7 @@ use crate::profile::{Profile, ProfileConfig, StopCommand};
 use crate::scene::Scene;
 use crate::views::{Running, Views};
 use crate::wire::Job;
-use crate::{bare, environment, profile, watch};
+use crate::{bare, environment, limits, profile, start, watch};
 
 /// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.
 pub(crate) trait Scenes: Send + Sync {
@@ -458,8 +458,24 @@ impl Sandbox {
         let variables = profile.variables.clone();
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
         let least = if full_only { Stack::Full } else { Stack::Fallback };
-        let Ready { helper, listeners, why_not_full } = ready(&program, maker, least, &policy.host_ports())?;
-        let (profile, mut notes) = Profile::new(profile).map_err(|message| Unavailable { message })?;
+        let ports = policy.host_ports();
+        // The helper makes its namespaces while the profile is read from the disk.
+        let (ready, profile) = std::thread::scope(|scope| {
+            let start_helper = || {
+                start::block_signals();
+                ready(&program, maker, least, &ports)
+            };
+            let thread = std::thread::Builder::new().name("haft-sandbox-start".into());
+            let started = thread.stack_size(limits::THREAD_STACK_BYTES).spawn_scoped(scope, start_helper);
+            let profile = Profile::new(profile);
+            let ready = match started {
+                Ok(started) => started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(error) => Err(unavailable(&format!("no thread for its helper: {error}"))),
+            };
+            (ready, profile)
+        });
+        let Ready { helper, listeners, why_not_full } = ready?;
+        let (profile, mut notes) = profile.map_err(|message| Unavailable { message })?;
         let mounts = helper.walls() == Walls::Namespaces;
         let profile = if mounts { profile } else { profile.without_mounts() };
         notes.extend(why_not_full.map(|why| {

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) envp: Vec<CString>,
     pub(crate) cwd: CString,
     pub(crate) locks: Locks,
+    /// The list of tasks of the control group that it enters, open for writing.
+    pub(crate) group: Option<OwnedFd>,
     /// Whether it is killed when the thread that started it ends, as it should be unless that would leave something behind.
     pub(crate) dies_with_us: bool,
 }
@@ -104,6 +106,8 @@ pub(crate) struct Shared<'a> {
     locks: &'a Locks,
     /// Landlock's rules, or -1.
     rules: c_int,
+    /// The control group, or -1.
+    group: c_int,
     /// What becomes descriptor 0, 1, 2 and so on; none of them is one of these itself.
     descriptors: &'a [c_int],
     parent: c_int,
@@ -128,6 +132,7 @@ impl<'a> Shared<'a> {
             opened: plan.opened.as_ref().map_or(-1, |opened| opened.as_raw_fd()),
             locks: &plan.locks,
             rules: plan.locks.rules.as_ref().map_or(-1, |rules| rules.as_raw_fd()),
+            group: plan.group.as_ref().map_or(-1, |group| group.as_raw_fd()),
             descriptors,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
             dies_with_us: plan.dies_with_us,
@@ -237,6 +242,11 @@ extern "C" fn in_child(shared: *mut c_void) -> c_int {
     // directory are copies, so nothing here changes the parent's.
     unsafe {
         let shared = &mut *shared.cast::<Shared<'_>>();
+        if shared.group != -1 {
+            // Only a bound: without it there are others. By itself, because the kernel makes every other process wait until
+            // no processor uses the old group any more.
+            libc::write(shared.group, c"0".as_ptr().cast(), 1);
+        }
         if own_session(shared.dies_with_us, shared.parent)
             && take_descriptors(shared.descriptors, 0)
             && enter(shared)
