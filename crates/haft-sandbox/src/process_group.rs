@@ -197,7 +197,7 @@ mod tests {
             Err(why) => return assert!(why.len() > 10, "{why}"),
         };
         assert_eq!(fs::read_to_string(group.folder.join("pids.max")).unwrap().trim(), "3");
-        let words = ["sh", "-c", "for i in 1 2 3 4 5 6; do sleep 5 2> /dev/null & done"];
+        let words = ["sh", "-c", "for i in 1 2 3 4 5 6; do sleep 5 > /dev/null 2>&1 & done"];
         let environment = [("PATH".into(), std::env::var_os("PATH").unwrap())].into();
         let mut plan = program::plan(&words.map(Into::into), Path::new("/"), &environment, None).unwrap();
         plan.group = Some(group.open_tasks().unwrap());

@@ -8,6 +8,7 @@
 //! unless there was too much to look at.
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -22,19 +23,29 @@ pub(super) struct Indexes(BTreeMap<PathBuf, Read>);
 
 #[derive(Debug)]
 struct Read {
-    /// Number, size, and when it last changed.
-    stamp: (u64, u64, i64, i64),
+    stamp: Stamp,
     /// Folders of submodules, from the top of the working tree.
     links: Vec<PathBuf>,
+}
+
+/// Number, size, and when it last changed.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamp_of(found: &Metadata) -> Stamp {
+    (found.ino(), found.size(), found.ctime(), found.ctime_nsec())
 }
 
 impl Indexes {
     /// The folders that this index calls submodules. One that can't be read names none: git can't use it either.
     pub(super) fn links(&mut self, index: &Path) -> &[PathBuf] {
+        let Ok(found) = index.metadata() else { return &[] };
+        if self.0.get(index).is_some_and(|read| read.stamp == stamp_of(&found)) {
+            return self.0.get(index).map_or(&[], |read| &read.links);
+        }
         let real = index.canonicalize().ok();
         let Some(file) = real.and_then(|real| open_plain(&real)) else { return &[] };
         let Ok(found) = file.metadata() else { return &[] };
-        let mut stamp = (found.ino(), found.size(), found.ctime(), found.ctime_nsec());
+        let mut stamp = stamp_of(&found);
         if self.0.get(index).is_none_or(|read| read.stamp != stamp) {
             let mut bytes = Vec::new();
             let read = file.take(limits::INDEX_BYTES_MAX).read_to_end(&mut bytes);

@@ -105,8 +105,8 @@ struct State {
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
     known: Option<(Known, Kept)>,
-    /// What protected names held when the first of the running commands began, for whoever comes after us.
-    files: Option<Kept>,
+    /// Whether it is kept what protected names held when the first of the running commands began, for whoever comes after us.
+    keeps_files: bool,
     /// What is to be said when the next command has ended.
     late: Vec<Refusal>,
     /// There was too much to look for repositories in.
@@ -373,11 +373,11 @@ impl Guard {
         }
         let others = state.protected_names(&self.workspaces);
         self.files.begin(address(request), command, &others, || self.journal.living_files());
-        if state.files.is_none() {
-            let kept = self.journal.keep_files(&self.files.to_record());
-            state.files = Some(kept.map_err(|error| {
+        if !state.keeps_files {
+            self.journal.keep_files(&self.files.to_record()).map_err(|error| {
                 format!("no record can be kept of what other programs execute here: {error}")
-            })?);
+            })?;
+            state.keeps_files = true;
         }
         let held = state.repositories.len();
         state.held.insert(address(request), held);

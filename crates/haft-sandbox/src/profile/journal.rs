@@ -5,22 +5,25 @@
 //! What a command may not change in one is undone when the command ends. Who is killed with `-9` undoes nothing, and a
 //! `core.fsmonitor` would stay and run at the user's next `git status`. So before such a command starts, what the
 //! configuration was is written to a file of its own, which is locked while the session lives and removed when the command
-//! was looked at. Whoever starts the next session finds the files that nobody holds. What can't be undone stays written
+//! was looked at; only the file for protected names, which every command needs, stays for the session and is empty between
+//! commands. Whoever starts the next session finds the files that nobody holds. What can't be undone stays written
 //! down, for the next one to try; so does, for some time, what is about folders that nobody finds.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use haft::sync::lock;
 use rustix::fs::{FlockOperation, flock};
 
 use super::whereabouts::Whereabouts;
-use super::{limits, make_private};
+use super::{limits, make_private, nested};
 
 /// Tells the files of one process apart.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -28,6 +31,17 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(super) struct Journal {
     folder: PathBuf,
+    /// The record of protected names, once there is one.
+    files: Mutex<Option<Kept>>,
+    listing: Mutex<Listing>,
+}
+
+/// Records of which some may say what protected names held.
+#[derive(Debug, Default)]
+struct Listing {
+    /// When the folder changed, unless that was just before it was read.
+    changed: Option<(i64, i64)>,
+    paths: Vec<PathBuf>,
 }
 
 /// A copy that is kept as long as this lives.
@@ -35,7 +49,7 @@ pub(super) struct Journal {
 pub(super) struct Kept {
     path: PathBuf,
     left: bool,
-    _locked: File,
+    locked: File,
 }
 
 impl Kept {
@@ -177,7 +191,7 @@ impl Known {
 impl Journal {
     pub(super) fn open(folder: PathBuf) -> io::Result<Journal> {
         make_private(&folder)?;
-        Ok(Journal { folder })
+        Ok(Journal { folder, files: Mutex::default(), listing: Mutex::default() })
     }
 
     /// Keeps what a configuration is.
@@ -201,25 +215,49 @@ impl Journal {
         self.write(&known.to_bytes(), &Whereabouts::of(paths))
     }
 
-    /// Keeps what protected names hold.
-    pub(super) fn keep_files(&self, record: &[u8]) -> io::Result<Kept> {
-        self.write(&[&[FILES], record].concat(), &Whereabouts::default())
+    /// Keeps what protected names hold, until [`Journal::forget_files`].
+    pub(super) fn keep_files(&self, record: &[u8]) -> io::Result<()> {
+        let record = [&[FILES], record].concat();
+        let mut files = lock(&self.files);
+        match &*files {
+            // It is empty, and has been locked since it was made.
+            Some(kept) => {
+                let written = kept.locked.write_all_at(&Whereabouts::default().before(&record), 0);
+                written.inspect_err(|_| drop(kept.locked.set_len(0)))?;
+            }
+            None => *files = Some(self.write(&record, &Whereabouts::default())?),
+        }
+        Ok(())
     }
 
-    /// What living sessions have kept of protected names, because commands of theirs run.
+    /// No command runs any more, so what protected names hold is the user's.
+    pub(super) fn forget_files(&self) {
+        let mut files = lock(&self.files);
+        // One that can't be emptied is removed.
+        files.take_if(|kept| kept.locked.set_len(0).is_err());
+    }
+
+    /// What other living sessions have kept of protected names, because commands of theirs run.
     pub(super) fn living_files(&self) -> Vec<Vec<u8>> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let living = entries.take(limits::STAND_INS_SWEPT_MAX).filter_map(|entry| {
-            let file = File::open(entry.path()).ok()?;
-            flock(&file, FlockOperation::NonBlockingLockShared)
-                .is_err()
-                .then(|| fs::read(entry.path()).ok())?
+        let own = lock(&self.files).as_ref().map(|kept| kept.path.clone());
+        let mut listing = lock(&self.listing);
+        listing.refresh(&self.folder);
+        let mut records = Vec::new();
+        listing.paths.retain(|path| {
+            if own.as_ref() == Some(path) {
+                return true;
+            }
+            let Some(bytes) = read_living(path) else { return true };
+            match Record::parse(Whereabouts::parse(&bytes).1) {
+                Some(Record::Files(record)) => records.push(record.to_owned()),
+                // It may say more later.
+                None => {}
+                // It stays a record of that kind.
+                Some(Record::Config(..) | Record::Names(_) | Record::Known(_)) => return false,
+            }
+            true
         });
-        let record = |bytes: Vec<u8>| match Record::parse(Whereabouts::parse(&bytes).1) {
-            Some(Record::Files(record)) => Some(record.to_owned()),
-            _ => None,
-        };
-        living.filter_map(record).collect()
+        records
     }
 
     fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
@@ -240,7 +278,7 @@ impl Journal {
         };
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         file.write_all(&whereabouts.before(record))?;
-        Ok(Kept { path: free, left: false, _locked: file })
+        Ok(Kept { path: free, left: false, locked: file })
     }
 
     /// Hands over what killed sessions have left, with paths as they are now. What was undone is forgotten afterwards.
@@ -311,6 +349,26 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+impl Listing {
+    /// Reads the names again, if there may be others.
+    fn refresh(&mut self, folder: &Path) {
+        let changed = folder.metadata().map(|found| (found.ctime(), found.ctime_nsec())).ok();
+        if changed.is_some() && self.changed == changed {
+            return;
+        }
+        self.changed = changed.filter(|changed| !nested::is_fresh(changed.0));
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = entries.filter(|entry| entry.file_name() != "lock").take(limits::STAND_INS_SWEPT_MAX);
+        self.paths = entries.map(|entry| entry.path()).collect();
+    }
+}
+
+/// What is in a record, if the session lives that made it.
+fn read_living(path: &Path) -> Option<Vec<u8>> {
+    let file = File::open(path).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err().then(|| fs::read(path).ok())?
 }
 
 /// Held while records are read, written or removed.
@@ -387,6 +445,45 @@ impl Record<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn protected_names_are_on_record_only_while_commands_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Journal::open(dir.path().join("configs")).unwrap();
+        let (one, other) = (open(), open());
+        let known = one.keep_known(&Known::default()).unwrap();
+        for record in [b"first and long".as_slice(), b"second"] {
+            assert_eq!(other.living_files(), [] as [Vec<u8>; 0]);
+            one.keep_files(record).unwrap();
+            assert_eq!(other.living_files(), [record]);
+            assert_eq!(one.living_files(), [] as [Vec<u8>; 0], "its own");
+            one.forget_files();
+        }
+        assert_eq!(other.living_files(), [] as [Vec<u8>; 0]);
+        // Whoever comes after one that was killed between commands finds nothing to undo.
+        let left = lock(&one.files).as_ref().map(|kept| fs::read(&kept.path).unwrap()).unwrap();
+        drop((one, known));
+        fs::write(dir.path().join("configs/1-0"), left).unwrap();
+        other.left(&[], |_| panic!("nothing is left")).unwrap();
+        let names = fs::read_dir(dir.path().join("configs")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["lock"]);
+    }
+
+    /// Files that change nothing in the folder are read all the same.
+    #[test]
+    fn records_of_others_are_read_again_where_the_folder_has_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Journal::open(dir.path().join("configs")).unwrap();
+        let (one, other) = (open(), open());
+        one.keep_files(b"a").unwrap();
+        one.forget_files();
+        assert_eq!(other.living_files(), [] as [Vec<u8>; 0]);
+        let folder = dir.path().join("configs").metadata().unwrap();
+        // As it is once that was some time ago.
+        lock(&other.listing).changed = Some((folder.ctime(), folder.ctime_nsec()));
+        one.keep_files(b"b").unwrap();
+        assert_eq!(other.living_files(), [b"b"]);
+    }
 
     #[test]
     fn only_what_nobody_holds_is_left() {

@@ -298,7 +298,9 @@ impl ProtectedFiles {
                 self.remove_new_folders(path, &before);
             }
         }
-        state.saved = NameSnapshot::take(&self.roots, others, &now);
+        // What was undone isn't there any more.
+        let is_as_seen = changes.is_empty() && said.is_empty();
+        state.saved = if is_as_seen { now } else { NameSnapshot::take(&self.roots, others, &now) };
         state.accept_saved();
         said
     }

@@ -24,7 +24,8 @@ pub(super) fn head(root: &Path) -> Option<Vec<u8>> {
 }
 
 fn can_be_entered(folder: &Path) -> bool {
-    folder.is_dir() && folder.join(".").symlink_metadata().is_ok()
+    // Only a folder has such a name, and only who may enter it finds it.
+    folder.join(".").symlink_metadata().is_ok()
 }
 
 /// Makes a folder a repository again. What was done, if something was.

@@ -82,8 +82,8 @@ impl Guard {
         let mut state = self.state();
         state.held.remove(&address(request));
         state.beside.remove(&address(request));
-        if state.held.is_empty() {
-            state.files = None;
+        if state.held.is_empty() && std::mem::take(&mut state.keeps_files) {
+            self.journal.forget_files();
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Guard, State, left};
 use crate::profile::addresses::Addresses;
 use crate::profile::journal::known_work;
 use crate::profile::nested::Stamps;
-use crate::profile::{address, limits, repository, undo};
+use crate::profile::{address, hold, limits, repository, undo};
 
 impl Guard {
     /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write: where git
@@ -197,8 +197,8 @@ impl Guard {
         let looks_everywhere = nested.users().1;
         found.retain(|work| {
             // Where a link leads is no place of its own.
-            let inside = self.workspaces.iter().any(|workspace| work.starts_with(workspace))
-                && work.canonicalize().is_ok_and(|real| real == *work);
+            let inside =
+                self.workspaces.iter().any(|workspace| work.starts_with(workspace)) && hold(work).is_ok();
             let git = work.join(".git");
             let known = repositories.iter().any(|repository| repository.git == git);
             // A worktree isn't held, so that it can be removed again; it is looked at with all others.
