@@ -177,7 +177,9 @@ impl Helper {
                 && wire::send_long(spare.socket.as_fd(), &wire::late(more_text, job_text), &sent).is_ok()
             {
                 let _ = Report::Made(spare.process).send(reports.as_fd());
-                self.want(Order { scene: scene.to_vec(), held });
+                if job.wants_spare {
+                    self.want(Order { scene: scene.to_vec(), held });
+                }
                 return self;
             }
         }
@@ -189,7 +191,7 @@ impl Helper {
                 let _ = Report::Made(process).send(reports.as_fd());
                 // One that never came before takes nobody's place.
                 let room = self.spares.len() + self.wanted.len() < limits::SPARES_MAX;
-                if let (true, Ok(held)) = (again || room, held_again) {
+                if let (true, Ok(held)) = (job.wants_spare && (again || room), held_again) {
                     self.want(Order { scene: scene.to_vec(), held });
                 }
                 self

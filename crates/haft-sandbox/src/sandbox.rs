@@ -170,6 +170,8 @@ pub struct SandboxConfig {
     network: NetworkPolicy,
     /// Whether less than the whole sandbox is refused.
     pub full_only: bool,
+    /// Whether sandboxes are made ahead of time for commands that come later.
+    makes_spares: bool,
     /// Who makes its namespaces.
     pub maker: Maker,
     /// The program that is the helper, if this one isn't: tests.
@@ -183,7 +185,7 @@ impl SandboxConfig {
     /// A host of a rule that can't be understood.
     pub fn new(profile: ProfileConfig) -> Result<SandboxConfig, InvalidHost> {
         let (network, maker) = (NetworkPolicy::from_rules(&profile.rules)?, Maker::default());
-        Ok(SandboxConfig { profile, network, full_only: false, maker, helper: None })
+        Ok(SandboxConfig { profile, network, full_only: false, makes_spares: true, maker, helper: None })
     }
 
     /// Lets children reach the hosts of a preset as well, but for those that a rule denies.
@@ -211,6 +213,14 @@ impl SandboxConfig {
     #[must_use]
     pub fn without_questions(mut self) -> SandboxConfig {
         self.network = self.network.without_questions();
+        self
+    }
+
+    /// Makes no sandbox ahead of time: for a session that ends with its first command, which would wait until a spare one is
+    /// taken down.
+    #[must_use]
+    pub fn without_spares(mut self) -> SandboxConfig {
+        self.makes_spares = false;
         self
     }
 
@@ -322,6 +332,7 @@ struct Inner {
     variables: Arc<[(OsString, OsString)]>,
     views: Views,
     covers: Covers,
+    makes_spares: bool,
 }
 
 /// Looks after one child of a session.
@@ -454,7 +465,7 @@ impl Sandbox {
     /// # Errors
     /// What the machine or the working directory doesn't allow, and what can be done.
     pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
-        let SandboxConfig { profile, network: policy, full_only, maker, helper } = config;
+        let SandboxConfig { profile, network: policy, full_only, makes_spares, maker, helper } = config;
         let variables = profile.variables.clone();
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
         let least = if full_only { Stack::Full } else { Stack::Fallback };
@@ -491,6 +502,7 @@ impl Sandbox {
         sandbox.notes = notes;
         let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
         inner.network = network;
+        inner.makes_spares = makes_spares;
         Ok(sandbox)
     }
 
@@ -503,7 +515,8 @@ impl Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
         let (views, covers) = (Views::default(), Covers::default());
-        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views, covers });
+        let makes_spares = true;
+        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views, covers, makes_spares });
         Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
@@ -666,7 +679,8 @@ impl Inner {
         if self.helper.walls() == Walls::Bare {
             environment.extend(bare::temporary(&scene));
         }
-        let job = Job { argv: request.argv.clone(), environment, cwd: request.cwd.clone(), ..Job::default() };
+        let (argv, cwd) = (request.argv.clone(), request.cwd.clone());
+        let job = Job { argv, environment, cwd, wants_spare: self.makes_spares, ..Job::default() };
         // Before it is made, so that nothing is missed.
         let covered = match self.helper.walls() {
             Walls::Namespaces => self.covers.begin(&scene),

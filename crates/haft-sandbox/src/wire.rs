@@ -33,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) own: usize,
     /// Whether the last of them is the program.
     pub(crate) opened: bool,
+    /// Whether a spare sandbox like its own is worth making.
+    pub(crate) wants_spare: bool,
 }
 
 /// What is heard of a job, on a socket of its own.
@@ -129,6 +131,7 @@ pub(crate) fn job(job: &Job) -> Vec<u8> {
     out.path(&job.cwd);
     out.number(job.own as u64);
     out.number(u64::from(job.opened));
+    out.number(u64::from(job.wants_spare));
     out.0
 }
 
@@ -149,7 +152,8 @@ pub(crate) fn read_job(bytes: &[u8]) -> Option<Job> {
     let environment: Option<BTreeMap<OsString, OsString>> =
         (0..count).map(|_| Some((from.text()?, from.text()?))).collect();
     let (cwd, own) = (from.path()?, usize::try_from(from.number()?).ok()?);
-    Some(Job { argv: argv?, environment: environment?, cwd, own, opened: from.number()? != 0 })
+    let (opened, wants_spare) = (from.number()? != 0, from.number()? != 0);
+    Some(Job { argv: argv?, environment: environment?, cwd, own, opened, wants_spare })
 }
 
 pub(crate) fn read_scene(bytes: &[u8], held: Vec<OwnedFd>) -> Option<Scene> {

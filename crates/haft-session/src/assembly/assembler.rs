@@ -307,8 +307,10 @@ impl SessionAssembler {
         let wanted = &self.config.settings().sandbox;
         let around = surroundings(options, given, workspace, state, &self.temp, &self.named);
         let mut sandbox = processes::sandbox(wanted, policy, around)?;
-        if self.purpose == SessionPurpose::Replay {
-            sandbox = processes::shut(sandbox);
+        match self.purpose {
+            SessionPurpose::Replay => sandbox = processes::shut(sandbox),
+            SessionPurpose::Once => sandbox = sandbox.without_spares(),
+            SessionPurpose::Run | SessionPurpose::Inspect => {}
         }
         let confined = self.config.is_confined();
         self.starter.plan(sandbox, &self.temp);
