@@ -194,12 +194,19 @@ impl Helper {
     }
 }
 
-impl Drop for Helper {
-    fn drop(&mut self) {
+impl Helper {
+    /// Ends it, and waits until it is gone.
+    pub(crate) fn end(&mut self) {
         let _ = rustix::net::shutdown(&*self.socket, rustix::net::Shutdown::Both);
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
         }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -100,6 +100,12 @@ impl Covers {
         Some(Covered { shared, number })
     }
 
+    /// Watches no more. The kernel takes its time to close a watch, so this may be left to another thread.
+    pub(crate) fn end(&self) {
+        let watch = lock(&self.0).take();
+        drop(watch);
+    }
+
     fn shared(&self) -> Option<Arc<Shared>> {
         let mut watch = lock(&self.0);
         if watch.is_none() {

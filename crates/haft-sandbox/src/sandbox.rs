@@ -335,6 +335,22 @@ struct Inner {
     makes_spares: bool,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Inner { helper, covers, .. } = self;
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(limits::THREAD_STACK_BYTES);
+            let ending = thread.spawn_scoped(scope, || {
+                start::block_signals();
+                covers.end();
+            });
+            helper.end();
+            // Without a thread it is done with the other fields.
+            drop(ending);
+        });
+    }
+}
+
 /// Looks after one child of a session.
 struct Kept<'a> {
     scenes: &'a dyn Scenes,
