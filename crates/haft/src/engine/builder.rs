@@ -261,11 +261,13 @@ impl Authorizer for StricterRules {
     fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
         let mut grants = self.parent.grants(request, approved);
         let own = self.own.grants(request, approved);
-        grants.reads.retain(|path| own.reads.contains(path));
-        grants.writes.retain(|path| own.writes.contains(path));
-        grants.deletes.retain(|path| own.deletes.contains(path));
         grants.hosts.retain(|host| own.hosts.contains(host));
-        grants
+        CallGrants {
+            reads: grants.reads.intersect(own.reads),
+            writes: grants.writes.intersect(own.writes),
+            deletes: grants.deletes.intersect(own.deletes),
+            ..grants
+        }
     }
 
     fn may_prompt(&self) -> bool {

@@ -34,7 +34,7 @@ use crate::view::{Stage, View};
 
 /// What step 5 comes to.
 pub(super) enum Authorization {
-    Allowed(Decision),
+    Allowed(Box<Decision>),
     /// The user, or a hook that answers for the user, wants another input: back to step 2.
     Edited(Value, Option<Box<Author>>),
     Refused(ToolError),
@@ -44,8 +44,8 @@ pub(super) enum Authorization {
 
 impl Decision {
     /// The call with what it is granted.
-    pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
-        let granted = execute::grant(cx, &self.effects.resolved.declared, &self.grants);
+    pub(super) fn prepared(self: Box<Self>, cx: &Context, notes: Vec<String>) -> Prepared {
+        let granted = execute::grant(cx, &self.effects.resolved, &self.grants);
         Prepared { decision: self, granted, notes }
     }
 }
@@ -61,7 +61,8 @@ pub(super) async fn authorize(
     let Authorization::Allowed(mut decision) = authorization else { return authorization };
     let subject = Subject::of_call(shared, opened, cx);
     match guarded(|| subject.grants(&decision)) {
-        Ok(grants) => *decision.grants = grants,
+        Ok(None) => {}
+        Ok(Some(grants)) => decision.grants = grants,
         Err(_) => return subject.refused(decision.with_reason(rules_failed())),
     }
     Authorization::Allowed(decision)
@@ -75,7 +76,7 @@ async fn ask_everybody(
 ) -> Authorization {
     let mut reasons = Vec::new();
     reasons.extend(opinion(&opened.attempt, cx).await);
-    reasons.extend(opened.hook_reason.clone());
+    reasons.extend(opened.hook_reason.as_deref().cloned());
     settle(&Subject::of_call(shared, opened, cx), opened, &reasons, asking).await
 }
 
@@ -88,7 +89,7 @@ async fn settle(
 ) -> Authorization {
     let decision = subject.decide(reasons);
     match decision.verdict {
-        Verdict::Allow => Authorization::Allowed(decision),
+        Verdict::Allow => Authorization::Allowed(decision.into()),
         Verdict::Deny => subject.refused(decision),
         Verdict::Ask => Box::pin(ask(subject, opened, decision, reasons, asking)).await,
     }
@@ -218,8 +219,8 @@ impl<'a> Subject<'a> {
         guarded(|| self.shared.authorizer.warnings(&self.request(&decision.effects))).unwrap_or_default()
     }
 
-    /// What an allowed call may touch.
-    fn grants(&self, decision: &Decision) -> CallGrants {
+    /// What an allowed call may touch, if it touches anything.
+    fn grants(&self, decision: &Decision) -> Option<CallGrants> {
         let (authorizer, effects) = (&self.shared.authorizer, &decision.effects);
         let touches = &effects.resolved;
         if touches.reads.is_empty()
@@ -227,14 +228,14 @@ impl<'a> Subject<'a> {
             && touches.deletes.is_empty()
             && touches.hosts().next().is_none()
         {
-            return CallGrants::default();
+            return None;
         }
         let request = self.request(effects);
         let mut grants = authorizer.grants(&request, decision.is_approved());
         if !touches.reads.is_empty() || !touches.writes.is_empty() {
             grants.hidden = authorizer.hidden(&request);
         }
-        grants
+        Some(grants)
     }
 
     /// The rules that a lasting answer would add.
@@ -370,7 +371,8 @@ pub(crate) async fn check<T>(
     }
     if decision.verdict == Verdict::Allow {
         match guarded(|| subject.grants(&decision)) {
-            Ok(grants) => *decision.grants = grants,
+            Ok(None) => {}
+            Ok(Some(grants)) => decision.grants = grants,
             Err(_) => decision = decision.with_reason(rules_failed()),
         }
     }
@@ -447,7 +449,9 @@ async fn ask(
     for again in [false, true] {
         match ask_hooks(subject, opened, &decision).await {
             HookAnswer::None => {}
-            HookAnswer::Allow(reason) => return Authorization::Allowed(decision.with_reason(reason)),
+            HookAnswer::Allow(reason) => {
+                return Authorization::Allowed(decision.with_reason(reason).into());
+            }
             HookAnswer::Edit(input, author) => return Authorization::Edited(input, Some(author)),
             HookAnswer::Deny(error) => {
                 let source = match error.kind() {
@@ -463,7 +467,7 @@ async fn ask(
             decision = subject.unanswered(decision);
         }
         match decision.verdict {
-            Verdict::Allow => return Authorization::Allowed(decision),
+            Verdict::Allow => return Authorization::Allowed(decision.into()),
             Verdict::Deny => return subject.refused(decision),
             Verdict::Ask => {}
         }
@@ -503,7 +507,7 @@ async fn ask(
         let same = subject.digest(opened, &now) == asked_about;
         match now.verdict {
             Verdict::Deny => return subject.refused(now),
-            Verdict::Allow if !same => return Authorization::Allowed(now),
+            Verdict::Allow if !same => return Authorization::Allowed(now.into()),
             Verdict::Ask if !same => decision = now,
             Verdict::Allow | Verdict::Ask => {
                 let request = subject.request(&now.effects);
@@ -512,7 +516,7 @@ async fn ask(
                 if let Ok(Err(why)) = kept {
                     tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
                 }
-                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)));
+                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)).into());
             }
         }
     }

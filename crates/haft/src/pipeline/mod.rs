@@ -58,7 +58,7 @@ pub(crate) struct Opened {
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
     /// What hooks before the call decided.
-    pub(crate) hook_reason: Option<DecisionReason>,
+    pub(crate) hook_reason: Option<Box<DecisionReason>>,
     /// The hook whose work the input is, if it is one's.
     pub(crate) author: Option<Box<Author>>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
@@ -105,7 +105,7 @@ impl std::ops::Deref for Decoded {
 
 /// What steps 3 to 5 add: the call may run.
 pub(crate) struct Prepared {
-    pub(crate) decision: Decision,
+    pub(crate) decision: Box<Decision>,
     /// The context of this call with what was granted to it beyond what every call may touch.
     pub(crate) granted: Option<Context>,
     /// Words for the model from hooks.
@@ -199,7 +199,7 @@ pub(crate) async fn prepare(
         // 4 prepare
         if hook::any_before(shared, opened) {
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
-                Hooked::Same(decided) => opened.hook_reason = decided,
+                Hooked::Same(decided) => opened.hook_reason = decided.map(Box::new),
                 Hooked::Rewritten(input, author) => {
                     opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
                     opened.author = author;
