@@ -95,6 +95,16 @@ async fn settle(
     }
 }
 
+/// The decision on a call that was stopped before step 5, for this reason.
+pub(super) fn decide_stopped(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    reason: DecisionReason,
+) -> Decision {
+    Subject::of_call(shared, opened, cx).decide(&[reason])
+}
+
 /// Decides on a host that a child of a running call wants to reach; `opened` is the call that only reaches hosts.
 pub(super) async fn authorize_host(
     shared: &Shared,
@@ -419,16 +429,16 @@ async fn read_guarded(
     input: CallInput,
     cx: &Context,
 ) -> Result<(Attempt, Option<DecisionReason>), ToolError> {
-    let refused = |text: String| Some(DecisionReason::new(DecisionSource::Tool, Verdict::Deny, text));
     let mut attempt = read(shared, tool, input)?;
     for _ in 0..=limits::REWRITES_MAX {
         match hook::pass_guards(tool, &attempt.input, cx).await {
             Ok(input) if input == *attempt.input => return Ok((attempt, None)),
             Ok(input) => attempt = read(shared, tool, input.into())?,
-            Err(refusal) => return Ok((attempt, refused(format!("it is blocked{refusal}")))),
+            Err(refusal) => return Ok((attempt, Some(hook::guard_reason(&refusal)))),
         }
     }
-    Ok((attempt, refused("its guards rewrite its input again and again".to_owned())))
+    let text = "its guards rewrite its input again and again";
+    Ok((attempt, Some(DecisionReason::new(DecisionSource::Tool, Verdict::Deny, text))))
 }
 
 /// The context of a call that is only looked at: turn 0.

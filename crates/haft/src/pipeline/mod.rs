@@ -34,7 +34,7 @@ use serde_json::Value;
 use crate::call::ToolCall;
 use crate::content::Output;
 use crate::context::Context;
-use crate::decision::{Decision, DecisionReason};
+use crate::decision::{Decision, DecisionReason, DecisionSource, Verdict};
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
 use crate::engine::Shared;
@@ -205,7 +205,10 @@ pub(crate) async fn prepare(
                     opened.author = author;
                     continue;
                 }
-                Hooked::Stopped(error) => return Err(opened.refused(error)),
+                Hooked::Stopped(error, reason) => {
+                    let decision = authorize::decide_stopped(shared, opened, cx, reason);
+                    return Err(opened.refused(error.with_decision(decision)));
+                }
             }
         }
         // 5 authorize
@@ -232,7 +235,9 @@ pub(crate) async fn prepare(
         opened.entry.name(),
         limits::REWRITES_MAX
     );
-    Err(opened.refused(ToolError::of(ErrorKind::Blocked, words)))
+    let reason = DecisionReason::new(DecisionSource::Failure, Verdict::Deny, words.clone());
+    let decision = authorize::decide_stopped(shared, opened, cx, reason);
+    Err(opened.refused(ToolError::of(ErrorKind::Blocked, words).with_decision(decision)))
 }
 
 /// Step 5 again, for a call that had to wait: what it touches may have changed meanwhile.
@@ -255,7 +260,9 @@ pub(crate) async fn prepare_again(
         }
         Authorization::Edited(..) => {
             let words = "its input was changed after it had been prepared; ask for it again";
-            return Err(opened.refused(ToolError::of(ErrorKind::Denied, words)));
+            let reason = DecisionReason::new(DecisionSource::Failure, Verdict::Deny, words);
+            let decision = before.decision.with_reason(reason);
+            return Err(opened.refused(ToolError::of(ErrorKind::Denied, words).with_decision(decision)));
         }
         Authorization::RefusedByHook(error) => return Err(opened.refused(error)),
         Authorization::Refused(error) => error,
