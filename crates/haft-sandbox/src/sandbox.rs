@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::future::BoxFuture;
-use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal};
+use haft::ports::{
+    Confinement, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal,
+};
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Confined, Helper, HelperProgram};
@@ -319,6 +321,7 @@ struct Inner {
     helper: Helper,
     scenes: Arc<dyn Scenes>,
     network: Option<Network>,
+    enforced_rules: EnforcedRules,
     variables: Arc<[(OsString, OsString)]>,
     views: Views,
     covers: Covers,
@@ -455,7 +458,7 @@ impl Sandbox {
     /// What the machine or the working directory doesn't allow, and what can be done.
     pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
         let SandboxConfig { profile, network: policy, full_only, maker, helper } = config;
-        let variables = profile.variables.clone();
+        let (variables, enforced_rules) = (profile.variables.clone(), profile.rules.enforced());
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
         let least = if full_only { Stack::Full } else { Stack::Fallback };
         let Ready { helper, listeners, why_not_full } = ready(&program, maker, least, &policy.host_ports())?;
@@ -474,7 +477,7 @@ impl Sandbox {
         let mut sandbox = Sandbox::of(program, helper, Arc::new(profile), variables);
         sandbox.notes = notes;
         let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
-        inner.network = network;
+        (inner.network, inner.enforced_rules) = (network, enforced_rules);
         Ok(sandbox)
     }
 
@@ -487,7 +490,9 @@ impl Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
         let (views, covers) = (Views::default(), Covers::default());
-        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views, covers });
+        let enforced_rules = EnforcedRules::None;
+        let inner =
+            Arc::new(Inner { helper, scenes, network: None, enforced_rules, variables, views, covers });
         Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
@@ -569,6 +574,10 @@ impl Sandbox {
 impl Processes for Sandbox {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        self.inner.enforced_rules
     }
 
     fn begin_writes(&self, paths: &[PathBuf]) {
