@@ -44,10 +44,6 @@ pub(super) fn mark_open(
         let open = hosts.iter().filter(|host| is_host_open(view, child, host));
         open_hosts.extend(open.map(|host| host.to_string()));
     }
-    // Its host is chosen by settings.
-    if subject.tool == "WebSearch" {
-        open_hosts.extend(subject.touches.hosts.iter().map(ToString::to_string));
-    }
     subject.open_hosts = open_hosts;
 }
 
