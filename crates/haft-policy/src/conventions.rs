@@ -3,7 +3,7 @@
 //! A rule can be checked against a call of `WebFetch` or `NotebookEdit` in a build that has no such tool. Where a tool is
 //! built, its own schema and its own effects are used, and nothing here.
 
-use haft::effects::template;
+use haft::effects::{WORKTREES, template};
 use haft::tool::AnyTool;
 use haft::{Effects, ToolError, ToolSpec, dynamic_tool};
 use serde_json::{Map, Value, json};
@@ -82,22 +82,20 @@ pub fn is_shell(tool: &str) -> bool {
     matches!(tool, "Bash" | "Monitor" | "PowerShell")
 }
 
-/// Whether a tool of the conventions is one that [opens granted files only](haft::ToolSpec::granted_files_only).
-pub fn is_file_tool(tool: &str) -> bool {
-    matches!(
-        tool,
-        "ApplyPatch"
-            | "Diff"
-            | "Edit"
-            | "Glob"
-            | "Grep"
-            | "LS"
-            | "MultiEdit"
-            | "NotebookEdit"
-            | "Read"
-            | "Rewind"
-            | "Write"
-    )
+/// Whether a tool of the conventions [reaches hosts and touches nothing else](haft::ToolSpec::hosts_only).
+pub fn is_hosts_only(tool: &str) -> bool {
+    tool == "WebFetch"
+}
+
+/// Declares of a stand-in what the tool of the conventions declares.
+fn declare_facts(tool: &str, spec: ToolSpec) -> ToolSpec {
+    match tool {
+        "ApplyPatch" | "Diff" | "Edit" | "Glob" | "Grep" | "LS" | "MultiEdit" | "NotebookEdit" | "Read"
+        | "Rewind" | "Write" => spec.granted_files_only(),
+        _ if is_hosts_only(tool) => spec.hosts_only(),
+        "WebSearch" => spec.configured_hosts(),
+        _ => spec,
+    }
 }
 
 /// A stand-in for a tool of the conventions, or for a tool of a server: it takes what the tool takes and declares what
@@ -113,10 +111,7 @@ pub fn tool(name: &str) -> Option<AnyTool> {
     let never = |_: Value, _| async { Err::<String, _>(ToolError::new("this tool is not built in")) };
     let tool = dynamic_tool(name, description, schema, never);
     let tool = tool.effects(move |input: &Value| effects(&owned, input).unwrap_or_default());
-    match is_file_tool(name) {
-        true => tool.spec(ToolSpec::granted_files_only).build().ok(),
-        false => tool.build().ok(),
-    }
+    tool.spec(|spec| declare_facts(name, spec)).build().ok()
 }
 
 fn schema(fields: &[(&str, Kind, bool)]) -> Value {
@@ -157,7 +152,7 @@ pub fn effects(tool: &str, input: &Value) -> Option<Effects> {
         // A search goes to whom the host configured; it is asked for by its name.
         "WebSearch" => Some(Effects::observes("search")),
         "Agent" if text("isolation") == Some("worktree") => {
-            Some(Effects::delegates().and(Effects::writes_state("git:worktrees")))
+            Some(Effects::delegates().and(Effects::writes_state(WORKTREES)))
         }
         "Agent" => Some(Effects::delegates()),
         "CronCreate" if input.get("durable") == Some(&Value::Bool(true)) => {

@@ -33,7 +33,9 @@ use haft::decision::{CallGrants, CallWarning, Decision, DecisionReason, Decision
 use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
-use haft::ports::{Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request, SandboxView};
+use haft::ports::{
+    Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request, RuleSetId, SandboxView,
+};
 use haft::tool::AnyTool;
 use haft::{Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
@@ -92,6 +94,8 @@ pub struct Setup<'a> {
     pub classifier: Option<Arc<dyn Classifier>>,
     /// How denials name the rules that would allow a call.
     pub wording: RuleWording,
+    /// Identifies the rules for child processes. Policies that are made from the same settings for one sandbox share it.
+    pub rule_set: RuleSetId,
 }
 
 impl<'a> Setup<'a> {
@@ -111,6 +115,7 @@ impl<'a> Setup<'a> {
             processes: None,
             classifier: None,
             wording: explain::name_rules,
+            rule_set: RuleSetId::new(),
         }
     }
 }
@@ -149,6 +154,7 @@ struct Inner {
     denied_files: DeniedFileIndex,
     classifier: Option<Arc<dyn Classifier>>,
     wording: RuleWording,
+    rule_set: RuleSetId,
     remembered: Option<Remembered>,
     deny_instead_of_prompting: Option<Source>,
     non_interactive: bool,
@@ -245,6 +251,7 @@ impl Policy {
             denied_files: DeniedFileIndex::default(),
             classifier,
             wording: setup.wording,
+            rule_set: setup.rule_set,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
             deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
             non_interactive: setup.non_interactive,
@@ -441,6 +448,10 @@ impl Authorizer for Policy {
         let guarded = reason.verdict == Verdict::Allow && mode != PermissionMode::BypassPermissions;
         let repeated = if guarded { inner.guard.see(request) } else { None };
         vec![repeated.unwrap_or(reason)]
+    }
+
+    fn rule_set(&self) -> Option<RuleSetId> {
+        Some(self.0.rule_set)
     }
 
     fn may_ask(&self, source: DecisionSource) -> bool {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use haft::future::BoxFuture;
-use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft::ports::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 
 use crate::confined::{Helper, HelperProgram};
 use crate::init::Walls;
@@ -81,6 +81,10 @@ impl LocalProcesses {
 impl Processes for LocalProcesses {
     fn confines(&self) -> bool {
         false
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

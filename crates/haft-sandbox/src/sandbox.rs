@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::future::BoxFuture;
-use haft::ports::{Confinement, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal};
+use haft::ports::{
+    Confinement, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal,
+};
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confined::{Confined, Helper, HelperProgram};
@@ -329,6 +331,7 @@ struct Inner {
     helper: Helper,
     scenes: Arc<dyn Scenes>,
     network: Option<Network>,
+    enforced_rules: EnforcedRules,
     variables: Arc<[(OsString, OsString)]>,
     views: Views,
     covers: Covers,
@@ -482,7 +485,7 @@ impl Sandbox {
     /// What the machine or the working directory doesn't allow, and what can be done.
     pub fn start(config: SandboxConfig) -> Result<Sandbox, Unavailable> {
         let SandboxConfig { profile, network: policy, full_only, makes_spares, maker, helper } = config;
-        let variables = profile.variables.clone();
+        let (variables, enforced_rules) = (profile.variables.clone(), profile.rules.enforced());
         let program = helper.map_or(HelperProgram::ThisProgram, HelperProgram::At);
         let least = if full_only { Stack::Full } else { Stack::Fallback };
         let ports = policy.host_ports();
@@ -517,7 +520,7 @@ impl Sandbox {
         let mut sandbox = Sandbox::of(program, helper, Arc::new(profile), variables);
         sandbox.notes = notes;
         let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
-        inner.network = network;
+        (inner.network, inner.enforced_rules) = (network, enforced_rules);
         inner.makes_spares = makes_spares;
         Ok(sandbox)
     }
@@ -531,8 +534,17 @@ impl Sandbox {
         let variables: Arc<[(OsString, OsString)]> = variables.into_iter().collect();
         let outside = LocalProcesses::new(variables.iter().cloned());
         let (views, covers) = (Views::default(), Covers::default());
-        let makes_spares = true;
-        let inner = Arc::new(Inner { helper, scenes, network: None, variables, views, covers, makes_spares });
+        let (enforced_rules, makes_spares) = (EnforcedRules::None, true);
+        let inner = Arc::new(Inner {
+            helper,
+            scenes,
+            network: None,
+            enforced_rules,
+            variables,
+            views,
+            covers,
+            makes_spares,
+        });
         Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
     }
 
@@ -614,6 +626,10 @@ impl Sandbox {
 impl Processes for Sandbox {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        self.inner.enforced_rules
     }
 
     fn begin_writes(&self, paths: &[PathBuf]) {

@@ -50,9 +50,8 @@ struct BoardState<Job, Done> {
 }
 
 struct BatchState<Done> {
-    /// The numbers of the calls, by index.
-    numbers: Vec<usize>,
-    /// The results, by index.
+    numbers: CallNumbers,
+    /// The results, by index. Present from the end of a call until they are taken.
     results: Vec<Option<Done>>,
     /// Calls without a result.
     unfinished: usize,
@@ -60,6 +59,33 @@ struct BatchState<Done> {
     results_waker: Option<Waker>,
     /// The cause if the batch was stopped: calls that arrive and begin later are cancelled at once.
     stopped: Option<Cause>,
+}
+
+/// The numbers of the calls of a batch, by index. They are consecutive, unless calls of other batches came in between.
+#[derive(Default)]
+struct CallNumbers {
+    /// The number of the first call.
+    first: usize,
+    /// Where numbers were left out: the index of the call behind that, and its number.
+    gaps: Vec<(usize, usize)>,
+}
+
+impl CallNumbers {
+    /// Adds the number of the call with the next index.
+    fn push(&mut self, index: usize, number: usize) {
+        if index == 0 {
+            self.first = number;
+        } else if self.number(index) != number {
+            self.gaps.push((index, number));
+        }
+    }
+
+    fn number(&self, index: usize) -> usize {
+        match self.gaps.partition_point(|(from, _)| *from <= index) {
+            0 => self.first + index,
+            after => self.gaps[after - 1].1 + index - self.gaps[after - 1].0,
+        }
+    }
 }
 
 /// A call that isn't done.
@@ -117,7 +143,7 @@ impl<Job, Done> CallBoard<Job, Done> {
         let mut state = lock(&self.state);
         let id = state.scheduler.open_batch();
         let batch = BatchState {
-            numbers: Vec::new(),
+            numbers: CallNumbers::default(),
             results: Vec::new(),
             unfinished: 0,
             results_waker: None,
@@ -185,9 +211,7 @@ impl<Job, Done> CallBatch<Job, Done> {
         let mut state = lock(&self.board.state);
         state.calls.reserve(calls);
         state.scheduler.reserve(calls);
-        let batch = &mut state.batches[self.id.0];
-        batch.numbers.reserve(calls);
-        batch.results.reserve(calls);
+        state.batches[self.id.0].results.reserve(calls);
     }
 
     /// Adds a call and returns its index in the batch.
@@ -196,8 +220,8 @@ impl<Job, Done> CallBatch<Job, Done> {
         let mut state = lock(&self.board.state);
         let number = state.scheduler.push(self.id, footprint, tool, limit);
         let batch = &mut state.batches[self.id.0];
-        let index = batch.numbers.len();
-        batch.numbers.push(number);
+        let index = batch.results.len();
+        batch.numbers.push(index, number);
         batch.results.push(None);
         batch.unfinished += 1;
         state.calls.insert(
@@ -306,11 +330,7 @@ impl<Job, Done> CallBatch<Job, Done> {
         let (ended, results_waker, has_others) = {
             let mut state = lock(&self.board.state);
             let number = state.number(self.id, call);
-            if !state.calls.contains(number) {
-                return Err(done);
-            }
-            let was_concurrent = state.scheduler.was_concurrent(number);
-            let ended = state.end(number);
+            let Some((ended, was_concurrent)) = state.end(number) else { return Err(done) };
             let results_waker = state.batches[self.id.0].deliver(call, finish(done, was_concurrent));
             (ended, results_waker, !state.calls.is_empty())
         };
@@ -327,11 +347,7 @@ impl<Job, Done> CallBatch<Job, Done> {
         let (ended, was_concurrent) = {
             let mut state = lock(&self.board.state);
             let number = state.number(self.id, call);
-            if !state.calls.contains(number) {
-                return None;
-            }
-            let was_concurrent = state.scheduler.was_concurrent(number);
-            (state.end(number), was_concurrent)
+            state.end(number)?
         };
         ended.release();
         Some(was_concurrent)
@@ -367,7 +383,7 @@ impl<Job, Done> CallBatch<Job, Done> {
             if batch.unfinished == 0 {
                 return;
             }
-            for call in 0..batch.numbers.len() {
+            for call in 0..batch.results.len() {
                 let number = state.number(self.id, call);
                 let Some(slot) = state.calls.get_mut(number) else { continue };
                 match slot.job.take() {
@@ -395,8 +411,9 @@ impl<Job, Done> CallBatch<Job, Done> {
     pub fn stop_siblings(&self, call: usize) {
         let cancels: Vec<Cancel> = {
             let state = lock(&self.board.state);
-            let numbers = state.batches[self.id.0].numbers.iter().enumerate();
-            let siblings = numbers.filter(|(sibling, _)| *sibling != call).map(|(_, number)| *number);
+            let batch = &state.batches[self.id.0];
+            let siblings = (0..batch.results.len()).filter(|sibling| *sibling != call);
+            let siblings = siblings.map(|sibling| batch.numbers.number(sibling));
             let active = siblings.filter(|sibling| state.scheduler.is_active(*sibling));
             active.filter_map(|sibling| state.calls.get(sibling)?.cancel.clone()).collect()
         };
@@ -414,8 +431,11 @@ impl<Job, Done> Drop for CallBatch<Job, Done> {
         let (batch, slots) = {
             let mut state = lock(&self.board.state);
             let batch = state.batches.remove(self.id.0);
-            let numbers = batch.iter().flat_map(|batch| &batch.numbers);
-            let slots: Vec<CallSlot<Job>> = numbers.filter_map(|number| state.forget(*number)).collect();
+            // Calls with a result are forgotten already.
+            let unfinished = batch.iter().filter(|batch| batch.unfinished > 0);
+            let numbers =
+                unfinished.flat_map(|batch| (0..batch.results.len()).map(|call| batch.numbers.number(call)));
+            let slots: Vec<CallSlot<Job>> = numbers.filter_map(|number| state.forget(number)).collect();
             state.scheduler.complete(self.id);
             (batch, slots)
         };
@@ -437,7 +457,7 @@ impl<Done> BatchState<Done> {
 impl<Job, Done> BoardState<Job, Done> {
     /// Returns the number of a call, from its index in a batch.
     fn number(&self, batch: BatchId, call: usize) -> usize {
-        self.batches[batch.0].numbers[call]
+        self.batches[batch.0].numbers.number(call)
     }
 
     /// Returns the next call that begins, and the cause if its batch was stopped.
@@ -462,12 +482,13 @@ impl<Job, Done> BoardState<Job, Done> {
         None
     }
 
-    /// Ends the call. The caller releases what it leaves after unlocking.
+    /// Ends the call, unless it has ended. The caller releases what it leaves after unlocking. Also returns whether the call
+    /// ran in parallel with another.
     #[must_use]
-    fn end(&mut self, number: usize) -> EndedCall {
-        let slot = self.forget(number);
-        let (cancel, waker) = slot.map_or((None, None), |slot| (slot.cancel, slot.waker));
-        EndedCall { cancel, waker }
+    fn end(&mut self, number: usize) -> Option<(EndedCall, bool)> {
+        let CallSlot { cancel, waker, .. } = self.calls.remove(number)?;
+        let was_concurrent = self.scheduler.finish(number);
+        Some((EndedCall { cancel, waker }, was_concurrent))
     }
 
     /// Removes the call.

@@ -235,6 +235,21 @@ fn batches_share_the_order_and_nothing_else() {
     assert_eq!(board.remembered(), (0, 0));
 }
 
+#[test]
+fn a_batch_knows_the_numbers_of_its_calls_whatever_comes_in_between() {
+    let board = new_board(2);
+    let batches = [board.open_batch(), board.open_batch()];
+    let mut expected = [Vec::new(), Vec::new()];
+    for (number, batch) in [0, 0, 1, 0, 1, 1, 0, 0].into_iter().enumerate() {
+        push(&batches[batch], expected[batch].len(), "R");
+        expected[batch].push(number);
+    }
+    for (batch, expected) in batches.iter().zip(expected) {
+        let numbers: Vec<usize> = (0..expected.len()).map(|call| batch.number(call)).collect();
+        assert_eq!(numbers, expected);
+    }
+}
+
 /// A batch that is dropped with calls in it is in no other batch's way.
 #[test]
 fn a_dropped_batch_is_forgotten_with_its_calls() {

@@ -22,6 +22,7 @@
 //! again. A tool that makes or moves symlinks, or moves directories, therefore has to be exclusive.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 
 use crate::call_map::CallMap;
 use crate::conflict::ConflictKeys;
@@ -98,6 +99,20 @@ enum CallState {
     Running,
 }
 
+/// The number of another call, if there is one, in one word.
+#[derive(Clone, Copy)]
+struct CallLink(Option<NonZeroUsize>);
+
+impl CallLink {
+    fn new(call: Option<usize>) -> CallLink {
+        CallLink(call.and_then(|call| NonZeroUsize::MIN.checked_add(call)))
+    }
+
+    fn call(self) -> Option<usize> {
+        self.0.map(|number| number.get() - 1)
+    }
+}
+
 /// A call that isn't done.
 struct CallEntry {
     batch: BatchId,
@@ -107,11 +122,12 @@ struct CallEntry {
     tool: u32,
     keys: Option<Box<ConflictKeys>>,
     /// Calls that wait for this one; only for the rule `effects`.
-    waiting: Vec<usize>,
+    #[expect(clippy::box_collection, reason = "most calls have none: one word where a list takes three")]
+    waiting: Option<Box<Vec<usize>>>,
     /// The nearest earlier call that isn't done.
-    before: Option<usize>,
+    before: CallLink,
     /// The nearest later call that isn't done.
-    after: Option<usize>,
+    after: CallLink,
     /// How many exclusive calls had ended when `keys` was determined.
     resolved_at: u64,
     /// The footprint changed after the call had begun, so later calls that have begun may block it.
@@ -137,7 +153,7 @@ pub struct Scheduler {
     next_call: usize,
     next_batch: usize,
     /// Batches whose message isn't complete: their calls that aren't safe don't start.
-    incomplete: BTreeSet<BatchId>,
+    incomplete: CallMap<()>,
     /// The first call that isn't done.
     first: Option<usize>,
     /// The last call that isn't done.
@@ -179,7 +195,7 @@ impl Scheduler {
             calls: CallMap::default(),
             next_call: 0,
             next_batch: 0,
-            incomplete: BTreeSet::new(),
+            incomplete: CallMap::default(),
             first: None,
             last: None,
             not_safe: BTreeSet::new(),
@@ -209,7 +225,7 @@ impl Scheduler {
     pub fn open_batch(&mut self) -> BatchId {
         let batch = BatchId(self.next_batch);
         self.next_batch += 1;
-        self.incomplete.insert(batch);
+        self.incomplete.insert(batch.0, ());
         batch
     }
 
@@ -231,7 +247,7 @@ impl Scheduler {
             ConflictRule::Classes => drop(self.not_safe.insert(call)),
         }
         match self.last {
-            Some(last) => self.calls[last].after = Some(call),
+            Some(last) => self.calls[last].after = CallLink::new(Some(call)),
             None => self.first = Some(call),
         }
         self.next = self.next.or(Some(call));
@@ -244,9 +260,9 @@ impl Scheduler {
                 was_concurrent: false,
                 tool,
                 keys: footprint.keys,
-                waiting: Vec::new(),
-                before: self.last,
-                after: None,
+                waiting: None,
+                before: CallLink::new(self.last),
+                after: CallLink::new(None),
                 resolved_at: self.exclusive_ended,
                 reconsidered: false,
             },
@@ -257,7 +273,7 @@ impl Scheduler {
 
     /// Marks the message of a batch as complete, or given up: calls that aren't safe may start.
     pub fn complete(&mut self, batch: BatchId) {
-        if self.incomplete.remove(&batch) {
+        if self.incomplete.remove(batch.0).is_some() && !self.clear_when_complete.is_empty() {
             let waiting = std::mem::take(&mut self.clear_when_complete);
             let (clear, waiting) = waiting.into_iter().partition(|call| self.calls[*call].batch == batch);
             self.clear_when_complete = waiting;
@@ -316,7 +332,7 @@ impl Scheduler {
         entry.state = CallState::Pushed;
         (entry.safe, entry.keys, entry.resolved_at) = (footprint.safe, footprint.keys, self.exclusive_ended);
         entry.reconsidered = true;
-        let may_start = footprint.safe || !self.incomplete.contains(&entry.batch);
+        let may_start = footprint.safe || !self.incomplete.contains(entry.batch.0);
         let clear = match self.rule {
             ConflictRule::Classes => {
                 if footprint.safe {
@@ -332,7 +348,7 @@ impl Scheduler {
                 // because it may touch less.
                 let mut others = std::mem::take(&mut self.clear);
                 others.append(&mut self.clear_when_complete);
-                others.extend(std::mem::take(&mut self.calls[call].waiting));
+                others.extend(self.calls[call].waiting.take().into_iter().flat_map(|waiting| *waiting));
                 others.remove(&call);
                 let free = self.wait_for_blocker(call);
                 others.into_iter().for_each(|other| self.check_clear(other));
@@ -372,13 +388,15 @@ impl Scheduler {
         false
     }
 
-    /// Ends the call, whatever its state, and forgets it. Ending it twice changes nothing.
-    pub fn finish(&mut self, call: usize) {
+    /// Ends the call, whatever its state, and forgets it. Ending it twice changes nothing. Returns whether the call ran in
+    /// parallel with another.
+    pub fn finish(&mut self, call: usize) -> bool {
         if !self.calls.contains(call) {
-            return;
+            return false;
         }
         self.leave_state(call);
-        let Some(entry) = self.calls.remove(call) else { return };
+        let Some(entry) = self.calls.remove(call) else { return false };
+        let was_concurrent = entry.was_concurrent;
         self.unlink(call, &entry);
         if let Some(limited) = self.limited.get_mut(&entry.tool) {
             limited.unfinished -= 1;
@@ -389,7 +407,7 @@ impl Scheduler {
         if self.rule == ConflictRule::Classes {
             self.not_safe.remove(&call);
             self.to_begin_again.remove(&call);
-            return;
+            return was_concurrent;
         }
         self.index.remove(call, entry.keys.as_deref());
         if entry.state == CallState::Running && entry.keys.is_none_or(|keys| keys.exclusive) {
@@ -399,22 +417,23 @@ impl Scheduler {
         self.clear.remove(&call);
         self.clear_when_complete.remove(&call);
         // Calls that waited for this one look for an earlier blocker.
-        entry.waiting.into_iter().for_each(|waiting| self.check_clear(waiting));
+        entry.waiting.into_iter().flat_map(|waiting| *waiting).for_each(|waiting| self.check_clear(waiting));
+        was_concurrent
     }
 
     /// Takes an ended call out of the order.
     fn unlink(&mut self, call: usize, entry: &CallEntry) {
-        match entry.before {
+        match entry.before.call() {
             Some(before) => self.calls[before].after = entry.after,
-            None => self.first = entry.after,
+            None => self.first = entry.after.call(),
         }
-        match entry.after {
+        match entry.after.call() {
             Some(after) => self.calls[after].before = entry.before,
-            None => self.last = entry.before,
+            None => self.last = entry.before.call(),
         }
         for pointer in [&mut self.next, &mut self.first_doubtful] {
             if *pointer == Some(call) {
-                *pointer = entry.after;
+                *pointer = entry.after.call();
             }
         }
     }
@@ -493,7 +512,7 @@ impl Scheduler {
             && self.calls[next].state != CallState::Pushed
         {
             self.count_work(1);
-            self.next = self.calls[next].after;
+            self.next = self.calls[next].after.call();
         }
         // If the first call isn't clear, no later one is.
         let call = self.to_begin_again.first().copied().or(self.next)?;
@@ -501,7 +520,7 @@ impl Scheduler {
         if clear {
             self.to_begin_again.remove(&call);
             if self.next == Some(call) {
-                self.next = self.calls[call].after;
+                self.next = self.calls[call].after.call();
             }
         }
         clear.then_some(call)
@@ -514,7 +533,7 @@ impl Scheduler {
         } else {
             // Later calls can only have begun if this one was considered safe at first.
             let others = self.running.len() + self.waiting_for_slots() + self.preparing + self.asking;
-            !self.incomplete.contains(&entry.batch) && self.first == Some(call) && others == 0
+            !self.incomplete.contains(entry.batch.0) && self.first == Some(call) && others == 0
         }
     }
 
@@ -522,7 +541,7 @@ impl Scheduler {
         while self.clear.is_empty()
             && let Some(next) = self.next
         {
-            self.next = self.calls[next].after;
+            self.next = self.calls[next].after.call();
             self.check_clear(next);
         }
         self.clear.pop_first()
@@ -533,7 +552,7 @@ impl Scheduler {
         let is_waiting = self.calls.get(call).is_some_and(|entry| entry.state == CallState::Pushed);
         if is_waiting && self.wait_for_blocker(call) {
             let entry = &self.calls[call];
-            if entry.safe || !self.incomplete.contains(&entry.batch) {
+            if entry.safe || !self.incomplete.contains(entry.batch.0) {
                 self.clear.insert(call)
             } else {
                 self.clear_when_complete.insert(call)
@@ -547,8 +566,8 @@ impl Scheduler {
         let doubtful = self.is_doubtful(&self.calls[call]);
         self.calls[call].resolved_at = self.exclusive_ended;
         if doubtful {
-            let waiting = std::mem::take(&mut self.calls[call].waiting);
-            waiting.into_iter().for_each(|waiting| self.check_clear(waiting));
+            let waiting = self.calls[call].waiting.take();
+            waiting.into_iter().flat_map(|waiting| *waiting).for_each(|waiting| self.check_clear(waiting));
         }
     }
 
@@ -562,13 +581,13 @@ impl Scheduler {
             && !self.is_doubtful(&self.calls[first])
         {
             self.count_work(1);
-            self.first_doubtful = self.calls[first].after;
+            self.first_doubtful = self.calls[first].after.call();
         }
         let first = self.first_doubtful.filter(|first| *first < call)?;
-        let mut earlier = self.calls[call].before.filter(|earlier| *earlier >= first);
+        let mut earlier = self.calls[call].before.call().filter(|earlier| *earlier >= first);
         while let Some(other) = earlier.filter(|other| !self.is_doubtful(&self.calls[*other])) {
             self.count_work(1);
-            earlier = self.calls[other].before;
+            earlier = self.calls[other].before.call();
         }
         earlier
     }
@@ -580,11 +599,11 @@ impl Scheduler {
         let entry = &self.calls[call];
         let keys = entry.keys.as_deref().filter(|keys| !keys.exclusive);
         let (conflicting, lookups) =
-            keys.map_or((entry.before, 1), |keys| self.index.nearest_conflict(call, keys));
+            keys.map_or((entry.before.call(), 1), |keys| self.index.nearest_conflict(call, keys));
         self.count_work(lookups);
         let blocker = doubtful.max(conflicting).or_else(|| self.blocking_later_call(call));
         if let Some(blocker) = blocker {
-            self.calls[blocker].waiting.push(call);
+            self.calls[blocker].waiting.get_or_insert_default().push(call);
         }
         blocker.is_none()
     }
@@ -597,7 +616,7 @@ impl Scheduler {
             _ => true,
         };
         let mut compared = 0;
-        let mut later = entry.after.filter(|_| entry.reconsidered);
+        let mut later = entry.after.call().filter(|_| entry.reconsidered);
         let blocker = loop {
             let is_checked = |other: &usize| self.next.is_none_or(|next| *other < next);
             let Some(other) = later.filter(is_checked) else { break None };
@@ -606,7 +625,7 @@ impl Scheduler {
             if other_entry.state != CallState::Pushed && conflicts(other_entry) {
                 break Some(other);
             }
-            later = other_entry.after;
+            later = other_entry.after.call();
         };
         self.count_work(compared);
         blocker

@@ -258,7 +258,7 @@ fn survives((rule, cap, events): (ConflictRule, usize, Vec<Event>)) {
                     match what {
                         0 => assert!(!machine.scheduler.authorize(call)),
                         1 => machine.scheduler.begin_asking(call),
-                        2 => machine.scheduler.finish(call),
+                        2 => assert!(!machine.scheduler.finish(call)),
                         _ => assert!(machine.scheduler.reconsider(call, Foot::default().footprint(rule))),
                     }
                     machine.audit();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::future::BoxFuture;
-use haft::ports::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use haft::ports::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use haft_policy::trust::{Inventory, Named};
 
 /// Starts processes with the environment of the settings, and only what is as it was trusted.
@@ -57,6 +57,10 @@ impl<P: Processes> GuardedProcesses<P> {
 impl<P: Processes> Processes for GuardedProcesses<P> {
     fn confines(&self) -> bool {
         self.processes.confines()
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        self.processes.enforced_rules()
     }
 
     fn begin_writes(&self, paths: &[PathBuf]) {

@@ -27,8 +27,8 @@ pub struct CallKey {
     pub index: usize,
 }
 
-/// Reaches a session from elsewhere. It doesn't keep the session alive: when the session is gone, every method does nothing
-/// and says so.
+/// Reaches a session from elsewhere. It doesn't keep the session alive. Once the session is closed, every method does nothing
+/// and says so: it returns an error or `None`, the stream of events has ended, and no prompt is open.
 #[derive(Clone)]
 pub struct SessionHandle(pub(crate) Weak<SessionShared>);
 
@@ -141,25 +141,33 @@ impl SessionHandle {
     }
 
     /// Interrupts as the user does: calls that may be cancelled are, the others finish.
-    pub fn interrupt(&self) {
-        let Some(shared) = self.shared() else { return };
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub fn interrupt(&self) -> Result<(), SessionClosed> {
+        let shared = self.shared().ok_or(SessionClosed)?;
         if let Some(run) = lock(&shared.run).as_ref() {
             run.interrupt();
         }
         for turn in shared.turns() {
             turn.interrupt();
         }
+        Ok(())
     }
 
     /// Ends everything that runs now, also calls that would rather finish.
-    pub fn force(&self) {
-        let Some(shared) = self.shared() else { return };
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub fn force(&self) -> Result<(), SessionClosed> {
+        let shared = self.shared().ok_or(SessionClosed)?;
         if let Some(run) = lock(&shared.run).as_ref() {
             run.force();
         }
         for turn in shared.turns() {
             turn.cancel(Cause::User);
         }
+        Ok(())
     }
 
     /// Moves a running call of the main agent to the background.
@@ -167,15 +175,16 @@ impl SessionHandle {
     /// # Errors
     /// The call doesn't run, or can't go to the background.
     pub fn detach(&self, call: CallKey) -> Result<Detached, DetachError> {
-        let shared = self.shared().ok_or_else(|| DetachError::new("the session is closed"))?;
+        let shared = self.shared().ok_or_else(|| DetachError::new(SessionClosed.to_string()))?;
         let turn = shared.engine().running_turn(call.turn);
         let turn = turn.ok_or_else(|| DetachError::new("no call of this turn runs"))?;
         turn.detach(call.index).map_err(DetachError::new)
     }
 
-    /// Returns what the model cost in the runs that have ended.
-    pub fn usage(&self) -> TokenUsage {
-        self.0.upgrade().map(|shared| lock(&shared.usage).clone()).unwrap_or_default()
+    /// Returns what the model cost in the runs that have ended, or `None` if the session is closed.
+    /// [`Session::close`](crate::Session::close) returns the final sum.
+    pub fn usage(&self) -> Option<TokenUsage> {
+        self.shared().map(|shared| lock(&shared.usage).clone())
     }
 
     /// Returns the permission mode, or `None` if the session is closed.
@@ -186,9 +195,9 @@ impl SessionHandle {
     /// Changes the permission mode. Every front end receives an event.
     ///
     /// # Errors
-    /// Settings forbid the mode; nothing changes.
-    pub fn set_mode(&self, mode: PermissionMode) -> Result<(), ModeForbidden> {
-        let Some(shared) = self.shared() else { return Ok(()) };
+    /// Settings forbid the mode, or the session is closed; nothing changes.
+    pub fn set_mode(&self, mode: PermissionMode) -> Result<(), SetModeError> {
+        let shared = self.shared().ok_or(SessionClosed)?;
         shared.policy().set_mode(mode)?;
         shared.channels().events.send(SessionEventKind::ModeChanged(mode));
         Ok(())
@@ -196,38 +205,78 @@ impl SessionHandle {
 
     /// Attaches a front end until the guard is dropped. It has a queue and a task of its own. Must be called on a Tokio
     /// runtime.
-    pub fn attach(&self, front_end: impl FrontEnd) -> FrontEndGuard {
-        self.attach_shared(Arc::new(front_end))
-    }
-
-    pub(crate) fn attach_shared(&self, front_end: Arc<dyn FrontEnd>) -> FrontEndGuard {
-        match self.shared() {
-            Some(shared) => shared.channels().attach(front_end),
-            None => FrontEndGuard { channels: None },
-        }
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub fn attach(&self, front_end: impl FrontEnd) -> Result<FrontEndGuard, SessionClosed> {
+        let shared = self.shared().ok_or(SessionClosed)?;
+        Ok(shared.channels().attach(Arc::new(front_end)))
     }
 }
 
 /// Detaches a front end when it is dropped.
 #[must_use = "dropping it detaches the front end"]
 pub struct FrontEndGuard {
-    /// The channels, and the numbers of the front end in them; none if the session was closed.
-    channels: Option<(WeakChannels, AttachedFrontEnd)>,
+    channels: WeakChannels,
+    /// The numbers of the front end in the channels.
+    attached: AttachedFrontEnd,
 }
 
 impl FrontEndGuard {
     pub(crate) fn new(channels: WeakChannels, attached: AttachedFrontEnd) -> FrontEndGuard {
-        FrontEndGuard { channels: Some((channels, attached)) }
+        FrontEndGuard { channels, attached }
     }
 }
 
 impl Drop for FrontEndGuard {
     fn drop(&mut self) {
-        if let Some((channels, attached)) = &self.channels {
-            channels.detach(attached);
+        self.channels.detach(&self.attached);
+    }
+}
+
+/// The session is closed: it was dropped, or [`Session::close`](crate::Session::close) was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionClosed;
+
+impl fmt::Display for SessionClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the session is closed")
+    }
+}
+
+impl std::error::Error for SessionClosed {}
+
+/// Why the permission mode can't be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetModeError {
+    /// Settings forbid the mode.
+    Forbidden(ModeForbidden),
+    /// The session is closed.
+    Closed,
+}
+
+impl From<ModeForbidden> for SetModeError {
+    fn from(forbidden: ModeForbidden) -> SetModeError {
+        SetModeError::Forbidden(forbidden)
+    }
+}
+
+impl From<SessionClosed> for SetModeError {
+    fn from(_: SessionClosed) -> SetModeError {
+        SetModeError::Closed
+    }
+}
+
+impl fmt::Display for SetModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetModeError::Forbidden(forbidden) => forbidden.fmt(f),
+            SetModeError::Closed => SessionClosed.fmt(f),
         }
     }
 }
+
+impl std::error::Error for SetModeError {}
 
 /// The agent doesn't run, or too much waits for it already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,7 +36,7 @@ pub use events::{EventSubscription, SessionEvent, SessionEventKind};
 pub use factory::SessionFactory;
 pub use front_end::FrontEnd;
 pub use haft_policy::gate::ModeForbidden;
-pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionHandle};
+pub use handle::{CallKey, DetachError, FrontEndGuard, NotSaid, SessionClosed, SessionHandle, SetModeError};
 pub use notice::{NoticeSink, SessionNotice};
 pub use options::{AskerSource, Environment, SessionOptions, SessionPurpose, TelemetrySource};
 pub use prompts::{

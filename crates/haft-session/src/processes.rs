@@ -10,7 +10,7 @@ use haft::effects::Access;
 use haft::files::Extent;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Confinement, PathUse, ProcessError, ProcessOutcome, ProcessRequest, Processes, SandboxView,
+    Confinement, EnforcedRules, PathUse, ProcessError, ProcessOutcome, ProcessRequest, Processes, SandboxView,
 };
 use haft::sync::lock;
 use haft_policy::gate::{CoverageGap, Policy};
@@ -39,6 +39,8 @@ pub struct SessionProcesses {
     temp: OnceLock<TempFolder>,
     /// What may be reached where no sandbox checks connections. Set when the rules are known.
     network: OnceLock<NetworkPolicy>,
+    /// The rules that the plan was made from.
+    enforced_rules: OnceLock<EnforcedRules>,
 }
 
 impl SessionProcesses {
@@ -53,6 +55,7 @@ impl SessionProcesses {
             notices,
             temp: OnceLock::new(),
             network: OnceLock::new(),
+            enforced_rules: OnceLock::new(),
         }
     }
 
@@ -64,6 +67,7 @@ impl SessionProcesses {
     /// Sets the configuration of the sandbox, and the folder that it shows at `/tmp`. Without a sandbox, only its rules for
     /// hosts are used.
     pub(crate) fn plan(&self, config: SandboxConfig, temp: &TempFolder) {
+        let _ = self.enforced_rules.set(config.profile.rules.enforced());
         match &self.plan {
             Some(plan) => {
                 let _ = self.temp.set(temp.clone());
@@ -139,6 +143,11 @@ impl SessionProcesses {
 impl Processes for SessionProcesses {
     fn confines(&self) -> bool {
         self.plan.is_some() && haft_sandbox::is_possible()
+    }
+
+    /// Before the rules are known, nothing is started.
+    fn enforced_rules(&self) -> EnforcedRules {
+        self.enforced_rules.get().copied().unwrap_or(EnforcedRules::Unidentified)
     }
 
     fn begin_writes(&self, paths: &[PathBuf]) {

@@ -327,15 +327,52 @@ pub struct DecisionContext<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct CallGrants {
     /// What it may read.
-    pub reads: Vec<ResolvedPath>,
+    pub reads: GrantedPaths,
     /// What it may create or change.
-    pub writes: Vec<ResolvedPath>,
+    pub writes: GrantedPaths,
     /// What it may remove.
-    pub deletes: Vec<ResolvedPath>,
+    pub deletes: GrantedPaths,
     /// The hosts that a child process of it may reach.
     pub hosts: Vec<String>,
     /// What it isn't shown of the folders that it walks.
     pub hidden: Option<Hidden>,
+}
+
+/// Which of the paths that a call declared it may touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantedPaths {
+    /// All that it declared.
+    Declared,
+    /// These.
+    Only(Vec<ResolvedPath>),
+}
+
+/// None.
+impl Default for GrantedPaths {
+    fn default() -> GrantedPaths {
+        GrantedPaths::Only(Vec::new())
+    }
+}
+
+impl GrantedPaths {
+    /// The paths; `declared` is what the call declared.
+    pub fn of_declared<'a>(&'a self, declared: &'a [ResolvedPath]) -> &'a [ResolvedPath] {
+        match self {
+            GrantedPaths::Declared => declared,
+            GrantedPaths::Only(paths) => paths,
+        }
+    }
+
+    /// What both grant.
+    pub(crate) fn intersect(self, other: GrantedPaths) -> GrantedPaths {
+        match (self, other) {
+            (GrantedPaths::Declared, paths) | (paths, GrantedPaths::Declared) => paths,
+            (GrantedPaths::Only(mut paths), GrantedPaths::Only(others)) => {
+                paths.retain(|path| others.contains(path));
+                GrantedPaths::Only(paths)
+            }
+        }
+    }
 }
 
 impl CallGrants {
@@ -346,24 +383,43 @@ impl CallGrants {
         let mut hosts: Vec<String> = hosts.map(|(host, _)| host.to_owned()).collect();
         hosts.sort();
         hosts.dedup();
-        let Resolved { reads, writes, deletes, .. } = effects.clone();
+        let (reads, writes, deletes) =
+            (GrantedPaths::Declared, GrantedPaths::Declared, GrantedPaths::Declared);
         CallGrants { reads, writes, deletes, hosts, hidden: None }
     }
 
-    /// What a call with these grants may touch in a workspace. A call of which nothing is `known` may change everything
-    /// that the session may.
-    pub(crate) fn access(&self, workspace: &Workspace, known: bool) -> Access {
+    /// What a call with these grants, which declared these effects, may touch in a workspace. A call of which nothing is
+    /// known may change everything that the session may.
+    pub(crate) fn access(&self, effects: &Resolved, workspace: &Workspace) -> Access {
         let mut access = workspace.access();
         access.never_written = workspace.protected().to_vec();
-        if !known {
+        if effects.declared.unknown {
             access.write.extend(workspace.dirs().map(Root::subtree));
         }
         let root = |path: &ResolvedPath| Root { path: path.at.real.clone(), extent: path.extent };
-        access.read.extend(self.reads.iter().map(root));
-        access.write.extend(self.writes.iter().chain(&self.deletes).map(root));
+        let (writes, deletes) = (self.writes(effects), self.deletes(effects));
+        access.read.extend(self.reads(effects).iter().map(root));
+        access.write.extend(writes.iter().chain(deletes).map(root));
         access.hosts.clone_from(&self.hosts);
         access.hidden.clone_from(&self.hidden);
         access
+    }
+}
+
+impl CallGrants {
+    /// What a call that declared these effects may read.
+    pub fn reads<'a>(&'a self, effects: &'a Resolved) -> &'a [ResolvedPath] {
+        self.reads.of_declared(&effects.reads)
+    }
+
+    /// What it may create or change.
+    pub fn writes<'a>(&'a self, effects: &'a Resolved) -> &'a [ResolvedPath] {
+        self.writes.of_declared(&effects.writes)
+    }
+
+    /// What it may remove.
+    pub fn deletes<'a>(&'a self, effects: &'a Resolved) -> &'a [ResolvedPath] {
+        self.deletes.of_declared(&effects.deletes)
     }
 }
 
@@ -388,7 +444,7 @@ pub struct Decision {
     /// What the call touches.
     pub effects: CallEffects,
     /// What it is granted when it runs.
-    pub grants: Box<CallGrants>,
+    pub grants: CallGrants,
     /// What a person should know before they allow it; computed where it asks or is checked.
     pub warnings: Vec<CallWarning>,
     /// The reason that decided; none if the effects alone allow the call.
@@ -420,7 +476,7 @@ pub fn decide(
         source: DecisionSource::Effects,
         reasons,
         effects,
-        grants: Box::default(),
+        grants: CallGrants::default(),
         warnings: Vec::new(),
         deciding: None,
         unanswered: None,
@@ -515,6 +571,9 @@ impl Decision {
     }
 
     fn fold(&mut self, may_vouch: impl FnOnce(&CallEffects) -> bool) {
+        if self.reasons.is_empty() {
+            return;
+        }
         let vouches = |reason: &DecisionReason| {
             (reason.source, reason.verdict) == (DecisionSource::Tool, Verdict::Allow)
         };

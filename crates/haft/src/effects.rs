@@ -88,6 +88,9 @@ pub struct Reach {
     pub access: Access,
 }
 
+/// The [resource](State::resource) that tools change which add or remove worktrees of the repository.
+pub const WORKTREES: &str = "git:worktrees";
+
 /// A named resource that a call uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
@@ -102,7 +105,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match &*self.resource {
             "browser" => "the browser",
-            "git:worktrees" => "the worktrees of the repository",
+            WORKTREES => "the worktrees of the repository",
             "kept:cron" => "what is planned for later sessions",
             "session:agents" => "what an agent is told",
             "session:background" => "background tasks",

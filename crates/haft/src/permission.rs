@@ -13,7 +13,7 @@ use haft_scheduler::sync::lock;
 use crate::decision::{DecisionReason, DecisionSource, RuleRef, Verdict};
 use crate::effects::Access;
 use crate::ports::{
-    Answer, Authorizer, Mode, PermissionMode, ProcessRestrictions, Request, RestrictProcesses,
+    Answer, Authorizer, Mode, PermissionMode, ProcessRestrictions, Request, RestrictProcesses, RuleSetId,
 };
 use crate::tool::AnyTool;
 
@@ -194,6 +194,11 @@ impl RestrictProcesses for Permissions {
 impl Authorizer for Permissions {
     fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         self.reason(request).into_iter().collect()
+    }
+
+    /// All have the same rules for child processes: none.
+    fn rule_set(&self) -> Option<RuleSetId> {
+        Some(RuleSetId::UNRESTRICTED)
     }
 
     fn may_ask(&self, _: DecisionSource) -> bool {

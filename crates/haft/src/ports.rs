@@ -40,7 +40,10 @@ pub use processes::{
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 pub use resources::{Resource, ResourceError, Resources};
-pub use sandbox_rules::{DeniedRead, HostPattern, ProcessRestrictions, RestrictProcesses, SandboxRules};
+pub(crate) use sandbox_rules::bind_processes;
+pub use sandbox_rules::{
+    DeniedRead, EnforcedRules, HostPattern, ProcessRestrictions, RestrictProcesses, RuleSetId, SandboxRules,
+};
 pub use sandbox_view::{PathUse, SandboxView};
 pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};

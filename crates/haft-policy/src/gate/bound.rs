@@ -4,7 +4,7 @@
 //! through than the session's changes nothing. Answers of the user are the session's and count here at once.
 
 use haft::decision::{CallGrants, DecisionReason, DecisionSource};
-use haft::ports::{Authorizer, PermissionMode, Request};
+use haft::ports::{Authorizer, PermissionMode, Request, RuleSetId};
 use haft::tool::AnyTool;
 
 use super::{Policy, mode};
@@ -26,6 +26,10 @@ impl Policy {
 impl Authorizer for InMode {
     fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         vec![self.policy.0.reason(request, self.mode)]
+    }
+
+    fn rule_set(&self) -> Option<RuleSetId> {
+        self.policy.rule_set()
     }
 
     fn may_ask(&self, source: DecisionSource) -> bool {

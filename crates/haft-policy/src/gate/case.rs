@@ -91,6 +91,7 @@ impl Surroundings {
     pub(super) fn example<'a>(&self, tool: &'a str, input: &'a Value) -> Subject<'a> {
         let mut subject = Subject::new(tool, input);
         subject.server = conventions::server(tool, input);
+        subject.hosts_only = conventions::is_hosts_only(tool);
         let at = |path: &Path, _: Touch| {
             let path = lexical(&self.anchors.cwd, path);
             Ok((path.clone(), path))
@@ -162,8 +163,9 @@ impl<'a> Case<'a> {
         subject.aliases = tool.aliases().iter().map(String::as_str).collect();
         subject.server = conventions::server(name, input).filter(|_| !request.external);
         subject.of_server = request.source.filter(|_| name.starts_with("mcp__"));
-        let keeps = !request.external && tool.spec().is_granted_files_only();
+        let keeps = is_granted_files_only(request);
         subject.enforced = keeps || (child && held);
+        subject.hosts_only = !request.external && tool.spec().is_hosts_only();
         // Such a tool walks a tree by descriptors that don't show what is hidden.
         let walks = request.effects.reads.iter().any(|path| path.extent == Extent::Subtree);
         subject.leaves_out = keeps && walks;
@@ -263,6 +265,9 @@ impl<'a> Case<'a> {
         subject.walled = has_walls && (in_child || !request.external) && subject.server.is_none();
         if subject.walled {
             grants::mark_open(&mut subject, workspace, surroundings.view.as_deref(), line.is_some(), child);
+            if !request.external && tool.spec().has_configured_hosts() {
+                subject.open_hosts.extend(subject.touches.hosts.iter().map(ToString::to_string));
+            }
         }
         let critical = commands.iter().find_map(|command: &SubCommand| command.critical.clone());
         let effect_class = request.effect_class;
@@ -400,6 +405,11 @@ impl<'a> Case<'a> {
             _ => self.workspace.contains_both(&place.given, &place.real),
         }
     }
+}
+
+/// Whether a call opens nothing but the files that it is granted. Of a tool from outside that isn't believed.
+pub(super) fn is_granted_files_only(request: &Request<'_>) -> bool {
+    !request.external && request.tool.spec().is_granted_files_only()
 }
 
 /// A resolved path as a place.

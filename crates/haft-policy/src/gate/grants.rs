@@ -15,7 +15,7 @@
 use std::path::Path;
 
 use haft::Workspace;
-use haft::decision::{CallGrants, is_name};
+use haft::decision::{CallGrants, GrantedPaths, is_name};
 use haft::effects::resolved::ResolvedPath;
 use haft::ports::{PathUse, Request, SandboxView};
 
@@ -43,10 +43,6 @@ pub(super) fn mark_open(
         }
         let open = hosts.iter().filter(|host| is_host_open(view, child, host));
         open_hosts.extend(open.map(|host| host.to_string()));
-    }
-    // Its host is chosen by settings.
-    if subject.tool == "WebSearch" {
-        open_hosts.extend(subject.touches.hosts.iter().map(ToString::to_string));
     }
     subject.open_hosts = open_hosts;
 }
@@ -115,7 +111,7 @@ pub(super) fn grants(inner: &Inner, request: &Request<'_>, approved: bool) -> Ca
         }
     };
     let granted = |touch, paths: &[ResolvedPath]| {
-        paths.iter().filter(|path| is_granted(touch, path)).cloned().collect()
+        GrantedPaths::Only(paths.iter().filter(|path| is_granted(touch, path)).cloned().collect())
     };
     let hosts = effects.hosts().filter(|(host, by_command)| {
         let named = !by_command || is_name(host);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use haft::Workspace;
 use haft::effects::resolved::{Resolved, ResolvedPath};
+use haft::effects::{Access, Extent, WORKTREES};
 use haft::ports::Request;
 use serde_json::Value;
 
@@ -61,11 +62,30 @@ impl Move {
     }
 }
 
+/// Whether a call makes a worktree as git has it, and changes no file of one: what it declares is a change of the
+/// repository's worktrees, and whole worktrees. From a tool from outside that isn't believed.
+fn makes_worktree(root: &Path, request: &Request<'_>) -> bool {
+    let (declared, effects) = (request.declared(), request.effects);
+    let changes_worktrees =
+        declared.state.iter().any(|state| state.resource == WORKTREES && state.access == Access::Change);
+    let is_worktree = |path: &ResolvedPath| {
+        let is_root = |path: &Path| Move::of(root, path).is_some_and(|found| found.from == path);
+        path.extent == Extent::Subtree && is_root(&path.at.real) && is_root(&path.at.given)
+    };
+    changes_worktrees
+        && !request.external
+        && !declared.unknown
+        && declared.runs.is_empty()
+        && effects.reads.is_empty()
+        && effects.deletes.is_empty()
+        && !effects.writes.is_empty()
+        && effects.writes.iter().all(is_worktree)
+}
+
 impl Twin {
     /// The twin of a call that touches a worktree of this checkout, or is made in one.
     pub(super) fn of(root: &Path, request: &Request<'_>) -> Option<Twin> {
-        // It makes a worktree as git has it, and changes no file of it.
-        if request.name == "EnterWorktree" && !request.external {
+        if makes_worktree(root, request) {
             return None;
         }
         let effects = request.effects;

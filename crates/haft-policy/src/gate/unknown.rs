@@ -280,7 +280,7 @@ impl Search<'_, '_> {
         if !case.subject.open {
             return None;
         }
-        if case.subject.tool == "WebFetch" {
+        if case.subject.hosts_only {
             return self
                 .of(Touch::Reaches, false, &|| "which host the address leads to isn't known".to_owned());
         }

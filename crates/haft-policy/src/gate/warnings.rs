@@ -10,8 +10,7 @@ use haft::effects::Extent;
 use haft::files::CheckpointPlan;
 use haft::ports::Request;
 
-use super::case::Case;
-use crate::conventions;
+use super::case::{self, Case};
 use crate::credentials;
 use crate::rule::{Effect, Place, Touch};
 
@@ -59,7 +58,8 @@ fn quote_path(place: &Place<'_>) -> String {
 
 /// Whether copies of all these files are kept before the call changes them.
 fn are_kept(call: &KnownCall<'_>, places: &[&Place<'_>]) -> bool {
-    let is_file_tool = !call.request.external && conventions::is_file_tool(call.request.name);
+    // What a tool changes through its context is kept.
+    let is_file_tool = case::is_granted_files_only(call.request);
     let is_command = call.case.line().is_some();
     // A command may be granted a change elsewhere, but nothing reads the file there before.
     let reachable = |place: &&Place<'_>| is_file_tool || call.case.is_inside(Touch::Writes, place);

@@ -361,7 +361,7 @@ impl Judge<'_, '_> {
         let whole = if subject.walled { Grant::Walled } else { Grant::Whole };
         let grant = match named {
             Some(rule) if is_shell => whole(rule),
-            Some(rule) if subject.open && subject.tool == "WebFetch" => {
+            Some(rule) if subject.open && subject.hosts_only => {
                 self.note(rule, Why::NoAddress);
                 Grant::Nothing
             }
@@ -424,7 +424,7 @@ impl Judge<'_, '_> {
         }
         for (index, host) in touches.hosts.iter().enumerate() {
             let effect = Effect { touch: Touch::Reaches, command, index };
-            let own = self.by_host(host, effect, count || self.subject.tool == "WebFetch");
+            let own = self.by_host(host, effect, count || self.subject.hosts_only);
             let granted = match grant {
                 Grant::Walled(rule) if !self.subject.is_open_host(host) => {
                     self.note(rule, Why::NotGranted(effect));

@@ -25,6 +25,8 @@ pub struct Subject<'a> {
     pub input: &'a Value,
     /// Nothing but the declared effects can happen, because the engine sees to it.
     pub enforced: bool,
+    /// It reaches hosts and touches nothing else.
+    pub hosts_only: bool,
     /// The tool leaves out, from a folder that it reads, whatever [`RuleSet::stops`](super::RuleSet::stops) names. Then
     /// a rule for something in the folder doesn't stop the call.
     pub leaves_out: bool,
@@ -103,6 +105,7 @@ impl<'a> Subject<'a> {
             of_server: None,
             input,
             enforced: false,
+            hosts_only: false,
             leaves_out: false,
             open: false,
             touches: Touches::default(),

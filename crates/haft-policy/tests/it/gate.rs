@@ -24,7 +24,7 @@ use haft::decision::Verdict;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, PermissionMode, UserQuestion};
 use haft::testing::Caller;
-use haft::{Effects, ErrorKind, Registry, ToolResult, Workspace, dynamic_tool};
+use haft::{Effects, ErrorKind, Registry, ToolResult, ToolSpec, Workspace, dynamic_tool};
 use haft_policy::conventions;
 use haft_policy::gate::{BadCall, CheckedCall, CoverageGap, DecisionReport, Policy, SandboxCoverage, Setup};
 use haft_policy::settings::Flags;
@@ -80,11 +80,20 @@ pub(crate) struct With {
     pub(crate) no_sandbox: bool,
     pub(crate) non_interactive: bool,
     pub(crate) confined: bool,
+    /// Other tools than those of every session.
+    pub(crate) registry: Option<Registry>,
 }
 
 /// Mode `default`, rules and mode alone, no rules.
 pub(crate) fn with(settings: Value) -> With {
-    With { settings, mode: "default", no_sandbox: true, non_interactive: false, confined: false }
+    With {
+        settings,
+        mode: "default",
+        no_sandbox: true,
+        non_interactive: false,
+        confined: false,
+        registry: None,
+    }
 }
 
 /// Rules in a line: `-deny ?ask +allow`, separated by `;`.
@@ -98,6 +107,17 @@ pub(crate) fn rules(text: &str) -> Value {
 impl With {
     pub(crate) fn mode(mut self, mode: &'static str) -> With {
         self.mode = mode;
+        self
+    }
+
+    /// With more tools, built in and from outside.
+    pub(crate) fn with_tools(
+        mut self,
+        tools: Vec<haft::tool::AnyTool>,
+        from_outside: Vec<haft::tool::AnyTool>,
+    ) -> With {
+        let caller = Caller::of(TOOLS.clone()).tool(tools).external("outside", from_outside);
+        self.registry = Some(caller.registry().clone());
         self
     }
 
@@ -127,7 +147,8 @@ impl With {
         let (policy, _) = Policy::new(&loaded, change(setup)).unwrap_or_else(|error| panic!("{error}"));
         let user = User::saying(Answer::Once);
         let (rules, asker) = (policy.clone(), user.clone());
-        let caller = Caller::of(TOOLS.clone()).engine(|engine| {
+        let registry = self.registry.unwrap_or_else(|| TOOLS.clone());
+        let caller = Caller::of(registry).engine(|engine| {
             let engine = engine.workspace(workspace).permissions(rules);
             if self.non_interactive { engine } else { engine.asker(asker) }
         });
@@ -145,12 +166,7 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
                 .collect::<Vec<_>>(),
         )
         .tool(shell("Bash"))
-        .tool(stand_in("WebFetch", |input| {
-            match input["url"].as_str().and_then(haft::effects::template::host) {
-                Some(host) => Effects::observes(host),
-                None => Effects::unknown(),
-            }
-        }))
+        .tool(declaring("WebFetch", fetches, ToolSpec::hosts_only))
         .tool(
             ["GetMcpPrompt", "ListMcpResources", "ReadMcpResource"]
                 .map(|name| stand_in(name, |input| conventions::effects(name, input).unwrap_or_default()))
@@ -167,6 +183,24 @@ static TOOLS: LazyLock<Registry> = LazyLock::new(|| {
         .external("mine", stand_in("stranger", |input| Effects::writes(input["path"].as_str().unwrap())));
     caller.registry().clone()
 });
+
+fn fetches(input: &Value) -> Effects {
+    match input["url"].as_str().and_then(haft::effects::template::host) {
+        Some(host) => Effects::observes(host),
+        None => Effects::unknown(),
+    }
+}
+
+/// The same with fixed facts.
+fn declaring(
+    name: &str,
+    effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
+    facts: impl FnOnce(ToolSpec) -> ToolSpec,
+) -> haft::tool::AnyTool {
+    let schema = json!({"type": "object"});
+    let tool = dynamic_tool(name, "Stands in for a tool.", schema, |_, _| async { Ok("ran") });
+    tool.effects(effects).spec(facts).build().unwrap()
+}
 
 fn stand_in(name: &str, effects: impl Fn(&Value) -> Effects + Send + Sync + 'static) -> haft::tool::AnyTool {
     let schema = json!({"type": "object"});

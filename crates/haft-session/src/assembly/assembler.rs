@@ -10,7 +10,7 @@ use haft::call_log::CallLog;
 use haft::dispatch::TaskTable;
 use haft::event::EventSink;
 use haft::files::{DirFiles, PathTable};
-use haft::ports::{Asker, Processes, SandboxView};
+use haft::ports::{Asker, Processes, RuleSetId, SandboxView};
 use haft::registry::Gates;
 use haft::results::OffloadStore;
 use haft::{Engine, EngineBuilder, Registry};
@@ -46,6 +46,8 @@ pub struct SessionAssembler {
     starter: Arc<SessionProcesses>,
     processes: Arc<dyn Processes>,
     process_guard: ProcessGuard,
+    /// Identifies the rules of all sessions, which share the sandbox.
+    rule_set: RuleSetId,
     /// Whether the sandbox could be planned. Set when the first rules are made.
     sandbox: OnceLock<Result<(), SessionError>>,
 }
@@ -108,7 +110,18 @@ impl SessionAssembler {
         let processes: Arc<dyn Processes> = Arc::new(children(&starter, &config.given));
         let process_guard = ProcessGuard::new(starter.clone());
         let sandbox = OnceLock::new();
-        SessionAssembler { config, purpose, id, temp, named, starter, processes, process_guard, sandbox }
+        SessionAssembler {
+            config,
+            purpose,
+            id,
+            temp,
+            named,
+            starter,
+            processes,
+            process_guard,
+            rule_set: RuleSetId::new(),
+            sandbox,
+        }
     }
 
     /// Opens a session: the conversation of a user, or the calls of one command. Starts nothing.
@@ -293,6 +306,7 @@ impl SessionAssembler {
             analyzer: Some(analyzer.clone()),
             processes: Some(self.processes.clone()),
             wording: options.rule_wording.unwrap_or(plain.wording),
+            rule_set: self.rule_set,
             ..plain
         };
         let made =

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use haft::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use haft::dispatch::TurnHandle;
 use haft::files::Hidden;
-use haft::ports::{Authorizer, Request};
+use haft::ports::{Authorizer, Request, RuleSetId};
 use haft::tool::AnyTool;
 use haft::{Effects, ToolResult};
 use haft_policy::gate::Policy;
@@ -272,6 +272,10 @@ impl Authorizer for CopyRules {
         let Some(why) = self.leaves(request) else { return self.policy.reasons(request) };
         let denial = DecisionReason::new(DecisionSource::Protected, Verdict::Deny, OUT_OF_REACH);
         vec![denial.with_message(why)]
+    }
+
+    fn rule_set(&self) -> Option<RuleSetId> {
+        self.policy.rule_set()
     }
 
     fn may_ask(&self, source: DecisionSource) -> bool {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use haft::dispatch::TaskTable;
+use haft::effects::WORKTREES;
 use haft::future::BoxFuture;
 use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use haft::sync::lock;
@@ -65,8 +66,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
             worktree.remove(&losses, false, &cx).await.map(|()| true)
         }
     };
-    let removing =
-        tool(NAME, "Removes a worktree.", work).effects(|_| Effects::writes_state("git:worktrees"));
+    let removing = tool(NAME, "Removes a worktree.", work).effects(|_| Effects::writes_state(WORKTREES));
     let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
     let session = SessionAssembler::load(common, SessionPurpose::Once).and_then(|factory| factory.open());
     let session = session.map_err(|error| error.to_string())?;

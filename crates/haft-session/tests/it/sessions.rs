@@ -7,8 +7,8 @@ use haft::ToolCall;
 use haft::future::BoxFuture;
 use haft::ports::PermissionMode;
 use haft_session::{
-    AnswerError, FrontEnd, FrontEndGuard, PromptKind, ResumeFrom, SessionEvent, SessionEventKind,
-    SessionHandle, SessionStore, UserAnswer, UserPrompt,
+    AnswerError, CallKey, FrontEnd, FrontEndGuard, NotSaid, PromptKind, ResumeFrom, SessionClosed,
+    SessionEvent, SessionEventKind, SessionHandle, SessionStore, SetModeError, UserAnswer, UserPrompt,
 };
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
@@ -81,7 +81,7 @@ async fn two_front_ends_are_asked_and_one_answer_counts() {
     let ((first, mut first_user), (second, mut second_user)) = (front_end("first"), front_end("second"));
     let session = workspace.builder().front_end(first).build().await.unwrap();
     let handle = session.handle();
-    let _second = handle.attach(second);
+    let _second = handle.attach(second).unwrap();
     let mut events = handle.events();
     let pending = session.submit(write("1", "new.txt"));
     let (shown, other) = (first_user.asked.recv().await.unwrap(), second_user.asked.recv().await.unwrap());
@@ -191,7 +191,7 @@ impl FrontEnd for ReferringFrontEnd {
     fn ask<'a>(&'a self, _: &'a UserPrompt) -> BoxFuture<'a, Option<UserAnswer>> {
         Box::pin(async move {
             let (handle, other) = (self.0.handle.get().unwrap(), self.0.other.lock().unwrap().take());
-            *self.0.attached.lock().unwrap() = other.map(|other| handle.attach(other));
+            *self.0.attached.lock().unwrap() = other.map(|other| handle.attach(other).unwrap());
             None
         })
     }
@@ -218,7 +218,7 @@ async fn front_ends_come_and_go() {
     let session = workspace.builder().build().await.unwrap();
     assert!(session.submit(write("1", "new.txt")).await.error().is_some(), "nobody can be asked");
     let (front, user) = front_end("front");
-    let guard = session.handle().attach(front);
+    let guard = session.handle().attach(front).unwrap();
     user.answer.notify_one();
     assert!(session.submit(write("2", "new.txt")).await.error().is_none());
     drop(guard);
@@ -239,6 +239,31 @@ async fn a_forbidden_mode_is_an_error_and_a_change_is_an_event() {
     let event = events.try_next().unwrap();
     assert!(matches!(event.kind, SessionEventKind::ModeChanged(PermissionMode::AcceptEdits)), "{event}");
     assert!(session.submit(write("1", "new.txt")).await.error().is_none());
+}
+
+/// Dropped or closed: a handle of the session does nothing and says so.
+#[tokio::test]
+async fn a_handle_of_a_closed_session_returns_errors() {
+    let workspace = Workspace::new();
+    let (dropped, closed) =
+        (workspace.builder().build().await.unwrap(), workspace.builder().build().await.unwrap());
+    // An agent keeps what the session ran with, so the handle of that one still reaches it.
+    let agent = dropped.agent_with(scripted(&json!([{"text": "Hello."}]))).await.unwrap();
+    let handles = [dropped.handle(), closed.handle()];
+    drop(dropped);
+    closed.close().await;
+    for handle in handles {
+        let error = handle.set_mode(PermissionMode::AcceptEdits).unwrap_err();
+        assert_eq!((error, error.to_string().as_str()), (SetModeError::Closed, "the session is closed"));
+        assert_eq!((handle.mode(), handle.usage()), (None, None));
+        assert_eq!((handle.interrupt(), handle.force()), (Err(SessionClosed), Err(SessionClosed)));
+        assert_eq!(handle.attach(front_end("late").0).err(), Some(SessionClosed));
+        assert_eq!(handle.say("hello"), Err(NotSaid));
+        assert!(handle.detach(CallKey { turn: 1, index: 0 }).is_err());
+        assert!(handle.prompts().is_empty());
+        assert!(handle.events().next().await.is_none(), "the stream has ended");
+    }
+    drop(agent);
 }
 
 #[tokio::test]

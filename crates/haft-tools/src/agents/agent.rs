@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use haft::effects::WORKTREES;
 use haft::effects::table::Class;
 use haft::ports::{AgentRequest, Isolation, Port, SubAgents};
 use haft::schema::InputSchema;
@@ -163,7 +164,7 @@ impl Tool for Agent {
         match input.isolation {
             None => Effects::delegates(),
             Some(IsolationInput::Worktree) => {
-                Effects::delegates().and(Effects::writes_state("git:worktrees")).synchronised()
+                Effects::delegates().and(Effects::writes_state(WORKTREES)).synchronised()
             }
         }
     }

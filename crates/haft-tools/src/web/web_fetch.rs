@@ -266,6 +266,7 @@ impl Tool for WebFetch {
             .alias("web_fetch")
             .group("web")
             .feature("web")
+            .hosts_only()
             .listed_class(Class::ReadOnly)
             .timeout(Timeout::After(TIMEOUT))
             .interrupt(Interrupt::Cancel)

@@ -153,6 +153,7 @@ impl Tool for WebSearch {
             .alias("web_search")
             .group("web")
             .feature("web")
+            .configured_hosts()
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
             .timeout(Timeout::After(2 * TIMEOUT))

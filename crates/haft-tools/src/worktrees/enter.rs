@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use haft::effects::WORKTREES;
 use haft::tool::GuardDenied;
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
@@ -70,7 +71,7 @@ impl Tool for EnterWorktree {
     }
 
     fn effects(&self, input: &EnterWorktreeInput) -> Effects {
-        let moves = Effects::writes_state("session:workspace").and(Effects::writes_state("git:worktrees"));
+        let moves = Effects::writes_state("session:workspace").and(Effects::writes_state(WORKTREES));
         match input.name.as_deref().filter(|name| name_fits(name).is_ok()) {
             Some(name) => moves.and(Effects::writes_tree(self.folder().join(name))),
             // It gets one before it is judged.

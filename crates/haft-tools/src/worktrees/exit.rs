@@ -4,6 +4,7 @@
 //! user says yes to exactly these, in every mode. What a person is asked about is counted again when it is removed.
 
 use haft::decision::DecisionReason;
+use haft::effects::WORKTREES;
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -67,8 +68,8 @@ impl Tool for ExitWorktree {
         let moves = Effects::writes_state("session:workspace");
         match (input.removes(), input.discards()) {
             (false, _) => moves,
-            (true, false) => moves.and(Effects::writes_state("git:worktrees")),
-            (true, true) => moves.and(Effects::writes_state("git:worktrees")).destructive(),
+            (true, false) => moves.and(Effects::writes_state(WORKTREES)),
+            (true, true) => moves.and(Effects::writes_state(WORKTREES)).destructive(),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::future::BoxFuture;
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::permission::Permissions;
-use crate::ports::{Asker, Authorizer, Ports, Request};
+use crate::ports::{Asker, Authorizer, Ports, Request, RuleSetId, bind_processes};
 use crate::registry::{Gates, Loaded, Registry, Snapshot};
 use crate::results::OffloadStore;
 use crate::supervise::{Supervisor, Threads};
@@ -125,10 +125,15 @@ impl EngineBuilder {
     }
 
     /// Builds the engine. It assembles its first set of tools when it is first used.
+    ///
+    /// If the processes are held to the [rules](crate::ports::SandboxRules) of another authorizer than the engine's, the
+    /// engine starts none, and each result says why.
     #[must_use]
     pub fn build(self) -> Engine {
         let EngineBuilder { mut config } = self;
         config.cancel = config.cancel.child();
+        let EngineConfig { ports, authorizer, .. } = &mut config;
+        ports.processes = ports.processes.take().map(|processes| bind_processes(processes, &**authorizer));
         Engine { session: Arc::new(Session::new(config)) }
     }
 
@@ -261,11 +266,19 @@ impl Authorizer for StricterRules {
     fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
         let mut grants = self.parent.grants(request, approved);
         let own = self.own.grants(request, approved);
-        grants.reads.retain(|path| own.reads.contains(path));
-        grants.writes.retain(|path| own.writes.contains(path));
-        grants.deletes.retain(|path| own.deletes.contains(path));
         grants.hosts.retain(|host| own.hosts.contains(host));
-        grants
+        CallGrants {
+            reads: grants.reads.intersect(own.reads),
+            writes: grants.writes.intersect(own.writes),
+            deletes: grants.deletes.intersect(own.deletes),
+            ..grants
+        }
+    }
+
+    /// The parent's, unless rules of its own would not bind its child processes.
+    fn rule_set(&self) -> Option<RuleSetId> {
+        let (parent, own) = (self.parent.rule_set()?, self.own.rule_set()?);
+        (own == parent || own == RuleSetId::UNRESTRICTED).then_some(parent)
     }
 
     fn may_prompt(&self) -> bool {

@@ -34,7 +34,7 @@ use crate::view::{Stage, View};
 
 /// What step 5 comes to.
 pub(super) enum Authorization {
-    Allowed(Decision),
+    Allowed(Box<Decision>),
     /// The user, or a hook that answers for the user, wants another input: back to step 2.
     Edited(Value, Option<Box<Author>>),
     Refused(ToolError),
@@ -44,8 +44,8 @@ pub(super) enum Authorization {
 
 impl Decision {
     /// The call with what it is granted.
-    pub(super) fn prepared(self, cx: &Context, notes: Vec<String>) -> Prepared {
-        let granted = execute::grant(cx, &self.effects.resolved.declared, &self.grants);
+    pub(super) fn prepared(self: Box<Self>, cx: &Context, notes: Vec<String>) -> Prepared {
+        let granted = execute::grant(cx, &self.effects.resolved, &self.grants);
         Prepared { decision: self, granted, notes }
     }
 }
@@ -61,7 +61,8 @@ pub(super) async fn authorize(
     let Authorization::Allowed(mut decision) = authorization else { return authorization };
     let subject = Subject::of_call(shared, opened, cx);
     match guarded(|| subject.grants(&decision)) {
-        Ok(grants) => *decision.grants = grants,
+        Ok(None) => {}
+        Ok(Some(grants)) => decision.grants = grants,
         Err(_) => return subject.refused(decision.with_reason(rules_failed())),
     }
     Authorization::Allowed(decision)
@@ -75,7 +76,7 @@ async fn ask_everybody(
 ) -> Authorization {
     let mut reasons = Vec::new();
     reasons.extend(opinion(&opened.attempt, cx).await);
-    reasons.extend(opened.hook_reason.clone());
+    reasons.extend(opened.hook_reason.as_deref().cloned());
     settle(&Subject::of_call(shared, opened, cx), opened, &reasons, asking).await
 }
 
@@ -88,10 +89,20 @@ async fn settle(
 ) -> Authorization {
     let decision = subject.decide(reasons);
     match decision.verdict {
-        Verdict::Allow => Authorization::Allowed(decision),
+        Verdict::Allow => Authorization::Allowed(decision.into()),
         Verdict::Deny => subject.refused(decision),
         Verdict::Ask => Box::pin(ask(subject, opened, decision, reasons, asking)).await,
     }
+}
+
+/// The decision on a call that was stopped before step 5, for this reason.
+pub(super) fn decide_stopped(
+    shared: &Shared,
+    opened: &Opened,
+    cx: &Context,
+    reason: DecisionReason,
+) -> Decision {
+    Subject::of_call(shared, opened, cx).decide(&[reason])
 }
 
 /// Decides on a host that a child of a running call wants to reach; `opened` is the call that only reaches hosts.
@@ -218,8 +229,8 @@ impl<'a> Subject<'a> {
         guarded(|| self.shared.authorizer.warnings(&self.request(&decision.effects))).unwrap_or_default()
     }
 
-    /// What an allowed call may touch.
-    fn grants(&self, decision: &Decision) -> CallGrants {
+    /// What an allowed call may touch, if it touches anything.
+    fn grants(&self, decision: &Decision) -> Option<CallGrants> {
         let (authorizer, effects) = (&self.shared.authorizer, &decision.effects);
         let touches = &effects.resolved;
         if touches.reads.is_empty()
@@ -227,14 +238,14 @@ impl<'a> Subject<'a> {
             && touches.deletes.is_empty()
             && touches.hosts().next().is_none()
         {
-            return CallGrants::default();
+            return None;
         }
         let request = self.request(effects);
         let mut grants = authorizer.grants(&request, decision.is_approved());
         if !touches.reads.is_empty() || !touches.writes.is_empty() {
             grants.hidden = authorizer.hidden(&request);
         }
-        grants
+        Some(grants)
     }
 
     /// The rules that a lasting answer would add.
@@ -370,7 +381,8 @@ pub(crate) async fn check<T>(
     }
     if decision.verdict == Verdict::Allow {
         match guarded(|| subject.grants(&decision)) {
-            Ok(grants) => *decision.grants = grants,
+            Ok(None) => {}
+            Ok(Some(grants)) => decision.grants = grants,
             Err(_) => decision = decision.with_reason(rules_failed()),
         }
     }
@@ -417,16 +429,16 @@ async fn read_guarded(
     input: CallInput,
     cx: &Context,
 ) -> Result<(Attempt, Option<DecisionReason>), ToolError> {
-    let refused = |text: String| Some(DecisionReason::new(DecisionSource::Tool, Verdict::Deny, text));
     let mut attempt = read(shared, tool, input)?;
     for _ in 0..=limits::REWRITES_MAX {
         match hook::pass_guards(tool, &attempt.input, cx).await {
             Ok(input) if input == *attempt.input => return Ok((attempt, None)),
             Ok(input) => attempt = read(shared, tool, input.into())?,
-            Err(refusal) => return Ok((attempt, refused(format!("it is blocked{refusal}")))),
+            Err(refusal) => return Ok((attempt, Some(hook::guard_reason(&refusal)))),
         }
     }
-    Ok((attempt, refused("its guards rewrite its input again and again".to_owned())))
+    let text = "its guards rewrite its input again and again";
+    Ok((attempt, Some(DecisionReason::new(DecisionSource::Tool, Verdict::Deny, text))))
 }
 
 /// The context of a call that is only looked at: turn 0.
@@ -447,7 +459,9 @@ async fn ask(
     for again in [false, true] {
         match ask_hooks(subject, opened, &decision).await {
             HookAnswer::None => {}
-            HookAnswer::Allow(reason) => return Authorization::Allowed(decision.with_reason(reason)),
+            HookAnswer::Allow(reason) => {
+                return Authorization::Allowed(decision.with_reason(reason).into());
+            }
             HookAnswer::Edit(input, author) => return Authorization::Edited(input, Some(author)),
             HookAnswer::Deny(error) => {
                 let source = match error.kind() {
@@ -463,7 +477,7 @@ async fn ask(
             decision = subject.unanswered(decision);
         }
         match decision.verdict {
-            Verdict::Allow => return Authorization::Allowed(decision),
+            Verdict::Allow => return Authorization::Allowed(decision.into()),
             Verdict::Deny => return subject.refused(decision),
             Verdict::Ask => {}
         }
@@ -503,7 +517,7 @@ async fn ask(
         let same = subject.digest(opened, &now) == asked_about;
         match now.verdict {
             Verdict::Deny => return subject.refused(now),
-            Verdict::Allow if !same => return Authorization::Allowed(now),
+            Verdict::Allow if !same => return Authorization::Allowed(now.into()),
             Verdict::Ask if !same => decision = now,
             Verdict::Allow | Verdict::Ask => {
                 let request = subject.request(&now.effects);
@@ -512,7 +526,7 @@ async fn ask(
                 if let Ok(Err(why)) = kept {
                     tell(cx, || What::Warning(format!("your answer holds for this session only: {why}")));
                 }
-                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)));
+                return Authorization::Allowed(now.with_reason(by_user(Verdict::Allow)).into());
             }
         }
     }

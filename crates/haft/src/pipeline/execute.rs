@@ -16,8 +16,7 @@ use crate::content::Output;
 use crate::context::{Context, Moved};
 use crate::decision::{CallEffects, CallGrants};
 use crate::dispatch::background::Background;
-use crate::effects::Effects;
-use crate::effects::resolved::ResolvedPath;
+use crate::effects::resolved::{Resolved, ResolvedPath};
 use crate::effects::table::Class;
 use crate::engine::Shared;
 use crate::error::{ErrorKind, ToolError};
@@ -133,16 +132,17 @@ pub(crate) async fn execute<Watching>(
 }
 
 /// The context of a call with what was granted to it; none for a call that only reads inside.
-pub(super) fn grant(cx: &Context, declared: &Effects, grants: &CallGrants) -> Option<Context> {
+pub(super) fn grant(cx: &Context, effects: &Resolved, grants: &CallGrants) -> Option<Context> {
     let workspace = cx.location().workspace();
+    let (reads, writes, deletes) = (grants.reads(effects), grants.writes(effects), grants.deletes(effects));
     let beyond = |path: &ResolvedPath| !workspace.is_readable(&path.at);
-    let changes = declared.unknown || !grants.writes.is_empty() || !grants.deletes.is_empty();
+    let changes = effects.declared.unknown || !writes.is_empty() || !deletes.is_empty();
     let more = grants.hidden.is_some() || !grants.hosts.is_empty();
-    if !changes && !more && !grants.reads.iter().any(beyond) {
+    if !changes && !more && !reads.iter().any(beyond) {
         return None;
     }
-    let mut access = grants.access(workspace, !declared.unknown);
-    let all = grants.reads.iter().chain(&grants.writes).chain(&grants.deletes);
+    let mut access = grants.access(effects, workspace);
+    let all = reads.iter().chain(writes).chain(deletes);
     access.held = Held::hold(all.filter(|path| beyond(path)).map(|path| &path.at));
     Some(cx.granted(Arc::new(access)))
 }

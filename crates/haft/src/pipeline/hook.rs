@@ -25,8 +25,23 @@ pub(super) enum Hooked {
     Same(Option<DecisionReason>),
     /// Back to step 2 with this.
     Rewritten(Value, Option<Box<Author>>),
-    /// The call is not made.
-    Stopped(ToolError),
+    /// The call is not made, for this reason.
+    Stopped(ToolError, DecisionReason),
+}
+
+/// A hook before the call refuses it, or failed.
+fn stopped_by_hook(error: ToolError) -> Hooked {
+    let source = match error.kind() {
+        ErrorKind::HookFailed => DecisionSource::Failure,
+        _ => DecisionSource::Hook,
+    };
+    let reason = DecisionReason::new(source, Verdict::Deny, error.message().to_owned());
+    Hooked::Stopped(error, reason)
+}
+
+/// The reason of a guard that refuses a call.
+pub(super) fn guard_reason(refusal: &str) -> DecisionReason {
+    DecisionReason::new(DecisionSource::Tool, Verdict::Deny, format!("it is blocked{refusal}"))
 }
 
 /// The hook whose work the input is.
@@ -101,7 +116,7 @@ pub(super) async fn before(
         Ok(input) => input,
         Err(refusal) => {
             let text = format!("{tool} was blocked{refusal}");
-            return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, text));
+            return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, text), guard_reason(&refusal));
         }
     };
     // What a guard has changed is nobody's work but the guard's.
@@ -125,7 +140,7 @@ pub(super) async fn before(
                     "{tool} was not run: hook `{}` failed ({error}); this is a fault of the hook, not a denial",
                     named(hook, error.by.as_deref())
                 );
-                return Hooked::Stopped(ToolError::of(ErrorKind::HookFailed, words));
+                return stopped_by_hook(ToolError::of(ErrorKind::HookFailed, words));
             }
         };
         messages(cx, std::mem::take(&mut outcome.messages));
@@ -133,15 +148,15 @@ pub(super) async fn before(
         note_before(cx, "before", name, &outcome, &input);
         if let Some(reason) = outcome.stop {
             let words = format!("{tool} was not run: hook `{name}` ended the turn: {reason}");
-            return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words).ending_turn_by_hook());
+            return stopped_by_hook(ToolError::of(ErrorKind::Blocked, words).ending_turn_by_hook());
         }
         if let Some(reason) = outcome.blocked {
             let words = format!("{tool} was blocked by hook `{name}`: {reason}");
-            return Hooked::Stopped(ToolError::of(ErrorKind::Blocked, words));
+            return stopped_by_hook(ToolError::of(ErrorKind::Blocked, words));
         }
         if let Some(reason) = outcome.denial() {
             let words = format!("denied by hook `{name}`: {reason}");
-            return Hooked::Stopped(ToolError::of(ErrorKind::Denied, words));
+            return stopped_by_hook(ToolError::of(ErrorKind::Denied, words));
         }
         if let Some(rewritten) = outcome.input.filter(|rewritten| *rewritten != input) {
             let (by, decision, context) =

@@ -34,7 +34,7 @@ use serde_json::Value;
 use crate::call::ToolCall;
 use crate::content::Output;
 use crate::context::Context;
-use crate::decision::{Decision, DecisionReason};
+use crate::decision::{Decision, DecisionReason, DecisionSource, Verdict};
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
 use crate::engine::Shared;
@@ -58,7 +58,7 @@ pub(crate) struct Opened {
     /// The model had not been shown the schema.
     pub(crate) deferred: bool,
     /// What hooks before the call decided.
-    pub(crate) hook_reason: Option<DecisionReason>,
+    pub(crate) hook_reason: Option<Box<DecisionReason>>,
     /// The hook whose work the input is, if it is one's.
     pub(crate) author: Option<Box<Author>>,
     /// What steps 3 to 5 added. Kept here, behind one pointer, and not in the futures that lead the call.
@@ -105,7 +105,7 @@ impl std::ops::Deref for Decoded {
 
 /// What steps 3 to 5 add: the call may run.
 pub(crate) struct Prepared {
-    pub(crate) decision: Decision,
+    pub(crate) decision: Box<Decision>,
     /// The context of this call with what was granted to it beyond what every call may touch.
     pub(crate) granted: Option<Context>,
     /// Words for the model from hooks.
@@ -199,13 +199,16 @@ pub(crate) async fn prepare(
         // 4 prepare
         if hook::any_before(shared, opened) {
             match Box::pin(hook::before(shared, opened, cx, &mut notes)).await {
-                Hooked::Same(decided) => opened.hook_reason = decided,
+                Hooked::Same(decided) => opened.hook_reason = decided.map(Box::new),
                 Hooked::Rewritten(input, author) => {
                     opened.reread(input).map_err(|refused| Author::refused(author.as_deref(), refused))?;
                     opened.author = author;
                     continue;
                 }
-                Hooked::Stopped(error) => return Err(opened.refused(error)),
+                Hooked::Stopped(error, reason) => {
+                    let decision = authorize::decide_stopped(shared, opened, cx, reason);
+                    return Err(opened.refused(error.with_decision(decision)));
+                }
             }
         }
         // 5 authorize
@@ -232,7 +235,9 @@ pub(crate) async fn prepare(
         opened.entry.name(),
         limits::REWRITES_MAX
     );
-    Err(opened.refused(ToolError::of(ErrorKind::Blocked, words)))
+    let reason = DecisionReason::new(DecisionSource::Failure, Verdict::Deny, words.clone());
+    let decision = authorize::decide_stopped(shared, opened, cx, reason);
+    Err(opened.refused(ToolError::of(ErrorKind::Blocked, words).with_decision(decision)))
 }
 
 /// Step 5 again, for a call that had to wait: what it touches may have changed meanwhile.
@@ -255,7 +260,9 @@ pub(crate) async fn prepare_again(
         }
         Authorization::Edited(..) => {
             let words = "its input was changed after it had been prepared; ask for it again";
-            return Err(opened.refused(ToolError::of(ErrorKind::Denied, words)));
+            let reason = DecisionReason::new(DecisionSource::Failure, Verdict::Deny, words);
+            let decision = before.decision.with_reason(reason);
+            return Err(opened.refused(ToolError::of(ErrorKind::Denied, words).with_decision(decision)));
         }
         Authorization::RefusedByHook(error) => return Err(opened.refused(error)),
         Authorization::Refused(error) => error,

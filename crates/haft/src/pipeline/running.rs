@@ -35,8 +35,8 @@ pub(crate) struct Running {
     task: OnceLock<TaskId>,
     /// The task that goes on when the call has its answer.
     started: OnceLock<TaskId>,
-    /// For what it starts: whether it is in the background.
-    background: Background,
+    /// For what it starts: whether it is in the background. Made when it is asked for.
+    background: OnceLock<Background>,
     /// What it prints while it runs.
     log: OnceLock<Arc<dyn TaskLog>>,
     /// The message that it is a call of.
@@ -105,19 +105,19 @@ impl Running {
     /// The call moves to the background; false if it does already.
     pub(crate) fn becomes(&self, task: TaskId) -> bool {
         let moves = self.task.set(task).is_ok();
-        self.background.begin();
+        self.background().begin();
         moves
     }
 
     /// The call leaves this task behind.
     pub(crate) fn leaves(&self, task: TaskId) {
         let _ = self.started.set(task);
-        self.background.begin();
+        self.background().begin();
     }
 
     /// Whether the call is in the background, and what it starts with it.
     pub(crate) fn background(&self) -> &Background {
-        &self.background
+        self.background.get_or_init(Background::default)
     }
 
     /// The background task that the call became or leaves behind: what it doesn't meet.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Answer;
+use super::{Answer, RuleSetId};
 use crate::decision::{CallGrants, CallWarning, DecisionReason, DecisionSource};
 use crate::effects::Effects;
 use crate::effects::resolved::{Resolved, Workspace};
@@ -35,6 +35,15 @@ pub trait Authorizer: Send + Sync + 'static {
     fn grants(&self, request: &Request<'_>, approved: bool) -> CallGrants {
         let _ = approved;
         CallGrants::everything(request.effects)
+    }
+
+    /// Identifies the rules for child processes: a sandbox that was made from rules with another id starts no process for an
+    /// engine with this authorizer. Authorizers with the same id have the same such rules, as clones have. The default
+    /// fits no sandbox that enforces rules.
+    ///
+    /// Called once, when the engine is built. A panic counts as the default.
+    fn rule_set(&self) -> Option<RuleSetId> {
+        None
     }
 
     /// Whether the user may be shown a question. If not, what neither a hook nor the classifier allowed is denied. The

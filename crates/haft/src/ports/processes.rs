@@ -19,7 +19,7 @@ use crate::effects::resolved::Resolved;
 use crate::files::{Access, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
-use crate::ports::HostRequests;
+use crate::ports::{EnforcedRules, HostRequests};
 use crate::results::{Kept, OffloadStore};
 
 /// Starts child processes, and is the only thing that does.
@@ -32,6 +32,10 @@ pub trait Processes: Send + Sync + 'static {
     /// are not believed, and a tool that [runs in a child](crate::ToolSpec::in_child) asks however harmless it claims to
     /// be.
     fn confines(&self) -> bool;
+
+    /// Which rules children are held to. An engine whose authorizer has others starts nothing here. Called once, when the
+    /// engine is built.
+    fn enforced_rules(&self) -> EnforcedRules;
 
     /// Runs one process to its end.
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>>;

@@ -1,13 +1,34 @@
 //! What rules and settings keep child processes from, as plain data: [`SandboxRules`].
 //!
-//! It lies between a policy, which knows rules and no processes, and a sandbox, which knows processes and no rules.
+//! It lies between a policy, which knows rules and no processes, and a sandbox, which knows processes and no rules. A
+//! [`RuleSetId`] says which rules a sandbox enforces, and an engine starts no process in the sandbox of another authorizer.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Authorizer;
+use super::{Authorizer, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use crate::files::Hidden;
+use crate::future::{BoxFuture, guarded};
+
+/// Identifies the rules of an authorizer. Copies are equal, and each [new](RuleSetId::new) one differs from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleSetId(Option<NonZeroU64>);
+
+impl RuleSetId {
+    /// Rules that restrict no child process.
+    pub(crate) const UNRESTRICTED: RuleSetId = RuleSetId(None);
+
+    /// An id that no other rules have.
+    #[expect(clippy::new_without_default, reason = "each one is another")]
+    pub fn new() -> RuleSetId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        RuleSetId(NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+}
 
 /// The rules that a sandbox enforces. Only an [`Authorizer`] that [says what they are](RestrictProcesses) can make them.
 ///
@@ -25,12 +46,65 @@ use crate::files::Hidden;
 /// rules.unreadable = None;
 /// ```
 #[derive(Clone, Debug)]
-pub struct SandboxRules(ProcessRestrictions);
+pub struct SandboxRules {
+    restrictions: ProcessRestrictions,
+    rule_set: Option<RuleSetId>,
+}
 
 impl SandboxRules {
-    /// What this authorizer restricts, as of now.
+    /// What this authorizer restricts, as of now. Only an engine with this authorizer, or with one of the same
+    /// [rules](Authorizer::rule_set), starts processes in a sandbox with them.
     pub fn from_authorizer(authorizer: &(impl Authorizer + RestrictProcesses)) -> SandboxRules {
-        SandboxRules(authorizer.process_restrictions())
+        SandboxRules { restrictions: authorizer.process_restrictions(), rule_set: authorizer.rule_set() }
+    }
+
+    /// What a sandbox with these rules says in [`Processes::enforced_rules`].
+    pub fn enforced(&self) -> EnforcedRules {
+        self.rule_set.map_or(EnforcedRules::Unidentified, EnforcedRules::Of)
+    }
+}
+
+/// Which rules child processes are held to beside what their requests grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnforcedRules {
+    /// None: a child can do what its request grants, or anything.
+    None,
+    /// These.
+    Of(RuleSetId),
+    /// Those of an authorizer that doesn't [identify](Authorizer::rule_set) its rules. No engine accepts them.
+    Unidentified,
+}
+
+/// These processes, or none if they are held to the rules of another authorizer than the one that decides on calls.
+pub(crate) fn bind_processes(
+    processes: Arc<dyn Processes>,
+    authorizer: &dyn Authorizer,
+) -> Arc<dyn Processes> {
+    let is_bound = guarded(|| match processes.enforced_rules() {
+        EnforcedRules::None => true,
+        EnforcedRules::Of(rules) => authorizer.rule_set() == Some(rules),
+        EnforcedRules::Unidentified => false,
+    });
+    if is_bound.unwrap_or(false) { processes } else { Arc::new(UnboundProcesses) }
+}
+
+/// Stands for a sandbox with the rules of another authorizer. Starts nothing.
+struct UnboundProcesses;
+
+const UNBOUND: &str = "it was not started: the sandbox enforces the rules of another authorizer than the one that decides on \
+                       calls; make its `SandboxRules` from the authorizer of the engine";
+
+impl Processes for UnboundProcesses {
+    fn confines(&self) -> bool {
+        false
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
+    }
+
+    fn run<'a>(&'a self, _: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async { Err(ProcessError { message: UNBOUND.to_owned() }) })
     }
 }
 
@@ -38,11 +112,11 @@ impl Deref for SandboxRules {
     type Target = ProcessRestrictions;
 
     fn deref(&self) -> &ProcessRestrictions {
-        &self.0
+        &self.restrictions
     }
 }
 
-/// Says what the rules of an authorizer keep child processes from.
+/// Says what the rules of an authorizer keep child processes from. The authorizer also [identifies](Authorizer::rule_set) them.
 pub trait RestrictProcesses {
     /// Returns all restrictions, as of now. One that is missing is not enforced for commands.
     fn process_restrictions(&self) -> ProcessRestrictions;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use super::{EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 use crate::event::{CallRef, Event};
 use crate::future::BoxFuture;
 
@@ -79,6 +79,10 @@ impl Traced {
 impl Processes for Traced {
     fn confines(&self) -> bool {
         self.inner.confines()
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        self.inner.enforced_rules()
     }
 
     fn run<'a>(&'a self, mut request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use haft_scheduler::sync::lock;
 
 use crate::future::BoxFuture;
-use crate::ports::{Captured, Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
+use crate::ports::{Captured, EnforcedRules, Exit, ProcessError, ProcessOutcome, ProcessRequest, Processes};
 
 /// A [`Processes`] that answers from a list and keeps what it was asked. At the end of the list nothing can be
 /// started.
@@ -100,6 +100,10 @@ fn ended(exit: Exit, stdout: &[u8], stderr: &[u8]) -> ProcessOutcome {
 impl Processes for ScriptedProcesses {
     fn confines(&self) -> bool {
         self.confines
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

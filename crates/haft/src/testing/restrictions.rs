@@ -1,7 +1,9 @@
 //! Sandbox rules for tests that have no policy.
 
 use crate::decision::{DecisionReason, DecisionSource, Verdict};
-use crate::ports::{Authorizer, ProcessRestrictions, Request, RestrictProcesses, SandboxRules};
+use crate::ports::{
+    Authorizer, EnforcedRules, ProcessRestrictions, Request, RestrictProcesses, RuleSetId, SandboxRules,
+};
 use crate::tool::AnyTool;
 
 /// Returns the rules with a change.
@@ -20,15 +22,22 @@ pub fn with_restrictions(
 ) -> SandboxRules {
     let mut restrictions = (**rules).clone();
     change(&mut restrictions);
-    SandboxRules::from_authorizer(&TestRules(restrictions))
+    SandboxRules::from_authorizer(&TestRules(restrictions, rules.enforced()))
 }
 
-/// Denies every call, and has these restrictions.
-struct TestRules(ProcessRestrictions);
+/// Denies every call, and has these restrictions, under the id of those that they were made from.
+struct TestRules(ProcessRestrictions, EnforcedRules);
 
 impl Authorizer for TestRules {
     fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
         vec![DecisionReason::new(DecisionSource::Rule, Verdict::Deny, "a test of the sandbox")]
+    }
+
+    fn rule_set(&self) -> Option<RuleSetId> {
+        match self.1 {
+            EnforcedRules::Of(rules) => Some(rules),
+            EnforcedRules::None | EnforcedRules::Unidentified => None,
+        }
     }
 
     fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {

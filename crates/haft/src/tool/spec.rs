@@ -52,6 +52,8 @@ pub struct ToolSpec {
     pub(crate) in_child: bool,
     pub(crate) finds_tools: bool,
     pub(crate) granted_files_only: bool,
+    pub(crate) hosts_only: bool,
+    pub(crate) configured_hosts: bool,
     pub(crate) session_only: bool,
     pub(crate) group: Cow<'static, str>,
     pub(crate) listed_class: ListedClass,
@@ -82,6 +84,8 @@ impl ToolSpec {
             in_child: false,
             finds_tools: false,
             granted_files_only: false,
+            hosts_only: false,
+            configured_hosts: false,
             session_only: false,
             group: Cow::Borrowed("other"),
             listed_class: ListedClass::default(),
@@ -234,6 +238,29 @@ impl ToolSpec {
     /// Whether calls open nothing but what they were granted; see [`granted_files_only`](ToolSpec::granted_files_only).
     pub fn is_granted_files_only(&self) -> bool {
         self.granted_files_only
+    }
+
+    /// Calls reach hosts and touch nothing else, so rules for hosts are enough to allow one; a call that can't say which host
+    /// it reaches is allowed by no rule. Of tools from outside it isn't believed.
+    pub fn hosts_only(mut self) -> ToolSpec {
+        self.hosts_only = true;
+        self
+    }
+
+    /// Whether calls reach hosts and touch nothing else; see [`hosts_only`](ToolSpec::hosts_only).
+    pub fn is_hosts_only(&self) -> bool {
+        self.hosts_only
+    }
+
+    /// Settings choose the hosts that calls reach, so no rule has to allow them. Of tools from outside it isn't believed.
+    pub fn configured_hosts(mut self) -> ToolSpec {
+        self.configured_hosts = true;
+        self
+    }
+
+    /// Whether settings choose the hosts that calls reach; see [`configured_hosts`](ToolSpec::configured_hosts).
+    pub fn has_configured_hosts(&self) -> bool {
+        self.configured_hosts
     }
 
     /// What calls change is the session's own, such as messages between its agents. Agents that may only look have the

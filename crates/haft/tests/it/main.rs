@@ -19,6 +19,7 @@ mod pipeline;
 mod registry;
 mod regressions;
 mod results;
+mod sandbox_rules;
 mod search;
 
 use std::future::Ready;

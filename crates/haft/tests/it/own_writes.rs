@@ -28,6 +28,10 @@ impl haft::ports::Processes for Told {
         true
     }
 
+    fn enforced_rules(&self) -> haft::ports::EnforcedRules {
+        haft::ports::EnforcedRules::None
+    }
+
     fn run<'a>(
         &'a self,
         _: haft::ports::ProcessRequest,

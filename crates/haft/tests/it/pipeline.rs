@@ -1,19 +1,20 @@
 //! The eight steps of one call: their order, what each fails to, and what no failure loses.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::decision::{DecisionReason, DecisionSource, Verdict};
-use haft::hooks::{After, Before, Hooks};
-use haft::ports::{Answer, Authorizer, PermissionMode, Request};
+use haft::decision::{Decision, DecisionReason, DecisionSource, Verdict};
+use haft::future::BoxFuture;
+use haft::hooks::{After, Before, HookCall, Hooks};
+use haft::ports::{Answer, Authorizer, Intent, PermissionMode, RecordError, Recorder, RefusedCall, Request};
 use haft::testing::{
     Caller, EventLog, MemoryRecorder, Saw, ScriptedAsker, TestHook, context, let_tasks_run, scripted,
 };
 use haft::tool::{AnyTool, GuardDenied};
 use haft::{
     Cause, Content, Context, Effects, EngineBuilder, ErrorKind, NoInput, Output, Permissions, Tool,
-    ToolError, ToolSpec, dynamic_tool, tool,
+    ToolError, ToolResult, ToolSpec, dynamic_tool, tool,
 };
 use serde_json::{Value, json};
 
@@ -557,6 +558,80 @@ async fn hooks_before_a_call_fail_closed() {
     check(hook().failing("exit code 3"), "exit code 3").await;
     check(hook().panicking(), "it panicked").await;
     check(hook().hanging().timeout(Duration::from_millis(1_500)), "it took longer than 1.5 s").await;
+}
+
+/// Whatever stops a call before step 5 is a reason of its decision, in the result and for the recorder.
+#[tokio::test(start_paused = true)]
+async fn refusals_by_hooks_and_guards_carry_a_decision() {
+    #[derive(Default)]
+    struct Refusals(Mutex<Vec<String>>);
+
+    impl Recorder for Refusals {
+        fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+            panic!("no call runs")
+        }
+
+        fn after<'a>(
+            &'a self,
+            _: &'a Intent<'a>,
+            _: &'a ToolResult,
+        ) -> BoxFuture<'a, Result<(), RecordError>> {
+            panic!("no call runs")
+        }
+
+        fn refused(&self, refused: &RefusedCall<'_>) {
+            self.0.lock().unwrap().push(shown(refused.decision));
+        }
+    }
+
+    fn shown(decision: Option<&Decision>) -> String {
+        let Some(decision) = decision else { return "none".to_owned() };
+        let Decision { verdict, source, .. } = decision;
+        let reads = decision.effects.resolved.reads.len();
+        format!("{verdict} by {source:?}: {}; {reads} path", decision.reason().unwrap())
+    }
+
+    async fn check(
+        change: impl FnOnce(EngineBuilder) -> EngineBuilder,
+        guard: Option<&'static str>,
+        expected: &str,
+    ) {
+        let (recorder, place) = (Arc::new(Refusals::default()), std::env::temp_dir().join("x"));
+        let port = recorder.clone();
+        let mut read = any(reader("t").effects(move |_| Effects::reads(&place)));
+        if let Some(why) = guard {
+            let place = std::env::temp_dir().join("x");
+            let tool = reader("t").effects(move |_| Effects::reads(&place));
+            read = any(tool.guard(move |_, _| async move { Err(GuardDenied(why.into())) }));
+        }
+        let caller = Caller::new()
+            .tool(read)
+            .engine(|engine| change(engine.ports(|ports| ports.recorder = Some(port))));
+        let results = caller.turn([("1", "t", "{}")]).await;
+        let decision = results[0].error().unwrap().decision();
+        assert_eq!(shown(decision), expected);
+        assert_eq!(*recorder.0.lock().unwrap(), [expected]);
+    }
+    let before = |hook: TestHook| |engine: EngineBuilder| engine.hooks(Hooks::new().before(hook));
+    let says = |before: Before| TestHook::new("h").on_before(move |_| Ok(before.clone()));
+    let why = "deny by Hook: t was blocked by hook `h`: no; 1 path";
+    check(before(says(Before::block("no"))), None, why).await;
+    let why = "deny by Hook: denied by hook `h`: no; 1 path";
+    check(before(says(Before::decide(DecisionReason::deny("no")))), None, why).await;
+    let why = "deny by Hook: t was not run: hook `h` ended the turn: enough; 1 path";
+    let stop = Before { stop: Some("enough".into()), ..Before::default() };
+    check(before(says(stop)), None, why).await;
+    let why = "deny by Failure: t was not run: hook `h` failed (exit code 3); this is a fault of the hook, not a \
+               denial; 1 path";
+    check(before(TestHook::new("h").failing("exit code 3")), None, why).await;
+    let why = "deny by Tool: it is blocked by one of its guards: not here; 1 path";
+    check(|engine| engine, Some("not here"), why).await;
+    let rewritten = AtomicUsize::new(0);
+    let rewrites =
+        move |_: &HookCall<'_>| Ok(Before::rewrite(json!({"n": rewritten.fetch_add(1, Ordering::Relaxed)})));
+    let why = "deny by Failure: the input of t was rewritten 3 times and is still not settled; this call was \
+               stopped; 1 path";
+    check(before(TestHook::new("h").on_before(rewrites)), None, why).await;
 }
 
 #[tokio::test(start_paused = true)]

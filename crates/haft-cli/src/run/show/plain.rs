@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use haft::event::What;
 use haft::sync::lock;
-use haft::text::truncate_chars;
+use haft::text::{truncate_chars, truncate_with_ellipsis};
 use haft::view::{Part, Progress};
 use haft::{ErrorKind, ToolResult};
 use haft_agent::{ReplyDelta, RunEvent, RunOutcome, RunSink, StopReason};
@@ -283,7 +283,7 @@ fn shortened(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     match text.contains(' ') {
-        true => text.chars().take(width - 1).chain(['…']).collect(),
+        true => truncate_with_ellipsis(text, width - 1),
         false => std::iter::once('…').chain(text.chars().skip(count - width + 1)).collect(),
     }
 }

@@ -1,9 +1,12 @@
 //! Effects reach everywhere: rules for paths and hosts stop every tool that declares them, and settings declare for
 //! tools that don't.
 
+use haft::{Effects, ToolSpec};
+use haft_policy::gate::Setup;
 use serde_json::json;
 
-use super::{rules, with};
+use super::{declaring, fetches, input, rules, with};
+use crate::room::Room;
 
 #[tokio::test]
 async fn path_rules_reach_every_tool_that_declares_a_path() {
@@ -264,4 +267,74 @@ async fn resources_and_prompts_of_servers_ask() {
     };
     assert_eq!(to_allow("note://1"), "allow rule `ReadMcpResource(server:s)`");
     assert_eq!(to_allow("file:///etc/x"), "allow rules `ReadMcpResource(server:s)`, `Read(//etc/x)`");
+}
+
+/// What was known of `WebFetch` and `WebSearch` by their names is a fact that a tool declares. From outside it isn't believed.
+#[tokio::test]
+async fn declared_facts_count_and_names_do_not() {
+    fn same(spec: ToolSpec) -> ToolSpec {
+        spec
+    }
+    let page = |name: &str, facts: fn(ToolSpec) -> ToolSpec| declaring(name, fetches, facts);
+    let session = with(rules("+WebFetch(domain:good.io); +page; +plain_page; +outside_page"))
+        .with_tools(
+            vec![page("page", ToolSpec::hosts_only), page("plain_page", same)],
+            vec![page("outside_page", ToolSpec::hosts_only)],
+        )
+        .open();
+    session
+        .holds(
+            r#"allow page {"url": "https://good.io/"}
+               ask page {"url": "no host"}
+               allow plain_page {"url": "no host"}
+               allow outside_page {"url": "no host"}"#,
+        )
+        .await;
+
+    let session = with(rules("+WebFetch(domain:good.io)"))
+        .with_tools(
+            vec![page("page", ToolSpec::hosts_only), page("plain_page", same)],
+            vec![page("outside_page", ToolSpec::hosts_only)],
+        )
+        .open();
+    session
+        .holds(
+            r#"allow page {"url": "https://good.io/"}
+               ask page {"url": "https://evil.io/"}
+               ask plain_page {"url": "https://good.io/"}
+               ask outside_page {"url": "https://good.io/"}"#,
+        )
+        .await;
+
+    let lookup = |name: &str, facts: fn(ToolSpec) -> ToolSpec| {
+        declaring(name, |_| Effects::observes("search.io"), facts)
+    };
+    // This mode denies what only a grant opens.
+    let session = with(rules(""))
+        .mode("bypassPermissions")
+        .with_tools(
+            vec![lookup("lookup", ToolSpec::configured_hosts), lookup("plain_lookup", same)],
+            Vec::new(),
+        )
+        .open_in(Room::new(), |setup| Setup { confined: true, no_sandbox: false, ..setup });
+    session.holds("allow lookup {}\ndeny plain_lookup {}").await;
+}
+
+/// Copies are kept of what a tool changes through its context, which the tool declares.
+#[tokio::test]
+async fn files_of_tools_that_open_granted_files_are_kept() {
+    let change = |name: &str, facts: fn(ToolSpec) -> ToolSpec| {
+        declaring(name, |input| Effects::writes(input["path"].as_str().unwrap()), facts)
+    };
+    let session = with(rules(""))
+        .with_tools(
+            vec![change("change", ToolSpec::granted_files_only), change("plain_change", |spec| spec)],
+            vec![change("outside_change", ToolSpec::granted_files_only)],
+        )
+        .open();
+    session.room.write("work/there.txt", "x");
+    for (tool, warns) in [("change", false), ("plain_change", true), ("outside_change", true)] {
+        let report = session.explain(tool, &input(tool, r#"{"path": "there.txt"}"#, &session.room));
+        assert_eq!(!report.warnings.is_empty(), warns, "{tool}: {:?}", report.warnings);
+    }
 }

@@ -126,8 +126,9 @@ impl Walled {
 
     /// What a call was granted beyond the walls: `@/` for the room.
     fn beyond(&self, decision: &Decision) -> Vec<String> {
-        let grants = &decision.grants;
-        let paths = grants.reads.iter().chain(&grants.writes).chain(&grants.deletes);
+        let (grants, effects) = (&decision.grants, &decision.effects.resolved);
+        let changes = grants.writes(effects).iter().chain(grants.deletes(effects));
+        let paths = grants.reads(effects).iter().chain(changes);
         let inside = [self.at("work"), self.at("added"), self.at("shown"), self.at("temp")];
         let beyond = paths.filter(|path| !inside.iter().any(|root| path.at.real.starts_with(root)));
         let root = format!("{}/", self.machine.room.root.display());

@@ -15,7 +15,8 @@ fn rule(host: &str, list: List) -> Option<RuleSet> {
 
 fn verdict(set: &RuleSet, reached: &str) -> Option<Verdict> {
     let input = json!({});
-    let subject = Subject::new("WebFetch", &input).reaching(reached.to_owned());
+    let mut subject = Subject::new("WebFetch", &input).reaching(reached.to_owned());
+    subject.hosts_only = true;
     set.decide(&subject).verdict
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Approval, Asker, PermissionMode, ProcessError, ProcessOutcome, ProcessRequest, Processes,
-    UserQuestion,
+    Answer, Approval, Asker, EnforcedRules, PermissionMode, ProcessError, ProcessOutcome, ProcessRequest,
+    Processes, UserQuestion,
 };
 use haft::{Effects, ErrorKind, Permissions, Tool as _};
 use haft_sandbox::LocalProcesses;
@@ -55,6 +55,10 @@ struct CheckedProcesses {
 impl Processes for CheckedProcesses {
     fn confines(&self) -> bool {
         false
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Captured, Confinement, Exit, HostAnswer, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
-    WantedHost,
+    Answer, Captured, Confinement, EnforcedRules, Exit, HostAnswer, ProcessError, ProcessOutcome,
+    ProcessRequest, Refusal, WantedHost,
 };
 use haft::testing::ScriptedAsker;
 use tokio::sync::Barrier;
@@ -23,6 +23,10 @@ struct Meeting {
 impl Processes for Meeting {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
@@ -89,6 +93,10 @@ struct Told {
 impl Processes for Told {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
@@ -258,6 +266,10 @@ impl Processes for AsksForHost {
         true
     }
 
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
+    }
+
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         Box::pin(async move {
             let requests = request.host_requests.expect("a confined command can ask for hosts");
@@ -394,6 +406,10 @@ struct Crowd {
 impl Processes for Crowd {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {

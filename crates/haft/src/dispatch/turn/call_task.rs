@@ -65,8 +65,7 @@ pub(super) async fn drive(mut guard: ResultGuard, mut start: Box<Start>) {
     };
     // One that went to the background, or was answered in its place, has no siblings any more: those that run now are
     // others.
-    let beside = began && !turn.batch.is_done(call);
-    let failed = beside && result.error_kind().is_some_and(ErrorKind::began);
+    let failed = began && result.error_kind().is_some_and(ErrorKind::began) && !turn.batch.is_done(call);
     let stops_siblings = failed && turn.stops_siblings(&start.opened.entry);
     let ends_turn = result.ends_turn();
     let by_hook = result.stop_reason().is_some()

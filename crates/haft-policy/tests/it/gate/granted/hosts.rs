@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use haft::ToolResult;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Captured, Exit, HostAnswer, HostGroup, ProcessError, ProcessOutcome, ProcessRequest, Processes,
-    WantedHost,
+    Answer, Captured, EnforcedRules, Exit, HostAnswer, HostGroup, ProcessError, ProcessOutcome,
+    ProcessRequest, Processes, WantedHost,
 };
 use serde_json::json;
 
@@ -26,6 +26,10 @@ struct AskingChild {
 impl Processes for AskingChild {
     fn confines(&self) -> bool {
         true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
     }
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
