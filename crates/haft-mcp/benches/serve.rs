@@ -14,7 +14,10 @@ use std::time::{Duration, Instant};
 
 use haft::Cancel;
 use haft::future::BoxFuture;
-use haft_mcp::server::{About, Call, Features, Http, Listing, Offer, Refusal, Reply, Server};
+use haft_mcp::server::{
+    DefinitionList, Features, HttpConfig, Implementation, Server, ServerHandler as HaftHandler,
+    ToolCallRequest,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig,
 };
@@ -90,7 +93,7 @@ async fn http(kind: String) {
     println!("{}", listener.local_addr().unwrap());
     if kind == "haft" {
         let server = Server::new(Arc::new(Ours::new()));
-        return server.serve_http(listener, Http::new().with_rate(None), &Cancel::new()).await.unwrap();
+        return server.serve_http(listener, HttpConfig::new().with_rate(None), &Cancel::new()).await.unwrap();
     }
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(|| Ok(Bare), sessions, StreamableHttpServerConfig::default());
@@ -126,31 +129,32 @@ impl ServerHandler for Bare {
     }
 }
 
-struct Ours(Listing);
+struct Ours(DefinitionList);
 
 impl Ours {
     fn new() -> Ours {
-        Ours(Listing::new([json!({"name": "echo", "inputSchema": {"type": "object"}})]))
+        Ours(DefinitionList::new([json!({"name": "echo", "inputSchema": {"type": "object"}})]))
     }
 }
 
-impl Offer for Ours {
-    fn about(&self) -> About {
-        About::new("bench", "1")
+impl HaftHandler for Ours {
+    fn info(&self) -> Implementation {
+        Implementation::new("bench", "1")
     }
 
     fn features(&self) -> Features {
-        Features::default().with_tools()
+        Features { tools: true, ..Features::default() }
     }
 
-    fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Refusal>> {
+    fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
         Box::pin(async move {
             let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
-            Ok(Reply::text(arguments["text"].as_str().unwrap_or_default()))
+            let text = arguments["text"].as_str().unwrap_or_default();
+            Ok(CallToolResult::success(vec![ContentBlock::text(text)]))
         })
     }
 }
