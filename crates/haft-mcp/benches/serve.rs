@@ -238,6 +238,7 @@ impl Drop for Pipes {
 struct Web {
     child: Child,
     stream: BufReader<TcpStream>,
+    address: String,
     session: String,
     next: usize,
 }
@@ -247,9 +248,10 @@ impl Web {
         let mut child = start("--http", kind, Stdio::null());
         let mut address = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        let stream = TcpStream::connect(address.trim()).unwrap();
+        let address = address.trim().to_owned();
+        let stream = TcpStream::connect(&address).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut web = Web { child, stream: BufReader::new(stream), session: String::new(), next: 1 };
+        let mut web = Web { child, stream: BufReader::new(stream), address, session: String::new(), next: 1 };
         let (head, _) = web.post(HELLO);
         let line = head.iter().find(|line| line.to_ascii_lowercase().starts_with("mcp-session-id:"));
         web.session = line.unwrap().split_once(':').unwrap().1.trim().to_owned();
@@ -264,8 +266,9 @@ impl Web {
             false => format!("mcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", self.session),
         };
         let request = format!(
-            "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+            "POST /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n\
              content-type: application/json\r\n{session}content-length: {}\r\n\r\n{body}",
+            self.address,
             body.len()
         );
         self.stream.get_mut().write_all(request.as_bytes()).unwrap();

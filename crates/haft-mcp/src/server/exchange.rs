@@ -116,7 +116,6 @@ impl HttpExchange {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "one caller takes the parts of a begun request apart")]
     async fn begin_stateless(
         &self,
         http: &HttpRequest,
