@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use haft::Cancel;
 use haft::future::BoxFuture;
 use haft_mcp::server::{
-    DefinitionList, Features, HttpConfig, Implementation, Server, ServerHandler as HaftHandler,
+    DefinitionList, HttpConfig, Implementation, Server, ServerFeatures, ServerHandler as HaftHandler,
     ToolCallRequest,
 };
 use rmcp::model::{
@@ -142,8 +142,8 @@ impl HaftHandler for Ours {
         Implementation::new("bench", "1")
     }
 
-    fn features(&self) -> Features {
-        Features { tools: true, ..Features::default() }
+    fn features(&self) -> ServerFeatures {
+        ServerFeatures { tools: true, ..ServerFeatures::default() }
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {

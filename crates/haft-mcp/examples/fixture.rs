@@ -15,9 +15,9 @@ use haft::future::BoxFuture;
 use haft::{Cancel, Content};
 use haft_mcp::server::{
     CallToolResult, ChangeNotifier, CompleteRequestParams, CompletionInfo, ContentBlock, DefinitionList,
-    ElicitationAnswer, EmbeddedResource, ErrorCode, ErrorData, Features, GetPromptResult, HttpConfig,
-    Implementation, InputRequest, ListChange, LogLevel, PromptMessage, PromptRequest, ReadRequest,
-    ReadResourceResult, ResourceContents, Role, Server, ServerHandler, ToolCallRequest, binary_contents,
+    ElicitationAnswer, EmbeddedResource, ErrorCode, ErrorData, GetPromptResult, HttpConfig, Implementation,
+    InputRequest, ListChange, LogLevel, PromptMessage, PromptRequest, ReadRequest, ReadResourceResult,
+    ResourceContents, Role, Server, ServerFeatures, ServerHandler, ToolCallRequest, binary_contents,
     content_block, unknown_prompt, unknown_resource, unknown_tool,
 };
 use serde_json::{Value, json};
@@ -370,8 +370,8 @@ impl ServerHandler for Fixture {
         Some("Every tool is for a test.".to_owned())
     }
 
-    fn features(&self) -> Features {
-        Features {
+    fn features(&self) -> ServerFeatures {
+        ServerFeatures {
             tools: true,
             resources: true,
             subscriptions: true,

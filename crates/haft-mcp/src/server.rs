@@ -51,7 +51,7 @@ use tokio::task::JoinSet;
 pub use client_info::{ClientCapabilities, ClientInfo, Principal, Revision, TransportKind};
 pub use definitions::{DefinitionList, ListedDefinition};
 pub use handler::{
-    ChangeNotifier, Features, HandlerFactory, ListChange, PromptRequest, ReadRequest, ServerHandler,
+    ChangeNotifier, HandlerFactory, ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler,
     ToolCallRequest,
 };
 pub use http::{HttpConfig, ProtectedResource};

@@ -15,9 +15,9 @@ use haft::{Cancel, Content, Engine, ToolCall, ToolResult};
 use haft_mcp::Server;
 use haft_mcp::server::{
     CallToolResult, ChangeNotifier, ClientInfo, ClientPeer, ContentBlock, DefinitionList, ErrorData,
-    Features, GetPromptResult, Implementation, ListChange, PromptRequest, ReadRequest, ReadResourceResult,
-    Revision, ServerHandler, ToolCallRequest, relay_prompt, relay_resource, tool_result, unknown_prompt,
-    unknown_resource, unknown_tool,
+    GetPromptResult, Implementation, ListChange, PromptRequest, ReadRequest, ReadResourceResult, Revision,
+    ServerFeatures, ServerHandler, ToolCallRequest, relay_prompt, relay_resource, tool_result,
+    unknown_prompt, unknown_resource, unknown_tool,
 };
 use haft_session::assembly::{ClientSession, ServerPool};
 use haft_session::clients::ClientView;
@@ -364,9 +364,15 @@ impl ServerHandler for Client {
         Some(self.describe_tools())
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> ServerFeatures {
         let prompts = self.common.passed.is_some();
-        Features { tools: true, resources: true, list_changes: true, prompts, ..Features::default() }
+        ServerFeatures {
+            tools: true,
+            resources: true,
+            list_changes: true,
+            prompts,
+            ..ServerFeatures::default()
+        }
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {

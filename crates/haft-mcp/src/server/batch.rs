@@ -7,19 +7,19 @@ use serde_json::value::RawValue;
 
 use super::client_info::Revision;
 use super::json_rpc::{
-    Incoming, InvalidMessage, Request, read_batch, read_message, write_invalid, write_response,
+    IncomingMessage, InvalidMessage, RpcRequest, read_batch, read_message, write_invalid, write_response,
 };
 use super::session::{MessageSink, RequestContext, RequestOutcome, Session};
 
 /// The requests of a batch.
-pub(crate) struct Batch {
+pub(crate) struct MessageBatch {
     session: Arc<Session>,
     requests: Vec<(Box<RawValue>, BoxFuture<'static, RequestOutcome>)>,
     /// Responses to messages that were refused.
     responses: Vec<Vec<u8>>,
 }
 
-impl Batch {
+impl MessageBatch {
     pub(crate) fn unsupported() -> InvalidMessage {
         InvalidMessage::invalid_request("batches are not part of this revision")
     }
@@ -30,26 +30,27 @@ impl Batch {
         session: &Arc<Session>,
         text: &[u8],
         sink: &Arc<dyn MessageSink>,
-    ) -> Result<Batch, InvalidMessage> {
+    ) -> Result<MessageBatch, InvalidMessage> {
         if session.revision() > Revision::V2025_03_26 {
-            return Err(Batch::unsupported());
+            return Err(MessageBatch::unsupported());
         }
-        let mut batch = Batch { session: session.clone(), requests: Vec::new(), responses: Vec::new() };
+        let mut batch =
+            MessageBatch { session: session.clone(), requests: Vec::new(), responses: Vec::new() };
         for text in read_batch(text)? {
             match read_message(text.get().as_bytes()) {
-                Ok(Incoming::Request(request)) => batch.begin_request(&request, sink),
-                Ok(Incoming::Notification { method, params }) => {
+                Ok(IncomingMessage::RpcRequest(request)) => batch.begin_request(&request, sink),
+                Ok(IncomingMessage::Notification { method, params }) => {
                     session.receive_notification(&method, params);
                 }
-                Ok(Incoming::Response { id, result }) => session.receive_response(id, result),
+                Ok(IncomingMessage::Response { id, result }) => session.receive_response(id, result),
                 Err(invalid) => batch.respond(|to| write_invalid(to, &invalid)),
             }
         }
         Ok(batch)
     }
 
-    fn begin_request(&mut self, request: &Request<'_>, sink: &Arc<dyn MessageSink>) {
-        let Request { id, method, params } = request;
+    fn begin_request(&mut self, request: &RpcRequest<'_>, sink: &Arc<dyn MessageSink>) {
+        let RpcRequest { id, method, params } = request;
         let session = self.session.clone();
         let cancel = session.cancel().child();
         let context = RequestContext { sink: sink.clone(), cancel, log_level: None };

@@ -1,7 +1,7 @@
 //! MCP over HTTP: messages in bodies, sessions in headers, event streams in responses.
 //!
-//! Revisions with a handshake have sessions (`http_session.rs`): a request goes on when its connection is lost, and its
-//! response can be fetched later. In the stateless revision a request is cancelled when its connection is lost.
+//! Revisions with a handshake have sessions (`http_session.rs`): a request continues when its connection is lost, and
+//! its response can be fetched later. In the stateless revision a request is cancelled when its connection is lost.
 //!
 //! A response that comes soon and alone is plain JSON; one that takes longer, or follows a notification, becomes a stream.
 
@@ -15,7 +15,7 @@ use rmcp::model::ErrorData;
 use serde_json::value::RawValue;
 
 use super::ServerCore;
-use super::batch::Batch;
+use super::batch::MessageBatch;
 use super::client_info::{ClientInfo, Revision, TransportKind};
 use super::connection_limits::TaskCounter;
 use super::event_stream::{EventStream, StreamStart};
@@ -24,7 +24,7 @@ use super::http_message::{
     rpc_response,
 };
 use super::http_session::{HttpSession, HttpSessions};
-use super::json_rpc::{Incoming, Outcome, Request, is_batch, read_message, write_response};
+use super::json_rpc::{IncomingMessage, RequestResult, RpcRequest, is_batch, read_message, write_response};
 use super::request::{McpRequest, SharedParams, read_handshake};
 use super::results::ResultStamp;
 use super::session::{MessageSink, RequestContext, RequestOutcome, Session};
@@ -73,7 +73,7 @@ impl HttpExchange {
             return self.in_session(&self.sessions.find(&http)?, &message).await;
         }
         match message {
-            Incoming::Request(request) => match SharedParams::read(request.params) {
+            IncomingMessage::RpcRequest(request) => match SharedParams::read(request.params) {
                 Ok(shared) if is_stateless || shared.is_stateless() => {
                     Ok(self.stateless(&http, &request, shared).await)
                 }
@@ -88,8 +88,10 @@ impl HttpExchange {
                 }
             },
             // Without a session there is nothing that a notification could be about.
-            Incoming::Notification { .. } => Ok(ResponseBody::empty(StatusCode::ACCEPTED)),
-            Incoming::Response { .. } => Err(HttpError::bad_request("no request is waiting for a response")),
+            IncomingMessage::Notification { .. } => Ok(ResponseBody::empty(StatusCode::ACCEPTED)),
+            IncomingMessage::Response { .. } => {
+                Err(HttpError::bad_request("no request is waiting for a response"))
+            }
         }
     }
 
@@ -97,7 +99,7 @@ impl HttpExchange {
     async fn stateless(
         &self,
         http: &HttpRequest,
-        request: &Request<'_>,
+        request: &RpcRequest<'_>,
         shared: SharedParams,
     ) -> Response<ResponseBody> {
         let refuse = |error| rpc_response(request.id, Err(error), &ResultStamp::new(Revision::V2026_07_28));
@@ -119,7 +121,7 @@ impl HttpExchange {
     async fn begin_stateless(
         &self,
         http: &HttpRequest,
-        request: &Request<'_>,
+        request: &RpcRequest<'_>,
         mut shared: SharedParams,
     ) -> Result<
         (
@@ -156,7 +158,7 @@ impl HttpExchange {
         session: &Arc<Session>,
         work: impl Future<Output = RequestOutcome> + Send + 'static,
         stream: &Arc<EventStream>,
-    ) -> Option<Result<Outcome, ErrorData>> {
+    ) -> Option<Result<RequestResult, ErrorData>> {
         let mut work = Box::pin(work);
         let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
         let first = match first {
@@ -184,7 +186,7 @@ impl HttpExchange {
         None
     }
 
-    async fn initialize(&self, http: &HttpRequest, request: &Request<'_>) -> HttpResult {
+    async fn initialize(&self, http: &HttpRequest, request: &RpcRequest<'_>) -> HttpResult {
         let refuse = |error| {
             Ok(rpc_response(request.id, Err(error), &ResultStamp::new(Revision::LATEST_WITH_HANDSHAKE)))
         };
@@ -208,18 +210,18 @@ impl HttpExchange {
         Ok(response)
     }
 
-    async fn in_session(&self, http: &Arc<HttpSession>, message: &Incoming<'_>) -> HttpResult {
+    async fn in_session(&self, http: &Arc<HttpSession>, message: &IncomingMessage<'_>) -> HttpResult {
         let session = &http.session;
         let request = match message {
-            Incoming::Notification { method, params } => {
+            IncomingMessage::Notification { method, params } => {
                 session.receive_notification(method, *params);
                 return Ok(ResponseBody::empty(StatusCode::ACCEPTED));
             }
-            Incoming::Response { id, result } => {
+            IncomingMessage::Response { id, result } => {
                 session.receive_response(id, *result);
                 return Ok(ResponseBody::empty(StatusCode::ACCEPTED));
             }
-            Incoming::Request(request) => request,
+            IncomingMessage::RpcRequest(request) => request,
         };
         if request.method == "initialize" {
             let error = ErrorData::invalid_request("this session is initialized already", None);
@@ -264,7 +266,7 @@ impl HttpExchange {
         })?;
         let (number, stream) = http.new_stream(false);
         let sink: Arc<dyn MessageSink> = stream.clone();
-        let batch = match Batch::begin(&http.session, text, &sink) {
+        let batch = match MessageBatch::begin(&http.session, text, &sink) {
             Ok(batch) => batch,
             Err(invalid) => return Ok(invalid_response(StatusCode::BAD_REQUEST, &invalid)),
         };

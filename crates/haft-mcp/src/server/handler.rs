@@ -60,7 +60,7 @@ impl<H: ServerHandler> HandlerFactory for Arc<H> {
 ///
 /// use haft::future::BoxFuture;
 /// use haft_mcp::server::{
-///     CallToolResult, ContentBlock, DefinitionList, ErrorData, Features, Implementation, ServerHandler, ToolCallRequest,
+///     CallToolResult, ContentBlock, DefinitionList, ErrorData, ServerFeatures, Implementation, ServerHandler, ToolCallRequest,
 ///     unknown_tool,
 /// };
 /// use serde_json::json;
@@ -71,8 +71,8 @@ impl<H: ServerHandler> HandlerFactory for Arc<H> {
 ///     fn info(&self) -> Implementation {
 ///         Implementation::new("greeter", "1.0.0")
 ///     }
-///     fn features(&self) -> Features {
-///         Features { tools: true, ..Features::default() }
+///     fn features(&self) -> ServerFeatures {
+///         ServerFeatures { tools: true, ..ServerFeatures::default() }
 ///     }
 ///     fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
 ///         Box::pin(async { Ok(self.0.clone()) })
@@ -101,7 +101,7 @@ pub trait ServerHandler: Send + Sync + 'static {
     }
 
     /// What is supported. Requests for other features are refused without calling the handler.
-    fn features(&self) -> Features;
+    fn features(&self) -> ServerFeatures;
 
     /// The tools. Called for each page of the list.
     fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
@@ -188,7 +188,7 @@ fn ready<'a, T: Send + 'a>(result: Result<T, ErrorData>) -> BoxFuture<'a, Result
 /// What a handler supports. Nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "written as a literal with defaults")]
-pub struct Features {
+pub struct ServerFeatures {
     /// Tools.
     pub tools: bool,
     /// Resources.
@@ -259,7 +259,7 @@ pub enum ListChange {
 }
 
 /// Notifies clients of changes; clones notify the same clients. A handler keeps one and returns
-/// [`ChangeNotifier::subscribe`] from [`ServerHandler::changes`]. A client that is too slow is told that everything changed.
+/// [`ChangeNotifier::subscribe`] from [`ServerHandler::changes`]. A client that is too slow gets a notification of every list.
 #[derive(Debug, Clone)]
 pub struct ChangeNotifier(broadcast::Sender<ListChange>);
 
@@ -272,7 +272,7 @@ impl Default for ChangeNotifier {
 impl ChangeNotifier {
     /// Notifies every subscriber. Never waits.
     pub fn notify(&self, change: ListChange) {
-        // Without subscribers there is nobody to notify: a later client reads the current list.
+        // Without subscribers nothing is lost: a later client reads the current list.
         let _ = self.0.send(change);
     }
 

@@ -113,7 +113,7 @@ impl HttpConfig {
         self
     }
 
-    /// The same as a protected resource of OAuth: clients without a token are told where to get one. Needs
+    /// The same as a protected resource of OAuth: a 401 says where to get a token. Needs
     /// [`HttpConfig::with_verifier`].
     #[must_use]
     pub fn with_resource(mut self, resource: ProtectedResource) -> HttpConfig {

@@ -65,7 +65,11 @@ impl HttpListener {
         F: Future<Output = io::Result<(S, Option<SocketAddr>)>>,
     {
         let _cancel_on_drop = CancelOnDrop(self.core.clone());
-        let limits = ConnectionLimits::new(self.connections, self.connections_each, limits::NEWCOMERS_MAX);
+        let limits = ConnectionLimits::new(
+            self.connections,
+            self.connections_each,
+            limits::UNAUTHENTICATED_CONNECTIONS_MAX,
+        );
         let mut connections = JoinSet::new();
         let stopping = self.core.stopping.clone();
         let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
@@ -259,7 +263,7 @@ fn metadata_response(resource: &ProtectedResource) -> Response<ResponseBody> {
     ResponseBody::json(StatusCode::OK, metadata.to_string().into_bytes())
 }
 
-/// The response to a browser's preflight request. Only configured origins get the header that allows the page to go on.
+/// The response to a browser's preflight request. Only configured origins get the header that allows the request.
 fn preflight_response() -> Response<ResponseBody> {
     let mut response = ResponseBody::empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::client_info::Principal;
 use super::definitions::HeaderArgument;
 use super::event_stream::EventBody;
-use super::json_rpc::{InvalidMessage, Outcome, write_invalid, write_response};
+use super::json_rpc::{InvalidMessage, RequestResult, write_invalid, write_response};
 use super::request::{McpRequest, SharedParams};
 use super::results::ResultStamp;
 use super::session::Session;
@@ -225,7 +225,7 @@ pub(super) fn response_status(response: &[u8]) -> StatusCode {
 /// The response to a JSON-RPC request.
 pub(super) fn rpc_response(
     id: &RawValue,
-    result: Result<Outcome, ErrorData>,
+    result: Result<RequestResult, ErrorData>,
     stamp: &ResultStamp,
 ) -> Response<ResponseBody> {
     let status = match &result {

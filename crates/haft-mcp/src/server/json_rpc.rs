@@ -22,8 +22,8 @@ use super::results::ResultStamp;
 use crate::limits;
 
 /// A message of a client.
-pub(crate) enum Incoming<'a> {
-    Request(Request<'a>),
+pub(crate) enum IncomingMessage<'a> {
+    RpcRequest(RpcRequest<'a>),
     Notification {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
@@ -37,7 +37,7 @@ pub(crate) enum Incoming<'a> {
 
 /// A request that needs a response.
 #[derive(Clone)]
-pub(crate) struct Request<'a> {
+pub(crate) struct RpcRequest<'a> {
     pub(crate) id: &'a RawValue,
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Option<&'a RawValue>,
@@ -65,7 +65,7 @@ impl InvalidMessage {
 }
 
 #[derive(serde::Deserialize)]
-struct Envelope<'a> {
+struct MessageEnvelope<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -108,27 +108,28 @@ pub(crate) fn read_batch(text: &[u8]) -> Result<Vec<&RawValue>, InvalidMessage> 
 }
 
 /// Reads a message.
-pub(crate) fn read_message(text: &[u8]) -> Result<Incoming<'_>, InvalidMessage> {
+pub(crate) fn read_message(text: &[u8]) -> Result<IncomingMessage<'_>, InvalidMessage> {
     let invalid = |message: &'static str, id: Option<&RawValue>| InvalidMessage {
         id: id.filter(|id| is_id(id)).map(RawValue::to_owned),
         ..InvalidMessage::invalid_request(message)
     };
-    let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| match error.is_data() {
-        true => InvalidMessage::invalid_request("this is no message of JSON-RPC"),
-        false => InvalidMessage::no_json(),
-    })?;
-    let Envelope { jsonrpc, id, method, params, result, error } = envelope;
+    let envelope: MessageEnvelope<'_> =
+        serde_json::from_slice(text).map_err(|error| match error.is_data() {
+            true => InvalidMessage::invalid_request("this is no message of JSON-RPC"),
+            false => InvalidMessage::no_json(),
+        })?;
+    let MessageEnvelope { jsonrpc, id, method, params, result, error } = envelope;
     if jsonrpc.as_deref() != Some("2.0") {
         return Err(invalid("`jsonrpc` has to be \"2.0\"", id));
     }
     match (method, id, result, error) {
         (Some(method), Some(id), None, None) if is_id(id) => {
-            Ok(Incoming::Request(Request { id, method, params }))
+            Ok(IncomingMessage::RpcRequest(RpcRequest { id, method, params }))
         }
         (Some(_), Some(_), None, None) => Err(invalid("`id` has to be a string or an integer", None)),
-        (Some(method), None, None, None) => Ok(Incoming::Notification { method, params }),
-        (None, Some(id), Some(result), None) => Ok(Incoming::Response { id, result: Ok(result) }),
-        (None, Some(id), None, Some(error)) => Ok(Incoming::Response { id, result: Err(error) }),
+        (Some(method), None, None, None) => Ok(IncomingMessage::Notification { method, params }),
+        (None, Some(id), Some(result), None) => Ok(IncomingMessage::Response { id, result: Ok(result) }),
+        (None, Some(id), None, Some(error)) => Ok(IncomingMessage::Response { id, result: Err(error) }),
         (_, id, _, _) => Err(invalid("a message is a request, a notification or a response", id)),
     }
 }
@@ -143,7 +144,7 @@ fn is_id(id: &RawValue) -> bool {
 
 /// The result of a request.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestResult {
     Empty,
     Initialized(Box<InitializeResult>),
     Discovered(Box<DiscoverResult>),
@@ -172,7 +173,7 @@ pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId
 pub(crate) fn write_response(
     to: &mut Vec<u8>,
     id: &RawValue,
-    result: Result<Outcome, ErrorData>,
+    result: Result<RequestResult, ErrorData>,
     stamp: &ResultStamp,
 ) {
     let start = to.len();
@@ -197,41 +198,43 @@ pub(crate) fn write_response(
     to.push(b'}');
 }
 
-impl Outcome {
+impl RequestResult {
     fn write(self, to: &mut Vec<u8>, id: &RawValue, stamp: &ResultStamp) -> serde_json::Result<()> {
         match self {
-            Outcome::Empty => serde_json::to_writer(to, &BareResult::new(stamp, None)),
-            Outcome::Initialized(result) => serde_json::to_writer(to, &result),
-            Outcome::Discovered(mut result) => {
+            RequestResult::Empty => serde_json::to_writer(to, &BareResult::new(stamp, None)),
+            RequestResult::Initialized(result) => serde_json::to_writer(to, &result),
+            RequestResult::Discovered(mut result) => {
                 stamp.identify(&mut result.meta);
                 serde_json::to_writer(to, &result)
             }
-            Outcome::Called(mut result) => {
+            RequestResult::Called(mut result) => {
                 result.structured_content.take_if(|value| !stamp.accepts_structured(value));
                 stamp.apply(&mut result.result_type, &mut result.meta);
                 serde_json::to_writer(to, &result)
             }
-            Outcome::Read(mut result) => {
+            RequestResult::Read(mut result) => {
                 stamp.apply(&mut result.result_type, &mut result.meta);
                 let is_stateless = stamp.revision.is_stateless();
                 result.ttl_ms = is_stateless.then(|| result.ttl_ms.unwrap_or_default());
                 result.cache_scope = is_stateless.then(|| result.cache_scope.unwrap_or(CacheScope::Private));
                 serde_json::to_writer(to, &result)
             }
-            Outcome::Prompt(mut result) => {
+            RequestResult::Prompt(mut result) => {
                 stamp.apply(&mut result.result_type, &mut result.meta);
                 serde_json::to_writer(to, &result)
             }
-            Outcome::Completed(mut result) => {
+            RequestResult::Completed(mut result) => {
                 stamp.apply(&mut result.result_type, &mut result.meta);
                 serde_json::to_writer(to, &result)
             }
-            Outcome::Page { key, list, from } => serde_json::to_writer(to, &Page { key, list, from, stamp }),
-            Outcome::InputRequired { requests, state } => {
+            RequestResult::Page { key, list, from } => {
+                serde_json::to_writer(to, &ListPage { key, list, from, stamp })
+            }
+            RequestResult::InputRequired { requests, state } => {
                 let result = InputRequired { requests: &requests, state: &state, stamp };
                 serde_json::to_writer(to, &result)
             }
-            Outcome::SubscriptionEnded => {
+            RequestResult::SubscriptionEnded => {
                 let mut meta = MetaObject::new();
                 meta.insert(SUBSCRIPTION_ID.to_owned(), serde_json::from_str(id.get())?);
                 serde_json::to_writer(to, &BareResult::new(stamp, Some(meta)))
@@ -258,16 +261,16 @@ impl BareResult {
     }
 }
 
-struct Page<'a> {
+struct ListPage<'a> {
     key: &'static str,
     list: DefinitionList,
     from: usize,
     stamp: &'a ResultStamp,
 }
 
-impl Serialize for Page<'_> {
+impl Serialize for ListPage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Page { key, list, from, stamp } = self;
+        let ListPage { key, list, from, stamp } = self;
         let BareResult { result_type, meta } = BareResult::new(stamp, None);
         let is_stateless = stamp.revision.is_stateless();
         let mut map = serializer.serialize_map(None)?;
@@ -296,8 +299,8 @@ struct InputRequired<'a> {
 
 impl Serialize for InputRequired<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Question<'a>(&'a InputRequest);
-        impl Serialize for Question<'_> {
+        struct WireQuestion<'a>(&'a InputRequest);
+        impl Serialize for WireQuestion<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(Some(2))?;
                 map.serialize_entry("method", self.0.method)?;
@@ -306,7 +309,7 @@ impl Serialize for InputRequired<'_> {
             }
         }
         let questions: BTreeMap<_, _> =
-            self.requests.iter().map(|(name, request)| (name, Question(request))).collect();
+            self.requests.iter().map(|(name, request)| (name, WireQuestion(request))).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("resultType", &ResultType::INPUT_REQUIRED)?;
         map.serialize_entry("inputRequests", &questions)?;
@@ -356,9 +359,9 @@ mod tests {
 
     fn kind(text: &str) -> String {
         match read_message(text.as_bytes()) {
-            Ok(Incoming::Request(request)) => format!("request {} {}", request.id, request.method),
-            Ok(Incoming::Notification { method, .. }) => format!("notification {method}"),
-            Ok(Incoming::Response { id, result }) => format!("response {id} {}", result.is_ok()),
+            Ok(IncomingMessage::RpcRequest(request)) => format!("request {} {}", request.id, request.method),
+            Ok(IncomingMessage::Notification { method, .. }) => format!("notification {method}"),
+            Ok(IncomingMessage::Response { id, result }) => format!("response {id} {}", result.is_ok()),
             Err(invalid) => {
                 format!("{} {}", invalid.code, invalid.id.map_or("-".to_owned(), |id| id.to_string()))
             }
@@ -407,7 +410,7 @@ mod tests {
         assert_eq!(kind(&deep), "request 1 a");
     }
 
-    fn response(result: Result<Outcome, ErrorData>, revision: Revision) -> Value {
+    fn response(result: Result<RequestResult, ErrorData>, revision: Revision) -> Value {
         let mut text = Vec::new();
         let id = RawValue::from_string("7".to_owned()).unwrap();
         write_response(&mut text, &id, result, &ResultStamp::new(revision));
@@ -417,7 +420,7 @@ mod tests {
     #[test]
     fn lists_are_sent_in_pages() {
         let list = DefinitionList::new((0..limits::PAGE_ITEMS + 1).map(|at| json!({"name": at.to_string()})));
-        let page = |from| Ok(Outcome::Page { key: "tools", list: list.clone(), from });
+        let page = |from| Ok(RequestResult::Page { key: "tools", list: list.clone(), from });
         let first = response(page(0), Revision::V2025_11_25);
         assert_eq!(first["result"]["tools"].as_array().unwrap().len(), limits::PAGE_ITEMS);
         assert_eq!(first["result"]["nextCursor"], limits::PAGE_ITEMS.to_string());
@@ -433,14 +436,14 @@ mod tests {
     #[test]
     fn results_and_errors_depend_on_the_revision() {
         let result = |outcome, revision| response(Ok(outcome), revision)["result"].clone();
-        assert_eq!(result(Outcome::Empty, Revision::V2025_11_25), json!({}));
-        assert_eq!(result(Outcome::Empty, Revision::V2026_07_28), json!({"resultType": "complete"}));
-        let ended = result(Outcome::SubscriptionEnded, Revision::V2026_07_28);
+        assert_eq!(result(RequestResult::Empty, Revision::V2025_11_25), json!({}));
+        assert_eq!(result(RequestResult::Empty, Revision::V2026_07_28), json!({"resultType": "complete"}));
+        let ended = result(RequestResult::SubscriptionEnded, Revision::V2026_07_28);
         assert_eq!(ended["_meta"][SUBSCRIPTION_ID], 7);
         let called = |value: Value, revision| {
             let mut called = CallToolResult::default();
             called.structured_content = Some(value);
-            result(Outcome::Called(Box::new(called)), revision)
+            result(RequestResult::Called(Box::new(called)), revision)
         };
         let structured = json!({"content": [], "structuredContent": {"a": 1}});
         assert_eq!(called(json!({"a": 1}), Revision::V2025_06_18), structured);

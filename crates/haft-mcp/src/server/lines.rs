@@ -17,11 +17,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::batch::Batch;
+use super::batch::MessageBatch;
 use super::client_info::{Revision, TransportKind};
 use super::json_rpc::{
-    INVALID_REQUEST, Incoming, InvalidMessage, Outcome, Request, is_batch, is_complete_value, read_message,
-    write_invalid, write_response,
+    INVALID_REQUEST, IncomingMessage, InvalidMessage, RequestResult, RpcRequest, is_batch, is_complete_value,
+    read_message, write_invalid, write_response,
 };
 use super::request::{McpRequest, RequestSender, SharedParams, read_handshake};
 use super::results::ResultStamp;
@@ -146,7 +146,7 @@ impl LineConnection {
             return self.receive_batch(line);
         }
         match read_message(line) {
-            Ok(Incoming::Request(request)) => self.receive_request(request, is_last).await,
+            Ok(IncomingMessage::RpcRequest(request)) => self.receive_request(request, is_last).await,
             Ok(other) => self.receive_other(&other),
             Err(invalid) => return self.report_invalid(&invalid),
         }
@@ -157,26 +157,26 @@ impl LineConnection {
         self.session.iter().chain(self.stateless.as_ref().map(|(_, session)| session))
     }
 
-    fn receive_other(&self, message: &Incoming<'_>) {
+    fn receive_other(&self, message: &IncomingMessage<'_>) {
         match message {
             // Both kinds of requests share the ids of a connection.
-            Incoming::Notification { method, params } => {
+            IncomingMessage::Notification { method, params } => {
                 self.sessions().for_each(|session| session.receive_notification(method, *params));
             }
-            Incoming::Response { id, result } => {
+            IncomingMessage::Response { id, result } => {
                 if let Some(session) = &self.session {
                     session.receive_response(id, *result);
                 }
             }
-            Incoming::Request(_) => {}
+            IncomingMessage::RpcRequest(_) => {}
         }
     }
 
-    async fn receive_request(&mut self, request: Request<'_>, is_last: bool) {
-        let Request { id, method, params } = request;
+    async fn receive_request(&mut self, request: RpcRequest<'_>, is_last: bool) {
+        let RpcRequest { id, method, params } = request;
         if method == "ping" && self.session.is_none() && params.is_none_or(|params| params.get() == "{}") {
             // Allowed before the handshake.
-            return self.respond(id, Ok(Outcome::Empty), &ResultStamp::new(self.revision()));
+            return self.respond(id, Ok(RequestResult::Empty), &ResultStamp::new(self.revision()));
         }
         if method == "initialize" {
             let result = self.initialize(params).await;
@@ -239,7 +239,7 @@ impl LineConnection {
         self.session.as_ref().map_or(Revision::LATEST_WITH_HANDSHAKE, |session| session.revision())
     }
 
-    async fn initialize(&mut self, params: Option<&RawValue>) -> Result<Outcome, ErrorData> {
+    async fn initialize(&mut self, params: Option<&RawValue>) -> Result<RequestResult, ErrorData> {
         if self.session.is_some() {
             let message = "this connection is initialized already";
             return Err(ErrorData::new(ErrorCode(INVALID_REQUEST), message, None));
@@ -266,9 +266,9 @@ impl LineConnection {
     }
 
     fn receive_batch(&mut self, line: &[u8]) -> Continues {
-        let Some(session) = &self.session else { return self.report_invalid(&Batch::unsupported()) };
+        let Some(session) = &self.session else { return self.report_invalid(&MessageBatch::unsupported()) };
         let sink: Arc<dyn MessageSink> = self.outbox.clone();
-        let batch = match Batch::begin(session, line, &sink) {
+        let batch = match MessageBatch::begin(session, line, &sink) {
             Ok(batch) => batch,
             Err(invalid) => return self.report_invalid(&invalid),
         };
@@ -281,7 +281,7 @@ impl LineConnection {
         true
     }
 
-    fn respond(&self, id: &RawValue, result: Result<Outcome, ErrorData>, stamp: &ResultStamp) {
+    fn respond(&self, id: &RawValue, result: Result<RequestResult, ErrorData>, stamp: &ResultStamp) {
         self.outbox.push(|to| write_response(to, id, result, stamp));
     }
 

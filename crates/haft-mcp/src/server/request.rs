@@ -165,7 +165,7 @@ pub(crate) fn read_handshake(
 ) -> Result<ClientInfo, ErrorData> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Handshake<'a> {
+    struct HandshakeParams<'a> {
         #[serde(borrow)]
         protocol_version: Cow<'a, str>,
         #[serde(default)]
@@ -173,7 +173,7 @@ pub(crate) fn read_handshake(
         #[serde(default)]
         client_info: Value,
     }
-    let asked: Handshake<'_> = parse(params)?;
+    let asked: HandshakeParams<'_> = parse(params)?;
     // An unknown revision, or one without a handshake, is answered with the newest that has one.
     let revision = Revision::from_name(&asked.protocol_version).filter(|revision| !revision.is_stateless());
     let revision = revision.unwrap_or(Revision::LATEST_WITH_HANDSHAKE);

@@ -24,8 +24,10 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::ServerCore;
 use super::client_info::{ClientInfo, Principal, Revision};
-use super::handler::{Features, ListChange, PromptRequest, ReadRequest, ServerHandler, ToolCallRequest};
-use super::json_rpc::{INVALID_REQUEST, Outcome, SUBSCRIPTION_ID, own_request_number, write_call};
+use super::handler::{
+    ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler, ToolCallRequest,
+};
+use super::json_rpc::{INVALID_REQUEST, RequestResult, SUBSCRIPTION_ID, own_request_number, write_call};
 use super::peer::{AskMethod, ClientPeer, InputError, InputRequest, LogLevel, RequestLink, ResponseRoute};
 use super::request::{McpRequest, SharedParams, stateless_revisions, too_many_subscriptions};
 use super::results::{ResultStamp, unknown_method};
@@ -33,7 +35,7 @@ use super::suspended_calls::{CallIdentity, QuestionSender, ResumableCall};
 use crate::{limits, text};
 
 /// The result of a request; `None` if it is no longer wanted.
-pub(crate) type RequestOutcome = Option<Result<Outcome, ErrorData>>;
+pub(crate) type RequestOutcome = Option<Result<RequestResult, ErrorData>>;
 
 /// Where messages that belong to a request are sent.
 pub(crate) trait MessageSink: Send + Sync {
@@ -52,7 +54,7 @@ pub(crate) struct Session {
     core: Arc<ServerCore>,
     client: Arc<ClientInfo>,
     handler: Arc<dyn ServerHandler>,
-    features: Features,
+    features: ServerFeatures,
     stamp: ResultStamp,
     /// The parent of all its requests.
     cancel: Cancel,
@@ -133,21 +135,21 @@ impl Session {
     }
 
     /// The result of the handshake.
-    pub(crate) fn initialize_result(&self) -> Outcome {
+    pub(crate) fn initialize_result(&self) -> RequestResult {
         let mut result = InitializeResult::new(capabilities(self.features, self.revision()));
         let revision = serde_json::from_value::<ProtocolVersion>(self.revision().name().into());
         result.protocol_version = revision.unwrap_or_default();
         result.server_info = self.handler.info();
         result.instructions = self.handler.instructions();
-        Outcome::Initialized(Box::new(result))
+        RequestResult::Initialized(Box::new(result))
     }
 
-    fn discover_result(&self) -> Outcome {
+    fn discover_result(&self) -> RequestResult {
         let versions = serde_json::from_value::<Vec<ProtocolVersion>>(stateless_revisions().into());
         let capabilities = capabilities(self.features, self.revision());
         let mut result = DiscoverResult::new(versions.unwrap_or_default(), capabilities);
         result.instructions = self.handler.instructions();
-        Outcome::Discovered(Box::new(result))
+        RequestResult::Discovered(Box::new(result))
     }
 
     /// Reads a request and begins it, as [`Session::begin`].
@@ -248,16 +250,16 @@ impl Session {
         cancel: Cancel,
         id: Option<Box<RawValue>>,
         sink: Arc<dyn MessageSink>,
-    ) -> Result<Outcome, ErrorData> {
+    ) -> Result<RequestResult, ErrorData> {
         let handler = &self.handler;
-        let page = |key, from, list| Outcome::Page { key, from, list };
+        let page = |key, from, list| RequestResult::Page { key, from, list };
         Ok(match request {
             McpRequest::CallTool { name, arguments } => {
                 let arguments = if arguments.get() == "null" { empty_object() } else { arguments };
                 let call = ToolCallRequest { name, arguments, meta, peer, cancel };
-                Outcome::Called(Box::new(handler.call(call).await?))
+                RequestResult::Called(Box::new(handler.call(call).await?))
             }
-            McpRequest::Ping => Outcome::Empty,
+            McpRequest::Ping => RequestResult::Empty,
             McpRequest::ListTools(from) => page("tools", from, or_cancelled(handler.tools(), &cancel).await?),
             McpRequest::ListResources(from) => {
                 page("resources", from, or_cancelled(handler.resources(), &cancel).await?)
@@ -269,25 +271,25 @@ impl Session {
                 page("prompts", from, or_cancelled(handler.prompts(), &cancel).await?)
             }
             McpRequest::ReadResource(uri) => {
-                Outcome::Read(handler.read(ReadRequest { uri, peer, cancel }).await?)
+                RequestResult::Read(handler.read(ReadRequest { uri, peer, cancel }).await?)
             }
             McpRequest::GetPrompt { name, arguments } => {
-                Outcome::Prompt(handler.prompt(PromptRequest { name, arguments, peer, cancel }).await?)
+                RequestResult::Prompt(handler.prompt(PromptRequest { name, arguments, peer, cancel }).await?)
             }
             McpRequest::Complete(params) => {
                 let completion = or_cancelled(handler.complete(params), &cancel).await?;
-                Outcome::Completed(CompleteResult::new(limited(completion)))
+                RequestResult::Completed(CompleteResult::new(limited(completion)))
             }
             McpRequest::SetLogLevel(level) => {
                 self.log_level.store(level, Ordering::Relaxed);
-                Outcome::Empty
+                RequestResult::Empty
             }
             McpRequest::Subscribe(uri) => self.subscribe(uri)?,
             McpRequest::Unsubscribe(uri) => {
                 if lock(&self.subscribed).remove(&uri) {
                     handler.unsubscribe(&uri);
                 }
-                Outcome::Empty
+                RequestResult::Empty
             }
             McpRequest::Discover => self.discover_result(),
             McpRequest::Listen(filter) => {
@@ -396,17 +398,17 @@ impl Session {
         Ok(answers)
     }
 
-    fn subscribe(&self, uri: String) -> Result<Outcome, ErrorData> {
+    fn subscribe(&self, uri: String) -> Result<RequestResult, ErrorData> {
         let mut subscribed = lock(&self.subscribed);
         if subscribed.contains(&uri) {
-            return Ok(Outcome::Empty);
+            return Ok(RequestResult::Empty);
         }
         if subscribed.len() >= limits::WATCHES_MAX {
             return Err(too_many_subscriptions());
         }
         self.handler.subscribe(&uri)?;
         subscribed.insert(uri);
-        Ok(Outcome::Empty)
+        Ok(RequestResult::Empty)
     }
 
     /// Serves `subscriptions/listen` of the stateless revision.
@@ -416,10 +418,10 @@ impl Session {
         id: &RawValue,
         sink: &dyn MessageSink,
         cancel: &Cancel,
-    ) -> Outcome {
+    ) -> RequestResult {
         let id: Value = serde_json::from_str(id.get()).unwrap_or_default();
         let mut changes = self.handler.changes();
-        let Features { tools, prompts, resources, .. } = self.features;
+        let ServerFeatures { tools, prompts, resources, .. } = self.features;
         let accepts = |wanted: Option<bool>, has: bool| {
             (wanted == Some(true) && has && self.features.list_changes).then_some(true)
         };
@@ -440,8 +442,8 @@ impl Session {
         loop {
             let batch = tokio::select! {
                 batch = next_changes(changes.as_mut()) => batch,
-                _ = cancel.cancelled() => return Outcome::SubscriptionEnded,
-                _ = self.ending.cancelled() => return Outcome::SubscriptionEnded,
+                _ = cancel.cancelled() => return RequestResult::SubscriptionEnded,
+                _ = self.ending.cancelled() => return RequestResult::SubscriptionEnded,
             };
             for change in batch {
                 let is_wanted = match &change {
@@ -467,7 +469,7 @@ impl Session {
                 _ = self.cancel.cancelled() => return,
             };
             for change in batch {
-                let Features { list_changes, tools, prompts, resources, .. } = self.features;
+                let ServerFeatures { list_changes, tools, prompts, resources, .. } = self.features;
                 let is_wanted = match &change {
                     ListChange::Tools => list_changes && tools,
                     ListChange::Prompts => list_changes && prompts,
@@ -558,7 +560,7 @@ async fn or_cancelled<T>(
 /// Runs a request to its end, or for a grace period after it was cancelled. A panic is an internal error. The result counts only
 /// if the client still waits: it does at a shutdown.
 async fn run_until_cancelled(
-    work: impl Future<Output = Result<Outcome, ErrorData>> + Send,
+    work: impl Future<Output = Result<RequestResult, ErrorData>> + Send,
     cancel: Cancel,
 ) -> RequestOutcome {
     let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
@@ -590,7 +592,7 @@ fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
 }
 
-fn capabilities(features: Features, revision: Revision) -> ServerCapabilities {
+fn capabilities(features: ServerFeatures, revision: Revision) -> ServerCapabilities {
     let list_changed = features.list_changes.then_some(true);
     let mut capabilities = ServerCapabilities::default();
     if features.tools {

@@ -14,12 +14,12 @@ use tokio::net::unix::pipe;
 /// Standard input.
 pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
     match duplicate(std::io::stdin()) {
-        Some(Descriptor::Pipe(file)) => {
+        Some(StdioDescriptor::Pipe(file)) => {
             if let Ok(pipe) = pipe::Receiver::from_file(file) {
                 return Box::new(pipe);
             }
         }
-        Some(Descriptor::Socket(fd)) => {
+        Some(StdioDescriptor::Socket(fd)) => {
             if let Ok(socket) = socket(fd) {
                 return Box::new(socket);
             }
@@ -32,12 +32,12 @@ pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
 /// Standard output.
 pub(crate) fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
     match duplicate(std::io::stdout()) {
-        Some(Descriptor::Pipe(file)) => {
+        Some(StdioDescriptor::Pipe(file)) => {
             if let Ok(pipe) = pipe::Sender::from_file(file) {
                 return Box::new(pipe);
             }
         }
-        Some(Descriptor::Socket(fd)) => {
+        Some(StdioDescriptor::Socket(fd)) => {
             if let Ok(socket) = socket(fd) {
                 return Box::new(socket);
             }
@@ -47,19 +47,19 @@ pub(crate) fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
     Box::new(tokio::io::stdout())
 }
 
-enum Descriptor {
+enum StdioDescriptor {
     Pipe(File),
     /// Some programs start others with sockets for pipes.
     Socket(OwnedFd),
 }
 
-fn duplicate(stream: impl AsFd) -> Option<Descriptor> {
+fn duplicate(stream: impl AsFd) -> Option<StdioDescriptor> {
     let file = File::from(stream.as_fd().try_clone_to_owned().ok()?);
     let kind = file.metadata().ok()?.file_type();
     if kind.is_fifo() {
-        return Some(Descriptor::Pipe(file));
+        return Some(StdioDescriptor::Pipe(file));
     }
-    kind.is_socket().then(|| Descriptor::Socket(file.into()))
+    kind.is_socket().then(|| StdioDescriptor::Socket(file.into()))
 }
 
 fn socket(fd: OwnedFd) -> std::io::Result<UnixStream> {

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::json_rpc::Outcome;
+use super::json_rpc::RequestResult;
 use super::peer::{InputError, InputRequest, RequestLink, ResponseRoute};
 use super::request::McpRequest;
 use super::results::invalid_params;
@@ -159,7 +159,7 @@ impl SuspendedCalls {
     }
 
     /// Suspends a call until its questions are answered. Returns it if they are withdrawn or there are too many.
-    fn suspend(&self, mut call: ResumableCall) -> Result<Outcome, Box<ResumableCall>> {
+    fn suspend(&self, mut call: ResumableCall) -> Result<RequestResult, Box<ResumableCall>> {
         call.open.retain(|questions| !questions.reply.is_closed());
         if call.open.is_empty() {
             return Err(Box::new(call));
@@ -202,7 +202,7 @@ impl SuspendedCalls {
             }
         });
         waiting.insert(id, SuspendedCall { call, expiry: expiry.abort_handle() });
-        Ok(Outcome::InputRequired { requests, state })
+        Ok(RequestResult::InputRequired { requests, state })
     }
 
     /// Continues the call of this state.
@@ -416,7 +416,7 @@ mod tests {
         let work = async move {
             loop {
                 match peer.ask(InputRequest::roots()).await {
-                    Ok(answer) if answer["roots"] == json!([]) => return Some(Ok(Outcome::Empty)),
+                    Ok(answer) if answer["roots"] == json!([]) => return Some(Ok(RequestResult::Empty)),
                     Ok(_) => {}
                     Err(error) => return Some(Err(ErrorData::from(error))),
                 }
@@ -430,7 +430,7 @@ mod tests {
 
     fn asked(outcome: RequestOutcome) -> (String, String) {
         match outcome {
-            Some(Ok(Outcome::InputRequired { requests, state })) => {
+            Some(Ok(RequestResult::InputRequired { requests, state })) => {
                 (requests.keys().next().unwrap().clone(), state)
             }
             other => panic!("{other:?}"),
@@ -475,7 +475,7 @@ mod tests {
         let own = identity(Some("a"), "t");
         refused(resume(&other_server, &own, question.clone(), json!([])).await);
         let resumed = resume(&suspended, &own, question.clone(), json!([])).await;
-        assert!(matches!(resumed, Some(Ok(Outcome::Empty))));
+        assert!(matches!(resumed, Some(Ok(RequestResult::Empty))));
         refused(resume(&suspended, &own, question, json!([])).await);
         assert_eq!(suspended.waiting().len(), 0);
     }

@@ -8,9 +8,9 @@ use haft::future::BoxFuture;
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
 use haft_mcp::server::{
-    CallToolResult, ChangeNotifier, ContentBlock, DefinitionList, ElicitationAnswer, ErrorData, Features,
-    Implementation, InputRequest, ListChange, LogLevel, Server, ServerHandler, ToolCallRequest,
-    unknown_resource, unknown_tool,
+    CallToolResult, ChangeNotifier, ContentBlock, DefinitionList, ElicitationAnswer, ErrorData,
+    Implementation, InputRequest, ListChange, LogLevel, Server, ServerFeatures, ServerHandler,
+    ToolCallRequest, unknown_resource, unknown_tool,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -110,14 +110,14 @@ impl ServerHandler for Workshop {
         Some("Mind the saw.".to_owned())
     }
 
-    fn features(&self) -> Features {
-        Features {
+    fn features(&self) -> ServerFeatures {
+        ServerFeatures {
             tools: true,
             resources: true,
             subscriptions: true,
             logging: true,
             list_changes: true,
-            ..Features::default()
+            ..ServerFeatures::default()
         }
     }
 

@@ -582,12 +582,12 @@ async fn silent_connections_keep_nobody_out() {
     let place = Place::open(tokens().with_connections(1, 1)).await;
     let list = || place.alone(1, "tools/list", json!({}), json!({})).bearer_auth("token-a");
     let mut silent = Vec::new();
-    for _ in 0..limits::NEWCOMERS_MAX * 3 {
+    for _ in 0..limits::UNAUTHENTICATED_CONNECTIONS_MAX * 3 {
         silent.push(TcpStream::connect(place.address).await.unwrap());
     }
     assert_eq!(status(list()).await, StatusCode::OK);
     // The one that is known keeps its place while others come and say nothing.
-    for _ in 0..limits::NEWCOMERS_MAX * 2 {
+    for _ in 0..limits::UNAUTHENTICATED_CONNECTIONS_MAX * 2 {
         silent.push(TcpStream::connect(place.address).await.unwrap());
     }
     assert_eq!(status(list()).await, StatusCode::OK);
