@@ -10,7 +10,7 @@
 //! | `suspended_calls.rs` | questions of the stateless revision |
 //! | `lines.rs`, `stdio.rs` | connections of lines, standard input and output |
 //! | `http.rs`, `unix_socket.rs` | configuration of a listener; a socket for its owner alone |
-//! | `http_listener.rs`, `connection_limits.rs`, `strict_heads.rs` | connections of a listener and their limits |
+//! | `http_listener.rs`, `connection_limits.rs`, `http_stream.rs` | connections of a listener and their limits |
 //! | `http_auth.rs`, `tokens.rs` | hosts, origins, tokens, rate limits |
 //! | `exchange.rs`, `http_message.rs` | HTTP requests and responses |
 //! | `http_session.rs`, `event_stream.rs` | sessions over HTTP; event streams and their resumption |
@@ -29,6 +29,7 @@ pub(crate) mod http_auth;
 pub(crate) mod http_listener;
 pub(crate) mod http_message;
 pub(crate) mod http_session;
+pub(crate) mod http_stream;
 pub(crate) mod json_rpc;
 pub(crate) mod lines;
 pub(crate) mod peer;
@@ -36,7 +37,6 @@ pub(crate) mod request;
 pub(crate) mod results;
 pub(crate) mod session;
 pub(crate) mod stdio;
-pub(crate) mod strict_heads;
 pub(crate) mod suspended_calls;
 pub(crate) mod tokens;
 pub(crate) mod unix_socket;

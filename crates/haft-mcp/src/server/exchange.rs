@@ -20,8 +20,8 @@ use super::client_info::{ClientInfo, Revision, TransportKind};
 use super::connection_limits::TaskCounter;
 use super::event_stream::{EventStream, StreamStart};
 use super::http_message::{
-    HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, invalid_response, response_status,
-    rpc_response,
+    HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, empty_response, event_response,
+    invalid_response, json_response, response_status, rpc_response,
 };
 use super::http_session::{HttpSession, HttpSessions};
 use super::json_rpc::{IncomingMessage, RequestResult, RpcRequest, is_batch, read_message, write_response};
@@ -88,7 +88,7 @@ impl HttpExchange {
                 }
             },
             // Without a session there is nothing that a notification could be about.
-            IncomingMessage::Notification { .. } => Ok(ResponseBody::empty(StatusCode::ACCEPTED)),
+            IncomingMessage::Notification { .. } => Ok(empty_response(StatusCode::ACCEPTED)),
             IncomingMessage::Response { .. } => {
                 Err(HttpError::bad_request("no request is waiting for a response"))
             }
@@ -111,10 +111,8 @@ impl HttpExchange {
             return rpc_response(request.id, result, session.stamp());
         }
         match stream.start(limits::STREAM_AFTER).await {
-            StreamStart::Response(response) => ResponseBody::json(response_status(&response), response),
-            StreamStart::Empty | StreamStart::Streaming => {
-                ResponseBody::events(stream.read(0).with_guard(guard))
-            }
+            StreamStart::Response(response) => json_response(response_status(&response), response),
+            StreamStart::Empty | StreamStart::Streaming => event_response(stream.read(0).with_guard(guard)),
         }
     }
 
@@ -215,11 +213,11 @@ impl HttpExchange {
         let request = match message {
             IncomingMessage::Notification { method, params } => {
                 session.receive_notification(method, *params);
-                return Ok(ResponseBody::empty(StatusCode::ACCEPTED));
+                return Ok(empty_response(StatusCode::ACCEPTED));
             }
             IncomingMessage::Response { id, result } => {
                 session.receive_response(id, *result);
-                return Ok(ResponseBody::empty(StatusCode::ACCEPTED));
+                return Ok(empty_response(StatusCode::ACCEPTED));
             }
             IncomingMessage::RpcRequest(request) => request,
         };
@@ -248,11 +246,11 @@ impl HttpExchange {
         stream: &Arc<EventStream>,
     ) -> Response<ResponseBody> {
         match stream.start(limits::STREAM_AFTER).await {
-            StreamStart::Response(response) => ResponseBody::json(StatusCode::OK, response),
-            StreamStart::Empty => ResponseBody::empty(StatusCode::ACCEPTED),
+            StreamStart::Response(response) => json_response(StatusCode::OK, response),
+            StreamStart::Empty => empty_response(StatusCode::ACCEPTED),
             StreamStart::Streaming => {
                 http.keep_stream(number, stream);
-                ResponseBody::events(stream.read(0))
+                event_response(stream.read(0))
             }
         }
     }
@@ -287,17 +285,17 @@ impl HttpExchange {
         }
         let session = self.sessions.find(http)?;
         let Some(last) = http.header("last-event-id") else {
-            return Ok(ResponseBody::events(session.standalone.read(0)));
+            return Ok(event_response(session.standalone.read(0)));
         };
         let (stream, event) = session.resume(last)?;
-        Ok(ResponseBody::events(stream.read(event)))
+        Ok(event_response(stream.read(event)))
     }
 
     /// Ends a session.
     pub(crate) fn delete(&self, http: &HttpRequest) -> HttpResult {
         self.require_session(http)?;
         self.sessions.remove(&self.sessions.find(http)?);
-        Ok(ResponseBody::empty(StatusCode::NO_CONTENT))
+        Ok(empty_response(StatusCode::NO_CONTENT))
     }
 
     fn require_session(&self, http: &HttpRequest) -> Result<(), HttpError> {

@@ -2,9 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use haft::Cause;
@@ -14,18 +12,19 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use tokio::time::Sleep;
 
 use super::client_info::TransportKind;
 use super::connection_limits::{ConnectionLimits, LimitReached, OpenConnection};
 use super::exchange::HttpExchange;
 use super::http::{HttpConfig, METADATA_PATH, ProtectedResource};
 use super::http_auth::{HttpAuth, RateLimiter, ServedHosts};
-use super::http_message::{HttpError, HttpRequest, ResponseBody, invalid_response};
+use super::http_message::{
+    HttpError, HttpRequest, ResponseBody, empty_response, invalid_response, json_response,
+};
+use super::http_stream::HttpStream;
 use super::json_rpc::InvalidMessage;
-use super::strict_heads::StrictHeads;
 use super::{CancelOnDrop, ServerCore};
 use crate::limits;
 
@@ -119,11 +118,10 @@ impl HttpListener {
             let (listener, counted) = (listener.clone(), counted.clone());
             async move { Ok::<_, std::convert::Infallible>(listener.respond(request, from, &counted).await) }
         });
-        let stream = StrictHeads::new(WriteTimeout { stream, timeout: None });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits::HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(HttpStream::new(stream)), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             _ = &mut connection => return,
@@ -260,12 +258,12 @@ fn metadata_response(resource: &ProtectedResource) -> Response<ResponseBody> {
     if !resource.scopes.is_empty() {
         metadata["scopes_supported"] = json!(resource.scopes);
     }
-    ResponseBody::json(StatusCode::OK, metadata.to_string().into_bytes())
+    json_response(StatusCode::OK, metadata.to_string().into_bytes())
 }
 
 /// The response to a browser's preflight request. Only configured origins get the header that allows the request.
 fn preflight_response() -> Response<ResponseBody> {
-    let mut response = ResponseBody::empty(StatusCode::NO_CONTENT);
+    let mut response = empty_response(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert("access-control-allow-methods", HeaderValue::from_static("POST, GET, DELETE"));
     headers.insert(
@@ -276,62 +274,4 @@ fn preflight_response() -> Response<ResponseBody> {
     );
     headers.insert("access-control-max-age", HeaderValue::from_static("600"));
     response
-}
-
-/// A connection that fails when the client reads nothing for a while.
-struct WriteTimeout<S> {
-    stream: S,
-    /// Set while a write is pending.
-    timeout: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> WriteTimeout<S> {
-    fn limit<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.timeout = None;
-            return written;
-        }
-        let timeout = self.timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(limits::READ_STALL)));
-        timeout.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.limit(cx, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.limit(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let written = Pin::new(&mut self.stream).poll_flush(cx);
-        self.limit(cx, written)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let written = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.limit(cx, written)
-    }
 }

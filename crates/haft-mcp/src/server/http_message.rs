@@ -1,15 +1,11 @@
 //! HTTP requests and responses: headers and body of a request, and the bodies of responses.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Incoming as IncomingBody;
 use rmcp::model::ErrorData;
 use serde_json::Value;
@@ -234,74 +230,41 @@ pub(super) fn rpc_response(
     };
     let mut text = Vec::with_capacity(256);
     write_response(&mut text, id, result, stamp);
-    ResponseBody::json(status, text)
+    json_response(status, text)
 }
 
 /// The response to a body that is no message.
 pub(super) fn invalid_response(status: StatusCode, invalid: &InvalidMessage) -> Response<ResponseBody> {
     let mut text = Vec::new();
     write_invalid(&mut text, invalid);
-    ResponseBody::json(status, text)
+    json_response(status, text)
 }
 
-/// The body of a response.
-pub(crate) enum ResponseBody {
-    Whole(Option<Bytes>),
-    Events(Box<EventBody>),
+/// The body of a response: a whole text, or a stream of events.
+pub(crate) type ResponseBody = Either<Full<Bytes>, EventBody>;
+
+fn response(status: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
 }
 
-impl ResponseBody {
-    fn with_status(self, status: StatusCode) -> Response<ResponseBody> {
-        let mut response = Response::new(self);
-        *response.status_mut() = status;
-        response
-    }
-
-    pub(crate) fn empty(status: StatusCode) -> Response<ResponseBody> {
-        ResponseBody::Whole(None).with_status(status)
-    }
-
-    pub(crate) fn json(status: StatusCode, text: Vec<u8>) -> Response<ResponseBody> {
-        let mut response = ResponseBody::Whole(Some(Bytes::from(text))).with_status(status);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
-    }
-
-    pub(crate) fn events(body: EventBody) -> Response<ResponseBody> {
-        let mut response = ResponseBody::Events(Box::new(body)).with_status(StatusCode::OK);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        headers.insert("cache-control", HeaderValue::from_static("no-cache, no-transform"));
-        // Proxies that know this header don't buffer the stream.
-        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-        response
-    }
+pub(crate) fn empty_response(status: StatusCode) -> Response<ResponseBody> {
+    response(status, Either::Left(Full::default()))
 }
 
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
+pub(crate) fn json_response(status: StatusCode, text: Vec<u8>) -> Response<ResponseBody> {
+    let mut response = response(status, Either::Left(Full::from(text)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match &mut *self {
-            ResponseBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            ResponseBody::Events(events) => Pin::new(&mut **events).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, ResponseBody::Whole(None))
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        match self {
-            ResponseBody::Whole(bytes) => {
-                http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
-            ResponseBody::Events(_) => http_body::SizeHint::default(),
-        }
-    }
+pub(crate) fn event_response(body: EventBody) -> Response<ResponseBody> {
+    let mut response = response(StatusCode::OK, Either::Right(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert("cache-control", HeaderValue::from_static("no-cache, no-transform"));
+    // Proxies that know this header don't buffer the stream.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
 }

@@ -433,54 +433,36 @@ impl Session {
         if !uris.uris.is_empty() {
             filter.resource_subscriptions = Some(uris.uris.iter().cloned().collect());
         }
-        let tag = |mut params: Value| {
-            params["_meta"] = json!({SUBSCRIPTION_ID: id});
-            params
-        };
-        let accepted = tag(json!({"notifications": filter}));
+        let meta = json!({SUBSCRIPTION_ID: id});
+        let accepted = json!({"notifications": filter, "_meta": meta});
         notify(sink, "notifications/subscriptions/acknowledged", &accepted);
-        loop {
-            let batch = tokio::select! {
-                batch = next_changes(changes.as_mut()) => batch,
-                _ = cancel.cancelled() => return RequestResult::SubscriptionEnded,
-                _ = self.ending.cancelled() => return RequestResult::SubscriptionEnded,
-            };
-            for change in batch {
-                let is_wanted = match &change {
-                    ListChange::Tools => filter.tools_list_changed.is_some(),
-                    ListChange::Prompts => filter.prompts_list_changed.is_some(),
-                    ListChange::Resources => filter.resources_list_changed.is_some(),
-                    ListChange::Resource(uri) => uris.uris.contains(&**uri),
-                };
-                if is_wanted {
-                    let (method, params) = change_notification(&change);
-                    notify(sink, method, &tag(params));
-                }
-            }
+        let is_wanted = |change: &ListChange| match change {
+            ListChange::Tools => filter.tools_list_changed.is_some(),
+            ListChange::Prompts => filter.prompts_list_changed.is_some(),
+            ListChange::Resources => filter.resources_list_changed.is_some(),
+            ListChange::Resource(uri) => uris.uris.contains(&**uri),
+        };
+        tokio::select! {
+            () = forward_changes(changes.as_mut(), sink, Some(&meta), is_wanted) => {}
+            _ = cancel.cancelled() => {}
+            _ = self.ending.cancelled() => {}
         }
+        RequestResult::SubscriptionEnded
     }
 
     /// Notifies the client of changes in revisions with a handshake, until the session is cancelled.
     pub(crate) async fn forward_changes(&self, sink: &dyn MessageSink) {
         let mut changes = self.handler.changes();
-        loop {
-            let batch = tokio::select! {
-                batch = next_changes(changes.as_mut()) => batch,
-                _ = self.cancel.cancelled() => return,
-            };
-            for change in batch {
-                let ServerFeatures { list_changes, tools, prompts, resources, .. } = self.features;
-                let is_wanted = match &change {
-                    ListChange::Tools => list_changes && tools,
-                    ListChange::Prompts => list_changes && prompts,
-                    ListChange::Resources => list_changes && resources,
-                    ListChange::Resource(uri) => lock(&self.subscribed).contains(&**uri),
-                };
-                if is_wanted {
-                    let (method, params) = change_notification(&change);
-                    notify(sink, method, &params);
-                }
-            }
+        let ServerFeatures { list_changes, tools, prompts, resources, .. } = self.features;
+        let is_wanted = |change: &ListChange| match change {
+            ListChange::Tools => list_changes && tools,
+            ListChange::Prompts => list_changes && prompts,
+            ListChange::Resources => list_changes && resources,
+            ListChange::Resource(uri) => lock(&self.subscribed).contains(&**uri),
+        };
+        tokio::select! {
+            () = forward_changes(changes.as_mut(), sink, None, is_wanted) => {}
+            _ = self.cancel.cancelled() => {}
         }
     }
 }
@@ -624,6 +606,26 @@ fn limited(mut completion: CompletionInfo) -> CompletionInfo {
     let known = completion.total.map_or(count, |total| total as usize);
     completion.has_more = Some(known > completion.values.len());
     completion
+}
+
+/// Sends a notification for each wanted change, with this `_meta`. Never ends.
+async fn forward_changes(
+    mut changes: Option<&mut broadcast::Receiver<ListChange>>,
+    sink: &dyn MessageSink,
+    meta: Option<&Value>,
+    is_wanted: impl Fn(&ListChange) -> bool,
+) {
+    loop {
+        for change in next_changes(changes.as_deref_mut()).await {
+            if is_wanted(&change) {
+                let (method, mut params) = change_notification(&change);
+                if let Some(meta) = meta {
+                    params["_meta"] = meta.clone();
+                }
+                notify(sink, method, &params);
+            }
+        }
+    }
 }
 
 /// Waits for a change, and takes all that have come, each once.

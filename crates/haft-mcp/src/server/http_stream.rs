@@ -9,19 +9,33 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use crate::limits::READ_STALL;
 
 /// The longest line of a head, in bytes. hyper accepts no longer head in all.
 const LINE_BYTES_MAX: usize = 512 * 1024;
 
-/// A connection with strict framing.
-pub(crate) struct StrictHeads<S> {
+/// A connection with strict framing, which fails when the client reads nothing for a while.
+pub(crate) struct HttpStream<S> {
     stream: S,
     framing: RequestFraming,
+    /// Set while a write is pending.
+    write_timeout: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> StrictHeads<S> {
-    pub(crate) fn new(stream: S) -> StrictHeads<S> {
-        StrictHeads { stream, framing: RequestFraming::default() }
+impl<S> HttpStream<S> {
+    pub(crate) fn new(stream: S) -> HttpStream<S> {
+        HttpStream { stream, framing: RequestFraming::default(), write_timeout: None }
+    }
+
+    fn limit<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.write_timeout = None;
+            return written;
+        }
+        let timeout = self.write_timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_STALL)));
+        timeout.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -169,7 +183,7 @@ fn number(digits: &[u8], radix: u32) -> Result<u64, InvalidLine> {
     u64::from_str_radix(digits, radix).map_err(|_| InvalidLine)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HttpStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -182,9 +196,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HttpStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.limit(cx, written)
     }
 
     fn poll_write_vectored(
@@ -192,7 +207,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.limit(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -200,11 +216,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let written = Pin::new(&mut self.stream).poll_flush(cx);
+        self.limit(cx, written)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let written = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.limit(cx, written)
     }
 }
 
