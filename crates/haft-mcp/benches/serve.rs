@@ -14,7 +14,10 @@ use std::time::{Duration, Instant};
 
 use haft::Cancel;
 use haft::future::BoxFuture;
-use haft_mcp::server::{About, Call, Features, Http, Listing, Offer, Refusal, Reply, Server};
+use haft_mcp::server::{
+    DefinitionList, HttpConfig, Implementation, Server, ServerFeatures, ServerHandler as HaftHandler,
+    ToolCallRequest,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig,
 };
@@ -90,7 +93,7 @@ async fn http(kind: String) {
     println!("{}", listener.local_addr().unwrap());
     if kind == "haft" {
         let server = Server::new(Arc::new(Ours::new()));
-        return server.serve_http(listener, Http::new().with_rate(None), &Cancel::new()).await.unwrap();
+        return server.serve_http(listener, HttpConfig::new().with_rate(None), &Cancel::new()).await.unwrap();
     }
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(|| Ok(Bare), sessions, StreamableHttpServerConfig::default());
@@ -126,31 +129,32 @@ impl ServerHandler for Bare {
     }
 }
 
-struct Ours(Listing);
+struct Ours(DefinitionList);
 
 impl Ours {
     fn new() -> Ours {
-        Ours(Listing::new([json!({"name": "echo", "inputSchema": {"type": "object"}})]))
+        Ours(DefinitionList::new([json!({"name": "echo", "inputSchema": {"type": "object"}})]))
     }
 }
 
-impl Offer for Ours {
-    fn about(&self) -> About {
-        About::new("bench", "1")
+impl HaftHandler for Ours {
+    fn info(&self) -> Implementation {
+        Implementation::new("bench", "1")
     }
 
-    fn features(&self) -> Features {
-        Features::default().with_tools()
+    fn features(&self) -> ServerFeatures {
+        ServerFeatures { tools: true, ..ServerFeatures::default() }
     }
 
-    fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Refusal>> {
+    fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
         Box::pin(async move {
             let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
-            Ok(Reply::text(arguments["text"].as_str().unwrap_or_default()))
+            let text = arguments["text"].as_str().unwrap_or_default();
+            Ok(CallToolResult::success(vec![ContentBlock::text(text)]))
         })
     }
 }
@@ -234,6 +238,7 @@ impl Drop for Pipes {
 struct Web {
     child: Child,
     stream: BufReader<TcpStream>,
+    address: String,
     session: String,
     next: usize,
 }
@@ -243,9 +248,10 @@ impl Web {
         let mut child = start("--http", kind, Stdio::null());
         let mut address = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        let stream = TcpStream::connect(address.trim()).unwrap();
+        let address = address.trim().to_owned();
+        let stream = TcpStream::connect(&address).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut web = Web { child, stream: BufReader::new(stream), session: String::new(), next: 1 };
+        let mut web = Web { child, stream: BufReader::new(stream), address, session: String::new(), next: 1 };
         let (head, _) = web.post(HELLO);
         let line = head.iter().find(|line| line.to_ascii_lowercase().starts_with("mcp-session-id:"));
         web.session = line.unwrap().split_once(':').unwrap().1.trim().to_owned();
@@ -260,8 +266,9 @@ impl Web {
             false => format!("mcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", self.session),
         };
         let request = format!(
-            "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+            "POST /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n\
              content-type: application/json\r\n{session}content-length: {}\r\n\r\n{body}",
+            self.address,
             body.len()
         );
         self.stream.get_mut().write_all(request.as_bytes()).unwrap();

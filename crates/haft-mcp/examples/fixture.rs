@@ -14,8 +14,11 @@ use std::time::Duration;
 use haft::future::BoxFuture;
 use haft::{Cancel, Content};
 use haft_mcp::server::{
-    About, Ask, Block, Call, Change, Changes, Complete, Completion, Contents, Elicited, Features, GetPrompt,
-    Http, Level, Listing, Offer, PromptReply, Read, ReadReply, Refusal, Reply, Role, Server,
+    CallToolResult, ChangeNotifier, CompleteRequestParams, CompletionInfo, ContentBlock, DefinitionList,
+    ElicitationAnswer, EmbeddedResource, ErrorCode, ErrorData, GetPromptResult, HttpConfig, Implementation,
+    InputRequest, ListChange, LogLevel, PromptMessage, PromptRequest, ReadRequest, ReadResourceResult,
+    ResourceContents, Role, Server, ServerFeatures, ServerHandler, ToolCallRequest, binary_contents,
+    content_block, unknown_prompt, unknown_resource, unknown_tool,
 };
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -35,11 +38,11 @@ const WAV: &[u8] =
 const PAUSE: Duration = Duration::from_millis(50);
 
 struct Fixture {
-    tools: Listing,
-    resources: Listing,
-    templates: Listing,
-    prompts: Listing,
-    changes: Changes,
+    tools: DefinitionList,
+    resources: DefinitionList,
+    templates: DefinitionList,
+    prompts: DefinitionList,
+    changes: ChangeNotifier,
 }
 
 /// Tools without arguments, each with what it is for.
@@ -97,6 +100,20 @@ fn rich_schema() -> Value {
     })
 }
 
+fn text_result(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+fn error_result(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(text)])
+}
+
+fn embedded_text(uri: &str, media_type: &str, text: &str) -> ContentBlock {
+    ContentBlock::Resource(EmbeddedResource::new(
+        ResourceContents::text(text, uri).with_mime_type(media_type),
+    ))
+}
+
 fn names_form() -> Value {
     json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
 }
@@ -105,8 +122,8 @@ fn yes_form() -> Value {
     json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]})
 }
 
-fn sample(text: &str, most: u32) -> Ask {
-    Ask::sample(
+fn sample(text: &str, most: u32) -> InputRequest {
+    InputRequest::sampling(
         json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": most}),
     )
 }
@@ -126,15 +143,17 @@ impl Fixture {
         tools.push(json!({"name": "json_schema_2020_12_tool", "description": "Has a rich schema.", "inputSchema": rich_schema()}));
         let argument = |name: &str| json!({"name": name, "description": "A text.", "required": true});
         Fixture {
-            tools: Listing::new(tools),
-            resources: Listing::new([
+            tools: DefinitionList::new(tools),
+            resources: DefinitionList::new([
                 json!({"uri": "test://static-text", "name": "static-text", "description": "A text.", "mimeType": "text/plain"}),
                 json!({"uri": "test://static-binary", "name": "static-binary", "description": "A picture.", "mimeType": "image/png"}),
-                json!({"uri": "test://watched-resource", "name": "watched-resource", "description": "Changes.", "mimeType": "text/plain"}),
+                json!({"uri": "test://watched-resource", "name": "watched-resource", "description": "ChangeNotifier.", "mimeType": "text/plain"}),
             ]),
-            templates: Listing::new([json!({"uriTemplate": "test://template/{id}/data", "name": "template",
-                "description": "Data by id.", "mimeType": "application/json"})]),
-            prompts: Listing::new([
+            templates: DefinitionList::new([
+                json!({"uriTemplate": "test://template/{id}/data", "name": "template",
+                "description": "Data by id.", "mimeType": "application/json"}),
+            ]),
+            prompts: DefinitionList::new([
                 json!({"name": "test_simple_prompt", "description": "A prompt."}),
                 json!({"name": "test_prompt_with_arguments", "description": "Has arguments.",
                     "arguments": [argument("arg1"), argument("arg2")]}),
@@ -143,85 +162,95 @@ impl Fixture {
                 json!({"name": "test_prompt_with_image", "description": "Has a picture."}),
                 json!({"name": "test_input_required_result_prompt", "description": "Asks before it is given."}),
             ]),
-            changes: Changes::new(),
+            changes: ChangeNotifier::default(),
         }
     }
 
-    async fn run(&self, call: Call) -> Result<Reply, Refusal> {
+    async fn run(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
         let peer = &call.peer;
         let pause = || tokio::time::sleep(PAUSE);
-        let picture = || Block::from(Content::image("image/png", PNG));
+        let picture = || content_block(&Content::image("image/png", PNG));
         Ok(match call.name.as_str() {
-            "test_simple_text" => Reply::text("This is a simple text response for testing."),
-            "test_image_content" => Reply::new([picture()]),
-            "test_audio_content" => Reply::new([Block::from(Content::document("audio/wav", WAV))]),
-            "test_embedded_resource" => Reply::new([Block::raw(&json!({"type": "resource", "resource":
-                {"uri": "test://embedded-resource", "mimeType": "text/plain", "text": "This is an embedded resource content."}}))]),
-            "test_multiple_content_types" => Reply::new([
-                Block::text("Multiple content types test:"),
+            "test_simple_text" => text_result("This is a simple text response for testing."),
+            "test_image_content" => CallToolResult::success(vec![picture()]),
+            "test_audio_content" => {
+                CallToolResult::success(vec![content_block(&Content::document("audio/wav", WAV))])
+            }
+            "test_embedded_resource" => CallToolResult::success(vec![embedded_text(
+                "test://embedded-resource",
+                "text/plain",
+                "This is an embedded resource content.",
+            )]),
+            "test_multiple_content_types" => CallToolResult::success(vec![
+                ContentBlock::text("Multiple content types test:"),
                 picture(),
-                Block::raw(&json!({"type": "resource", "resource": {"uri": "test://mixed-content-resource",
-                    "mimeType": "application/json", "text": "{\"test\":\"data\",\"value\":123}"}})),
+                embedded_text(
+                    "test://mixed-content-resource",
+                    "application/json",
+                    "{\"test\":\"data\",\"value\":123}",
+                ),
             ]),
             "test_tool_with_logging" => {
-                peer.log(Level::Info, None, &json!("Tool execution started"));
+                peer.log(LogLevel::Info, None, &json!("Tool execution started"));
                 pause().await;
-                peer.log(Level::Info, None, &json!("Tool processing data"));
+                peer.log(LogLevel::Info, None, &json!("Tool processing data"));
                 pause().await;
-                peer.log(Level::Info, None, &json!("Tool execution completed"));
-                Reply::text("logged")
+                peer.log(LogLevel::Info, None, &json!("Tool execution completed"));
+                text_result("logged")
             }
             "test_logging_tool" => {
-                peer.log(Level::Info, None, &json!("a line"));
-                Reply::text("logged")
+                peer.log(LogLevel::Info, None, &json!("a line"));
+                text_result("logged")
             }
-            "test_error_handling" => Reply::error("This tool intentionally returns an error for testing"),
+            "test_error_handling" => error_result("This tool intentionally returns an error for testing"),
             "test_tool_with_progress" => {
                 peer.progress(0.0, Some(100.0), None);
                 pause().await;
                 peer.progress(50.0, Some(100.0), None);
                 pause().await;
                 peer.progress(100.0, Some(100.0), None);
-                Reply::text("done")
+                text_result("done")
             }
             "test_reconnection" => {
-                peer.hang_up();
+                peer.close_stream();
                 pause().await;
-                Reply::text("done while nobody listened")
+                text_result("done while nobody listened")
             }
             "test_echo" | "test_header" => {
                 let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
                 match arguments["text"].as_str() {
                     None if call.name == "test_echo" => {
-                        Reply::error("invalid input: /text is missing; a string is required")
+                        error_result("invalid input: /text is missing; a string is required")
                     }
                     _ => {
-                        Reply::text(arguments["text"].as_str().unwrap_or_default()).with_structured(arguments)
+                        let mut result = text_result(arguments["text"].as_str().unwrap_or_default());
+                        result.structured_content = Some(arguments);
+                        result
                     }
                 }
             }
             "test_trigger_tool_change" => {
-                self.changes.tell(Change::Tools);
-                Reply::text("told")
+                self.changes.notify(ListChange::Tools);
+                text_result("told")
             }
             "test_trigger_prompt_change" => {
-                self.changes.tell(Change::Prompts);
-                Reply::text("told")
+                self.changes.notify(ListChange::Prompts);
+                text_result("told")
             }
-            "json_schema_2020_12_tool" => Reply::text("fine"),
+            "json_schema_2020_12_tool" => text_result("fine"),
             _ => self.ask(call).await?,
         })
     }
 
     /// The tools that ask something of the client.
-    async fn ask(&self, call: Call) -> Result<Reply, Refusal> {
+    async fn ask(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
         let peer = &call.peer;
-        let told = |said: &Elicited| match said {
-            Elicited::Accepted(content) => {
+        let told = |said: &ElicitationAnswer| match said {
+            ElicitationAnswer::Accepted(content) => {
                 format!("action=accept, content={}", Value::Object(content.clone()))
             }
-            Elicited::Declined => "action=decline".to_owned(),
-            Elicited::Dismissed => "action=cancel".to_owned(),
+            ElicitationAnswer::Declined => "action=decline".to_owned(),
+            ElicitationAnswer::Dismissed => "action=cancel".to_owned(),
         };
         let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
         let argument = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
@@ -229,14 +258,14 @@ impl Fixture {
         Ok(match call.name.as_str() {
             "test_sampling" => {
                 let answer = peer.ask(sample(&argument("prompt"), 100)).await?;
-                Reply::text(format!("LLM response: {}", says(&answer)))
+                text_result(format!("LLM response: {}", says(&answer)))
             }
             "test_elicitation" => {
                 let words = |of: &str| json!({"type": "string", "description": of});
                 let form = json!({"type": "object", "properties": {"username": words("User's response"),
                     "email": words("User's email address")}, "required": ["username", "email"]});
                 let said = peer.elicit(&argument("message"), form).await?;
-                Reply::text(format!("User response: {}", told(&said)))
+                text_result(format!("User response: {}", told(&said)))
             }
             "test_elicitation_sep1034_defaults" => {
                 let form = json!({"type": "object", "properties": {
@@ -247,7 +276,7 @@ impl Fixture {
                     "verified": {"type": "boolean", "default": true},
                 }, "required": []});
                 let said = peer.elicit("Please look at the defaults.", form).await?;
-                Reply::text(format!("Elicitation completed: {}", told(&said)))
+                text_result(format!("Elicitation completed: {}", told(&said)))
             }
             "test_elicitation_sep1330_enums" => {
                 let plain = json!(["option1", "option2", "option3"]);
@@ -261,181 +290,199 @@ impl Fixture {
                     "titledMulti": {"type": "array", "items": {"anyOf": titled}},
                 }, "required": []});
                 let said = peer.elicit("Please choose.", form).await?;
-                Reply::text(format!("Elicitation completed: {}", told(&said)))
+                text_result(format!("Elicitation completed: {}", told(&said)))
             }
             "test_missing_capability" => {
                 let answer = peer.ask(sample("Anything?", 10)).await?;
-                Reply::text(says(&answer))
+                text_result(says(&answer))
             }
             "test_streaming_elicitation" => {
                 peer.progress(1.0, None, None);
                 let said = peer.elicit("What is your name?", names_form()).await?;
-                Reply::text(told(&said))
+                text_result(told(&said))
             }
             "test_input_required_result_elicitation" => {
-                let ask = Ask::form("What is your name?", names_form()).with_key("user_name");
-                let Elicited::Accepted(content) = Elicited::of(peer.ask(ask).await?)? else {
-                    return Ok(Reply::text("Hello, nobody!"));
+                let ask = InputRequest::form("What is your name?", names_form()).with_key("user_name");
+                let ElicitationAnswer::Accepted(content) =
+                    ElicitationAnswer::from_value(peer.ask(ask).await?)?
+                else {
+                    return Ok(text_result("Hello, nobody!"));
                 };
-                Reply::text(format!(
+                text_result(format!(
                     "Hello, {}!",
                     content.get("name").and_then(Value::as_str).unwrap_or("you")
                 ))
             }
             "test_input_required_result_sampling" => {
                 let ask = sample("What is the capital of France?", 100).with_key("capital_question");
-                Reply::text(says(&peer.ask(ask).await?))
+                text_result(says(&peer.ask(ask).await?))
             }
-            "test_input_required_result_list_roots" => {
-                Reply::text(peer.ask(Ask::roots().with_key("client_roots")).await?["roots"].to_string())
-            }
+            "test_input_required_result_list_roots" => text_result(
+                peer.ask(InputRequest::roots().with_key("client_roots")).await?["roots"].to_string(),
+            ),
             "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
-                let said = peer.ask(Ask::form("Please confirm", yes_form()).with_key("confirm")).await?;
-                Reply::text(format!("state-ok: {said}"))
+                let said =
+                    peer.ask(InputRequest::form("Please confirm", yes_form()).with_key("confirm")).await?;
+                text_result(format!("state-ok: {said}"))
             }
             "test_input_required_result_multiple_inputs" => {
                 let answers = peer
                     .ask_all(vec![
-                        Ask::form("What is your name?", names_form()).with_key("user_name"),
+                        InputRequest::form("What is your name?", names_form()).with_key("user_name"),
                         sample("Generate a greeting", 50).with_key("greeting"),
-                        Ask::roots().with_key("client_roots"),
+                        InputRequest::roots().with_key("client_roots"),
                     ])
                     .await?;
-                Reply::text(Value::Array(answers).to_string())
+                text_result(Value::Array(answers).to_string())
             }
             "test_input_required_result_multi_round" => {
-                let name =
-                    peer.ask(Ask::form("Step 1: What is your name?", names_form()).with_key("step1")).await?;
+                let name = peer
+                    .ask(InputRequest::form("Step 1: What is your name?", names_form()).with_key("step1"))
+                    .await?;
                 let form = json!({"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]});
                 let color = peer
-                    .ask(Ask::form("Step 2: What is your favorite color?", form).with_key("step2"))
+                    .ask(InputRequest::form("Step 2: What is your favorite color?", form).with_key("step2"))
                     .await?;
-                Reply::text(format!("{name} {color}"))
+                text_result(format!("{name} {color}"))
             }
             "test_input_required_result_capabilities" => {
-                let can = peer.client().can;
+                let can = peer.client().capabilities;
                 let mut asks = Vec::new();
                 if can.form {
-                    asks.push(Ask::form("What is your name?", names_form()).with_key("user_name"));
+                    asks.push(InputRequest::form("What is your name?", names_form()).with_key("user_name"));
                 }
                 if can.sampling {
                     asks.push(sample("Generate a greeting", 50).with_key("greeting"));
                 }
-                Reply::text(Value::Array(peer.ask_all(asks).await?).to_string())
+                text_result(Value::Array(peer.ask_all(asks).await?).to_string())
             }
-            other => return Err(Refusal::unknown_tool(other)),
+            other => return Err(unknown_tool(other)),
         })
     }
 }
 
-impl Offer for Fixture {
-    fn about(&self) -> About {
-        About::new("haft-fixture", env!("CARGO_PKG_VERSION")).with_instructions("Every tool is for a test.")
+impl ServerHandler for Fixture {
+    fn info(&self) -> Implementation {
+        Implementation::new("haft-fixture", env!("CARGO_PKG_VERSION"))
     }
 
-    fn features(&self) -> Features {
-        Features::default()
-            .with_tools()
-            .with_watches()
-            .with_prompts()
-            .with_completions()
-            .with_logging()
-            .with_changes()
+    fn instructions(&self) -> Option<String> {
+        Some("Every tool is for a test.".to_owned())
     }
 
-    fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn features(&self) -> ServerFeatures {
+        ServerFeatures {
+            tools: true,
+            resources: true,
+            subscriptions: true,
+            prompts: true,
+            completions: true,
+            logging: true,
+            list_changes: true,
+        }
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(std::future::ready(Ok(self.tools.clone())))
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Refusal>> {
+    fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
         Box::pin(async move {
             let is_older = !call.peer.client().revision.is_stateless();
             match self.run(call).await {
                 // Clients of older revisions have no number for it, and a model may read it.
-                Err(refusal) if is_older && refusal.kind == haft_mcp::server::RefusalKind::MissingAbility => {
-                    Ok(Reply::error(refusal.message))
+                Err(error) if is_older && error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                    Ok(error_result(error.message))
                 }
                 done => done,
             }
         })
     }
 
-    fn resources(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn resources(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(std::future::ready(Ok(self.resources.clone())))
     }
 
-    fn resource_templates(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn resource_templates(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(std::future::ready(Ok(self.templates.clone())))
     }
 
-    fn read(&self, read: Read) -> BoxFuture<'_, Result<ReadReply, Refusal>> {
+    fn read(&self, read: ReadRequest) -> BoxFuture<'_, Result<ReadResourceResult, ErrorData>> {
         let uri = read.uri;
         let contents = match uri.as_str() {
             "test://static-text" => {
-                Contents::text(uri, "text/plain", "This is the content of the static text resource.")
+                ResourceContents::text("This is the content of the static text resource.", uri)
             }
-            "test://watched-resource" => Contents::text(uri, "text/plain", "It changes."),
-            "test://static-binary" => Contents::bytes(uri, "image/png", PNG),
+            "test://watched-resource" => ResourceContents::text("It changes.", uri),
+            "test://static-binary" => binary_contents(&uri, "image/png", PNG),
             other => match other.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"))
             {
                 Some(id) => {
                     let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
-                    Contents::text(uri.clone(), "application/json", data.to_string())
+                    ResourceContents::text(data.to_string(), uri.clone()).with_mime_type("application/json")
                 }
-                None => return Box::pin(std::future::ready(Err(Refusal::unknown_resource(other)))),
+                None => return Box::pin(std::future::ready(Err(unknown_resource(other)))),
             },
         };
-        Box::pin(std::future::ready(Ok(ReadReply::new([contents]))))
+        Box::pin(std::future::ready(Ok(ReadResourceResult::new(vec![contents]))))
     }
 
-    fn watch(&self, _: &str) -> Result<(), Refusal> {
+    fn subscribe(&self, _: &str) -> Result<(), ErrorData> {
         Ok(())
     }
 
-    fn prompts(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn prompts(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(std::future::ready(Ok(self.prompts.clone())))
     }
 
-    fn prompt(&self, get: GetPrompt) -> BoxFuture<'_, Result<PromptReply, Refusal>> {
+    fn prompt(&self, get: PromptRequest) -> BoxFuture<'_, Result<GetPromptResult, ErrorData>> {
         Box::pin(async move {
             let argument = |name: &str| get.arguments.get(name).and_then(Value::as_str).unwrap_or_default();
-            let user = |block: Block| (Role::User, block);
-            Ok(PromptReply::new(match get.name.as_str() {
-                "test_simple_prompt" => vec![user(Block::text("This is a simple prompt for testing."))],
+            let user = |block: ContentBlock| PromptMessage::new(Role::User, block);
+            Ok(GetPromptResult::new(match get.name.as_str() {
+                "test_simple_prompt" => {
+                    vec![user(ContentBlock::text("This is a simple prompt for testing."))]
+                }
                 "test_prompt_with_arguments" => {
                     let (one, two) = (argument("arg1"), argument("arg2"));
-                    vec![user(Block::text(format!("Prompt with arguments: arg1='{one}', arg2='{two}'")))]
+                    vec![user(ContentBlock::text(format!(
+                        "Prompt with arguments: arg1='{one}', arg2='{two}'"
+                    )))]
                 }
                 "test_prompt_with_embedded_resource" => vec![
-                    user(Block::raw(
-                        &json!({"type": "resource", "resource": {"uri": argument("resourceUri"),
-                        "mimeType": "text/plain", "text": "Embedded resource content for testing."}}),
+                    user(embedded_text(
+                        argument("resourceUri"),
+                        "text/plain",
+                        "Embedded resource content for testing.",
                     )),
-                    user(Block::text("Please process the embedded resource above.")),
+                    user(ContentBlock::text("Please process the embedded resource above.")),
                 ],
                 "test_prompt_with_image" => vec![
-                    user(Block::from(Content::image("image/png", PNG))),
-                    user(Block::text("Please analyze the image above.")),
+                    user(content_block(&Content::image("image/png", PNG))),
+                    user(ContentBlock::text("Please analyze the image above.")),
                 ],
                 "test_input_required_result_prompt" => {
                     let form = json!({"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]});
-                    let ask = Ask::form("What context should the prompt use?", form).with_key("user_context");
+                    let ask = InputRequest::form("What context should the prompt use?", form)
+                        .with_key("user_context");
                     let said = get.peer.ask(ask).await?;
-                    vec![user(Block::text(format!("The context is {}.", said["content"]["context"])))]
+                    vec![user(ContentBlock::text(format!("The context is {}.", said["content"]["context"])))]
                 }
-                other => return Err(Refusal::unknown_prompt(other)),
+                other => return Err(unknown_prompt(other)),
             }))
         })
     }
 
-    fn complete(&self, complete: Complete) -> BoxFuture<'_, Result<Completion, Refusal>> {
-        let known = ["paris", "park", "party"].into_iter().filter(|word| word.starts_with(&complete.value));
-        let completion = Completion::new(known.map(str::to_owned));
-        Box::pin(std::future::ready(Ok(completion)))
+    fn complete(&self, complete: CompleteRequestParams) -> BoxFuture<'_, Result<CompletionInfo, ErrorData>> {
+        let known =
+            ["paris", "park", "party"].into_iter().filter(|word| word.starts_with(&complete.argument.value));
+        let completion = CompletionInfo::with_all_values(known.map(str::to_owned).collect());
+        let completion = completion.map_err(|message| ErrorData::internal_error(message, None));
+        Box::pin(std::future::ready(completion))
     }
 
-    fn changes(&self) -> Option<broadcast::Receiver<Change>> {
-        Some(self.changes.listen())
+    fn changes(&self) -> Option<broadcast::Receiver<ListChange>> {
+        Some(self.changes.subscribe())
     }
 }
 
@@ -451,7 +498,7 @@ async fn main() -> ExitCode {
     let served = async {
         let listener = tokio::net::TcpListener::bind(&place).await?;
         println!("http://{}/mcp", listener.local_addr()?);
-        server.serve_http(listener, Http::new(), &stop).await
+        server.serve_http(listener, HttpConfig::new(), &stop).await
     };
     match served.await {
         Ok(()) => ExitCode::SUCCESS,

@@ -153,7 +153,7 @@ pub const CONNECTIONS_MAX: usize = 512;
 /// How many of them one principal may have, where tokens are asked for.
 pub const CONNECTIONS_EACH_MAX: usize = 128;
 /// How many connections there may be beside them; when there are more, the oldest that was not let in ends.
-pub const NEWCOMERS_MAX: usize = 128;
+pub const UNAUTHENTICATED_CONNECTIONS_MAX: usize = 128;
 /// How long a client may take to send the head of a request, and between two requests.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to send the body.

@@ -1,55 +1,45 @@
-//! The server: what somebody offers, to any client, over every transport.
+//! The MCP server: serves the tools of a program to any client, over every transport.
 //!
-//! | file | knows |
+//! | file | contents |
 //! |---|---|
-//! | `offer.rs` | the seam: what is offered to one client, and who decides that |
-//! | `who.rs` | clients: revision, way, principal, abilities |
-//! | `reply.rs` | results and refusals, and how they are written |
-//! | `passed.rs` | what another server sent, as a reply of this one |
-//! | `peer.rs` | the client as an offer sees it: told of progress, asked for what only it knows |
-//! | `message.rs` | JSON-RPC, in and out |
-//! | `wish.rs` | methods and their parameters |
-//! | `session.rs` | one client: its requests are carried out, its answers find their questions |
-//! | `rounds.rs` | questions of the newest revision, which has no requests to clients |
-//! | `lines.rs`, `standard.rs` | connections of lines, standard input and output |
-//! | `http.rs` | how a server is reached over HTTP, and by whom |
-//! | `desk.rs`, `patient.rs`, `busy.rs` | the connections of a listener, and what a request has to have before it is read |
-//! | `newcomers.rs` | connections of which nobody knows yet whose they are |
-//! | `socket.rs` | a socket in the file system for its owner alone |
-//! | `gate.rs`, `tokens.rs` | who may come in: hosts, origins, tokens, rates |
-//! | `exchange.rs`, `asker.rs`, `agree.rs`, `answers.rs`, `sent.rs` | what requests over HTTP say, and what they are answered |
-//! | `http_session.rs`, `events.rs` | sessions over HTTP; streams and how they are resumed |
+//! | `handler.rs`, `definitions.rs` | the interface to the program that has tools |
+//! | `client_info.rs`, `peer.rs` | clients: what is known of them; progress and questions |
+//! | `results.rs` | results of the engine as the SDK's types |
+//! | `json_rpc.rs`, `batch.rs`, `request.rs` | messages, batches of messages, MCP requests |
+//! | `session.rs` | dispatch of one client's requests |
+//! | `suspended_calls.rs` | questions of the stateless revision |
+//! | `lines.rs`, `stdio.rs` | connections of lines, standard input and output |
+//! | `http.rs`, `unix_socket.rs` | configuration of a listener; a socket for its owner alone |
+//! | `http_listener.rs`, `connection_limits.rs`, `http_stream.rs` | connections of a listener and their limits |
+//! | `http_auth.rs`, `tokens.rs` | hosts, origins, tokens, rate limits |
+//! | `exchange.rs`, `http_message.rs` | HTTP requests and responses |
+//! | `http_session.rs`, `event_stream.rs` | sessions over HTTP; event streams and their resumption |
 //!
-//! The protocol is written by hand: what a client sends is read once, arguments and definitions pass through as the text that
-//! they are, and every bound is ours. The SDK knows only the client's side here.
+//! Results are the SDK's types. Transports and requests are not: `docs/design/012-own-mcp-server.md` has the measurements.
 
-pub(crate) mod agree;
-pub(crate) mod answers;
-pub(crate) mod asker;
-pub(crate) mod busy;
-pub(crate) mod desk;
-pub(crate) mod events;
+pub(crate) mod batch;
+pub(crate) mod client_info;
+pub(crate) mod connection_limits;
+pub(crate) mod definitions;
+pub(crate) mod event_stream;
 pub(crate) mod exchange;
-pub(crate) mod gate;
+pub(crate) mod handler;
 pub(crate) mod http;
+pub(crate) mod http_auth;
+pub(crate) mod http_listener;
+pub(crate) mod http_message;
 pub(crate) mod http_session;
+pub(crate) mod http_stream;
+pub(crate) mod json_rpc;
 pub(crate) mod lines;
-pub(crate) mod message;
-pub(crate) mod newcomers;
-pub(crate) mod offer;
-pub(crate) mod passed;
-pub(crate) mod patient;
 pub(crate) mod peer;
-pub(crate) mod reply;
-pub(crate) mod rounds;
-pub(crate) mod sent;
+pub(crate) mod request;
+pub(crate) mod results;
 pub(crate) mod session;
-pub(crate) mod socket;
-pub(crate) mod standard;
-pub(crate) mod strict_heads;
+pub(crate) mod stdio;
+pub(crate) mod suspended_calls;
 pub(crate) mod tokens;
-pub(crate) mod who;
-pub(crate) mod wish;
+pub(crate) mod unix_socket;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,119 +48,119 @@ use haft::{Cancel, Cause};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-pub use http::{Http, Resource};
-pub use offer::{
-    About, Call, Change, Changes, Complete, CompleteOf, Definition, Features, GetPrompt, Listing, Offer,
-    Offers, Read, ReadReply,
+pub use client_info::{ClientCapabilities, ClientInfo, Principal, Revision, TransportKind};
+pub use definitions::{DefinitionList, ListedDefinition};
+pub use handler::{
+    ChangeNotifier, HandlerFactory, ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler,
+    ToolCallRequest,
 };
-pub use peer::{Ask, Elicited, Level, Needs, NotAnswered, Peer};
-pub use reply::{
-    Block, Body, Completion, Contents, Freshness, PromptReply, Refusal, RefusalKind, Reply, Role,
+pub use http::{HttpConfig, ProtectedResource};
+pub use peer::{ClientPeer, ElicitationAnswer, InputError, InputRequest, LogLevel, NeededCapability};
+pub use results::{
+    binary_contents, content_block, output_result, relay_prompt, relay_resource, tool_result, unknown_prompt,
+    unknown_resource, unknown_tool,
 };
-pub use socket::UnixSocket;
-pub use tokens::{Introspection, TokenCheck, Tokens, secret};
+pub use rmcp::model::{
+    CallToolResult, CompleteRequestParams, CompletionInfo, ContentBlock, EmbeddedResource, ErrorCode,
+    ErrorData, GetPromptResult, Implementation, MetaObject, PromptMessage, ReadResourceResult, Resource,
+    ResourceContents, Role,
+};
+pub use tokens::{StaticTokens, TokenIntrospection, TokenVerifier, secret};
+pub use unix_socket::UnixSocket;
 pub use url::Url;
-pub use who::{Abilities, Client, Principal, Revision, Way};
 
 use crate::limits;
 
-/// A server of offers. Cheap to clone; it can serve by several transports at once.
+/// An MCP server. Cheap to clone; it can serve several transports at once.
 ///
-/// Each of the `serve_…` methods ends when it is told to by its [`Cancel`]: nothing new is taken, what is under way has a while
-/// to come to its end ([`Limits::shutdown_grace`]), and is cancelled then.
+/// Each `serve_…` method ends when its [`Cancel`] is raised: no new request is accepted, requests in flight get a grace period
+/// ([`ServerLimits::shutdown_grace`]) and are cancelled after it.
 #[derive(Clone)]
 pub struct Server {
-    offers: Arc<dyn Offers>,
-    limits: Limits,
+    handlers: Arc<dyn HandlerFactory>,
+    limits: ServerLimits,
 }
 
-/// What one client may do, and how long things may take.
+/// Limits for each client, and for the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct ServerLimits {
     /// The longest message, in bytes.
     pub message_bytes: usize,
-    /// How many requests of one client may be under way.
+    /// Requests of one client in flight.
     pub in_flight: usize,
-    /// How long what is under way may take once the server has to end.
+    /// How long requests in flight may take at a shutdown.
     pub shutdown_grace: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            message_bytes: limits::MESSAGE_BYTES_MAX,
-            in_flight: limits::IN_FLIGHT_MAX,
-            shutdown_grace: limits::SHUTDOWN_GRACE,
-        }
-    }
-}
-
-/// What everything that serves by one transport shares.
-pub(crate) struct Core {
-    offers: Arc<dyn Offers>,
-    limits: Limits,
-    rounds: rounds::Rounds,
-    /// Nothing new is taken.
+/// What all clients of one transport share.
+pub(crate) struct ServerCore {
+    handlers: Arc<dyn HandlerFactory>,
+    limits: ServerLimits,
+    suspended: suspended_calls::SuspendedCalls,
+    /// No new request is accepted.
     stopping: Cancel,
-    /// Above everything that is done for anybody.
+    /// The parent of all requests.
     cancel: Cancel,
 }
 
-impl Core {
-    /// Ends everything that is done for anybody.
-    fn end(&self, cause: Cause) {
+impl ServerCore {
+    fn cancel_all(&self, cause: Cause) {
         self.cancel.cancel(cause);
-        self.rounds.end(cause);
+        self.suspended.cancel_all(cause);
     }
 }
 
-/// Ends everything when serving ends, also where it was dropped.
-pub(crate) struct Ends(pub(crate) Arc<Core>);
+/// Cancels all requests when serving ends, also where its future is dropped.
+pub(crate) struct CancelOnDrop(pub(crate) Arc<ServerCore>);
 
-impl Drop for Ends {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.end(Cause::Shutdown);
+        self.0.cancel_all(Cause::Shutdown);
     }
 }
 
 impl Server {
-    /// A server that offers what these say, to whom they say it.
-    pub fn new(offers: impl Offers) -> Server {
-        Server { offers: Arc::new(offers), limits: Limits::default() }
+    /// A server with these handlers.
+    pub fn new(handlers: impl HandlerFactory) -> Server {
+        let limits = ServerLimits {
+            message_bytes: limits::MESSAGE_BYTES_MAX,
+            in_flight: limits::IN_FLIGHT_MAX,
+            shutdown_grace: limits::SHUTDOWN_GRACE,
+        };
+        Server { handlers: Arc::new(handlers), limits }
     }
 
     /// The same with other limits.
     #[must_use]
-    pub fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Server {
+    pub fn with_limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> Server {
         change(&mut self.limits);
         self
     }
 
-    fn core(&self, stop: &Cancel) -> Arc<Core> {
-        Arc::new(Core {
-            offers: self.offers.clone(),
+    fn core(&self, stop: &Cancel) -> Arc<ServerCore> {
+        Arc::new(ServerCore {
+            handlers: self.handlers.clone(),
             limits: self.limits,
-            rounds: rounds::Rounds::new(),
+            suspended: suspended_calls::SuspendedCalls::new(),
             stopping: stop.clone(),
             cancel: Cancel::new(),
         })
     }
 
-    /// Serves the client that started this process, over standard input and output. Nothing else may read or write there.
+    /// Serves the parent process over standard input and output. Nothing else may use them.
     pub async fn serve_stdio(&self, stop: &Cancel) {
-        self.serve_lines(standard::input(), standard::output(), stop).await;
+        self.serve_lines(stdio::input(), stdio::output(), stop).await;
     }
 
-    /// Serves one client over a connection that carries one message a line. Ends when the client is gone as well.
-    ///
-    /// Dropping the future ends the connection at once.
+    /// Serves one client over a connection with one message a line, until it disconnects. Dropping the future ends the
+    /// connection at once.
     pub async fn serve_lines<R, W>(&self, reader: R, writer: W, stop: &Cancel)
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        // In a task, because whoever waits here may do so on a thread that would have to be woken for each message.
+        // In a task: the caller may wait on a thread that would have to be woken for each message.
         let mut task = JoinSet::new();
         task.spawn(lines::serve(self.core(stop), reader, writer));
         task.join_next().await;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use haft::future::BoxFuture;
 use haft::ports::{Answer, Approval, Asker, Filled, UserForm, UserPage, UserQuestion};
 use haft::text::truncate_chars;
-use haft_mcp::server::{Ask, Elicited, Peer, secret};
+use haft_mcp::server::{ClientPeer, ElicitationAnswer, InputRequest, secret};
 use serde_json::{Map, Value, json};
 
 use super::calls::Calls;
@@ -67,11 +67,12 @@ impl Asker for OfServers {
         Box::pin(async move {
             // Whose question it is isn't known: nobody's.
             let Some(peer) = self.0.of_servers() else { return Filled::Declined };
-            let ask = Ask::form(&form.text, form.schema.clone()).with_order(form.order.clone());
-            match peer.ask(ask).await.and_then(Elicited::of) {
-                Ok(Elicited::Accepted(values)) => Filled::Values(values),
-                Ok(Elicited::Declined) | Err(_) => Filled::Declined,
-                Ok(Elicited::Dismissed) => Filled::Dismissed,
+            let ask =
+                InputRequest::form(&form.text, form.schema.clone()).with_field_order(form.order.clone());
+            match peer.ask(ask).await.and_then(ElicitationAnswer::from_value) {
+                Ok(ElicitationAnswer::Accepted(values)) => Filled::Values(values),
+                Ok(ElicitationAnswer::Declined) | Err(_) => Filled::Declined,
+                Ok(ElicitationAnswer::Dismissed) => Filled::Dismissed,
             }
         })
     }
@@ -79,11 +80,13 @@ impl Asker for OfServers {
     fn page<'a>(&'a self, page: &'a UserPage) -> BoxFuture<'a, Filled> {
         Box::pin(async move {
             let Some(peer) = self.0.of_servers() else { return Filled::Declined };
-            let Some(id) = secret(16).filter(|_| peer.client().can.url) else { return Filled::OneByOne };
+            let Some(id) = secret(16).filter(|_| peer.client().capabilities.url) else {
+                return Filled::OneByOne;
+            };
             match peer.elicit_url(&page.text, &page.url, &id).await {
-                Ok(Elicited::Accepted(_)) => Filled::Values(Map::new()),
-                Ok(Elicited::Declined) | Err(_) => Filled::Declined,
-                Ok(Elicited::Dismissed) => Filled::Dismissed,
+                Ok(ElicitationAnswer::Accepted(_)) => Filled::Values(Map::new()),
+                Ok(ElicitationAnswer::Declined) | Err(_) => Filled::Declined,
+                Ok(ElicitationAnswer::Dismissed) => Filled::Dismissed,
             }
         })
     }
@@ -99,11 +102,11 @@ fn approval_form(lasting: bool) -> Value {
 }
 
 /// What an answer means. Only a clear yes is one.
-fn answer(said: Elicited, lasting: bool) -> Answer {
+fn answer(said: ElicitationAnswer, lasting: bool) -> Answer {
     let fields = match said {
-        Elicited::Accepted(fields) => fields,
-        Elicited::Declined => return Answer::No,
-        Elicited::Dismissed => return Answer::NoBecause("they put the question away".to_owned()),
+        ElicitationAnswer::Accepted(fields) => fields,
+        ElicitationAnswer::Declined => return Answer::No,
+        ElicitationAnswer::Dismissed => return Answer::NoBecause("they put the question away".to_owned()),
     };
     let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().trim();
     match text("decision") {
@@ -117,14 +120,14 @@ fn answer(said: Elicited, lasting: bool) -> Answer {
 }
 
 /// Puts a question of a tool or a server to the user of a client.
-async fn put(peer: &Peer, question: &UserQuestion) -> Option<Vec<String>> {
+async fn put(peer: &ClientPeer, question: &UserQuestion) -> Option<Vec<String>> {
     let mut message = question.text.clone();
     for choice in question.choices.iter().filter(|choice| choice.description.is_some()) {
         let about = choice.description.as_deref().unwrap_or_default();
         message.push_str(&format!("\n- {}: {}", one_line(&choice.label), one_line(about)));
     }
     match peer.elicit(&message, question_form(question)).await {
-        Ok(Elicited::Accepted(fields)) => chosen(question, &fields),
+        Ok(ElicitationAnswer::Accepted(fields)) => chosen(question, &fields),
         _ => None,
     }
 }
@@ -164,8 +167,8 @@ mod tests {
 
     use super::*;
 
-    fn accepted(fields: Value) -> Elicited {
-        Elicited::Accepted(fields.as_object().unwrap().clone())
+    fn accepted(fields: Value) -> ElicitationAnswer {
+        ElicitationAnswer::Accepted(fields.as_object().unwrap().clone())
     }
 
     #[test]
@@ -186,8 +189,8 @@ mod tests {
             assert_eq!(of(unclear.clone()), Answer::No, "{unclear}");
         }
         assert_eq!(answer(accepted(json!({"decision": SESSION})), false), Answer::No, "it was not offered");
-        assert_eq!(answer(Elicited::Declined, true), Answer::No);
-        assert!(matches!(answer(Elicited::Dismissed, true), Answer::NoBecause(_)));
+        assert_eq!(answer(ElicitationAnswer::Declined, true), Answer::No);
+        assert!(matches!(answer(ElicitationAnswer::Dismissed, true), Answer::NoBecause(_)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use haft::event::{Event, EventSink, What};
 use haft::sync::lock;
 use haft::view::Progress;
-use haft_mcp::server::Peer;
+use haft_mcp::server::ClientPeer;
 use haft_session::assembly::NoticeEvents;
 
 use crate::output;
@@ -29,7 +29,7 @@ struct Table {
 struct Waiting {
     /// The client, by its number.
     client: u64,
-    peer: Peer,
+    peer: ClientPeer,
     /// A server works on it.
     by_server: bool,
     /// What was told of its progress last: it has to grow.
@@ -47,25 +47,25 @@ impl Calls {
     }
 
     /// A call begins; it ends with what is returned.
-    pub(super) fn begin(&self, client: u64, peer: Peer, by_server: bool) -> Running {
+    pub(super) fn begin(&self, client: u64, peer: ClientPeer, by_server: bool) -> Running {
         let number = self.number();
         self.lock().insert(number, Waiting { client, peer, by_server, told: 0.0 });
         Running { calls: self.clone(), number }
     }
 
     /// Who waits for the call of this id.
-    pub(super) fn peer(&self, id: &str) -> Option<Peer> {
+    pub(super) fn peer(&self, id: &str) -> Option<ClientPeer> {
         self.lock().get(&number(id)?).map(|waiting| waiting.peer.clone())
     }
 
     /// Who waits for the youngest call of a client.
-    pub(super) fn of_client(&self, client: u64) -> Option<Peer> {
+    pub(super) fn of_client(&self, client: u64) -> Option<ClientPeer> {
         let calls = self.lock();
         calls.values().rev().find(|waiting| waiting.client == client).map(|waiting| waiting.peer.clone())
     }
 
     /// Who waits for what servers work on, if it is one client and no more: whose question it is isn't known otherwise.
-    pub(super) fn of_servers(&self) -> Option<Peer> {
+    pub(super) fn of_servers(&self) -> Option<ClientPeer> {
         let calls = self.lock();
         let mut waiting = calls.values().rev().filter(|waiting| waiting.by_server);
         let youngest = waiting.next()?;
@@ -133,14 +133,14 @@ impl EventSink for Told {
 
 #[cfg(test)]
 mod tests {
-    use haft_mcp::server::{Client, Revision, Way};
+    use haft_mcp::server::{ClientInfo, Revision, TransportKind};
 
     use super::*;
 
     #[test]
     fn a_question_of_a_server_is_asked_only_if_it_can_be_but_one_clients() {
         let calls = Calls::default();
-        let peer = || Peer::silent(Client::new(Way::Http, Revision::V2025_11_25));
+        let peer = || ClientPeer::disconnected(ClientInfo::new(TransportKind::Http, Revision::V2025_11_25));
         assert!(calls.of_servers().is_none());
         let own = calls.begin(1, peer(), false);
         assert!(calls.of_servers().is_none() && calls.of_client(1).is_some() && calls.of_client(2).is_none());

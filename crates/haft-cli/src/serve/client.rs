@@ -12,11 +12,13 @@ use haft::future::BoxFuture;
 use haft::registry::{NotFound, Origin};
 use haft::sync::lock;
 use haft::{Cancel, Content, Engine, ToolCall, ToolResult};
+use haft_mcp::Server;
 use haft_mcp::server::{
-    About, Block, Call, Change, Changes, Features, GetPrompt, Listing, Offer, Peer, PromptReply, Read,
-    ReadReply, Refusal, RefusalKind, Reply, Revision,
+    CallToolResult, ChangeNotifier, ClientInfo, ClientPeer, ContentBlock, DefinitionList, ErrorData,
+    GetPromptResult, Implementation, ListChange, PromptRequest, ReadRequest, ReadResourceResult, Revision,
+    ServerFeatures, ServerHandler, ToolCallRequest, relay_prompt, relay_resource, tool_result,
+    unknown_prompt, unknown_resource, unknown_tool,
 };
-use haft_mcp::{Server, server};
 use haft_session::assembly::{ClientSession, ServerPool};
 use haft_session::clients::ClientView;
 use serde_json::{Value, json};
@@ -76,7 +78,7 @@ pub(super) struct Client {
     common: Arc<Common>,
     results: Results,
     listed: Mutex<Listed>,
-    changes: Changes,
+    changes: ChangeNotifier,
     /// The engine by which resources and prompts of servers are passed on.
     passing: OnceLock<Option<Engine>>,
 }
@@ -84,7 +86,7 @@ pub(super) struct Client {
 /// The tools of a client as it is told of them.
 #[derive(Default)]
 struct Listed {
-    listing: Listing,
+    listing: DefinitionList,
     /// What servers offered when it was made; nothing before the first time.
     version: Option<u64>,
     /// It changed since the client was told, or saw it.
@@ -112,7 +114,7 @@ impl Client {
             common,
             results: Results::default(),
             listed: Mutex::default(),
-            changes: Changes::new(),
+            changes: ChangeNotifier::default(),
             passing: OnceLock::new(),
         };
         client.bring();
@@ -133,7 +135,7 @@ impl Client {
         let registry = registry.unwrap_or_else(|| self.view.assembler().registry().clone());
         self.session.set_tools(&self.view.filter_tools(&registry));
         let listing = self.common.written.listing(&self.session.engine().snapshot());
-        listed.is_news |= !listed.listing.says_the_same(&listing);
+        listed.is_news |= !listed.listing.is_same_as(&listing);
         (listed.listing, listed.version) = (listing, Some(version));
     }
 
@@ -141,10 +143,10 @@ impl Client {
     pub(super) fn refresh(&self) {
         self.bring();
         if std::mem::take(&mut self.listed().is_news) {
-            self.changes.tell(Change::Tools);
+            self.changes.notify(ListChange::Tools);
         }
-        self.changes.tell(Change::Prompts);
-        self.changes.tell(Change::Resources);
+        self.changes.notify(ListChange::Prompts);
+        self.changes.notify(ListChange::Resources);
     }
 
     /// Waits, for the while that lists may, until of each server it is known whether it can be used.
@@ -191,7 +193,7 @@ impl Client {
         name: &str,
         input: impl Into<haft::call::CallInput>,
         by_server: bool,
-        peer: &Peer,
+        peer: &ClientPeer,
         cancel: &Cancel,
     ) -> ToolResult {
         let running = self.common.calls.begin(self.number, peer.clone(), by_server);
@@ -207,7 +209,7 @@ impl Client {
         result
     }
 
-    async fn call_tool(&self, call: Call) -> Result<Reply, Refusal> {
+    async fn call_tool(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
         let engine = self.session.engine();
         let is_unknown = matches!(engine.snapshot().find(&call.name), Err(NotFound::Unknown(_)));
         if is_unknown {
@@ -225,21 +227,21 @@ impl Client {
     }
 
     /// A result as it goes out. `promises`: the tool says what form its results have.
-    fn reply(&self, result: &ToolResult, promises: bool, revision: Revision) -> Reply {
-        let mut reply = Reply::from(result);
+    fn reply(&self, result: &ToolResult, promises: bool, revision: Revision) -> CallToolResult {
+        let mut reply = tool_result(result);
         if let Some(error) = result.error() {
-            reply = reply
-                .with_meta("haft/error", json!({"kind": error.kind(), "retryable": error.is_retryable()}));
+            let about = json!({"kind": error.kind(), "retryable": error.is_retryable()});
+            reply.meta.get_or_insert_default().insert("haft/error".to_owned(), about);
         }
         let Some(path) = result.offloaded_to() else { return reply };
-        if promises && !reply.is_error && reply.structured.is_none() {
-            reply.structured = Results::structured(path);
-            if reply.structured.is_none() {
+        if promises && !result.is_error() && reply.structured_content.is_none() {
+            reply.structured_content = Results::structured(path);
+            if reply.structured_content.is_none() {
                 // A result without what was promised would be refused by the client, and nobody would read it.
-                reply.is_error = true;
+                reply.is_error = Some(true);
                 reply.content.insert(
                     0,
-                    Block::text("The call succeeded; its result is too large to be sent as a value."),
+                    ContentBlock::text("The call succeeded; its result is too large to be sent as a value."),
                 );
             }
         }
@@ -261,17 +263,17 @@ impl Client {
         engine: &Engine,
         tool: &str,
         input: Value,
-        peer: &Peer,
+        peer: &ClientPeer,
         cancel: &Cancel,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ErrorData> {
         let result = self.run(engine, tool, input, true, peer, cancel).await;
 
         match result.outcome() {
             Ok(output) => match output.blocks() {
                 [Content::Structured(value), ..] => Ok(value.clone()),
-                _ => Err(Refusal::internal("the server's answer was lost")),
+                _ => Err(ErrorData::internal_error("the server's answer was lost", None)),
             },
-            Err(error) => Err(Refusal::new(RefusalKind::Internal, error.message())),
+            Err(error) => Err(ErrorData::internal_error(error.message().to_owned(), None)),
         }
     }
 
@@ -285,7 +287,7 @@ impl Client {
         })
     }
 
-    async fn read_resource(&self, read: Read) -> Result<ReadReply, Refusal> {
+    async fn read_resource(&self, read: ReadRequest) -> Result<ReadResourceResult, ErrorData> {
         if Results::has_form(&read.uri) {
             let own = self.results.read(&read.uri);
             // One that isn't ours may be that of another `haft` behind this one.
@@ -293,8 +295,7 @@ impl Client {
                 return own;
             }
         }
-        let (engine, passed) =
-            self.passing(pass::READ).ok_or_else(|| Refusal::unknown_resource(&read.uri))?;
+        let (engine, passed) = self.passing(pass::READ).ok_or_else(|| unknown_resource(&read.uri))?;
         let found = async {
             self.servers_known().await;
             passed.resource(&read.uri).await
@@ -304,11 +305,11 @@ impl Client {
             _ = read.cancel.cancelled() => return Err(ended()),
         };
         let value = self.pass(engine, pass::READ, input, &read.peer, &read.cancel).await?;
-        Ok(ReadReply::passed(&value))
+        Ok(relay_resource(&value))
     }
 
-    async fn get_prompt(&self, get: GetPrompt) -> Result<PromptReply, Refusal> {
-        let (engine, passed) = self.passing(pass::GET).ok_or_else(|| Refusal::unknown_prompt(&get.name))?;
+    async fn get_prompt(&self, get: PromptRequest) -> Result<GetPromptResult, ErrorData> {
+        let (engine, passed) = self.passing(pass::GET).ok_or_else(|| unknown_prompt(&get.name))?;
         let found = async {
             self.servers_known().await;
             passed.prompt(&get.name, get.arguments).await
@@ -318,10 +319,10 @@ impl Client {
             _ = get.cancel.cancelled() => return Err(ended()),
         };
         let value = self.pass(engine, pass::GET, input, &get.peer, &get.cancel).await?;
-        Ok(PromptReply::passed(&value))
+        Ok(relay_prompt(&value))
     }
 
-    fn instructions(&self) -> String {
+    fn describe_tools(&self) -> String {
         let cwd = self.view.assembler().cwd().display().to_string();
         let mut words = format!(
             "These tools work in `{cwd}`; relative paths start there. Every call is judged by the user's rules: one that is \
@@ -342,31 +343,39 @@ impl Client {
 }
 
 /// What somebody is told who asked for something that a server was still to be found for.
-fn ended() -> Refusal {
-    Refusal::internal("the request ended before a server was asked")
+fn ended() -> ErrorData {
+    ErrorData::internal_error("the request ended before a server was asked", None)
 }
 
-fn unknown(name: &str, closest: &[String]) -> Refusal {
-    let mut refusal = Refusal::unknown_tool(name);
+fn unknown(name: &str, closest: &[String]) -> ErrorData {
+    let mut error = unknown_tool(name);
     if !closest.is_empty() {
-        refusal.message.push_str(&format!("; closest: {}", closest.join(", ")));
+        error.message.to_mut().push_str(&format!("; closest: {}", closest.join(", ")));
     }
-    refusal
+    error
 }
 
-impl Offer for Client {
-    fn about(&self) -> About {
-        About::new("haft", env!("CARGO_PKG_VERSION"))
-            .with_title("haft")
-            .with_instructions(self.instructions())
+impl ServerHandler for Client {
+    fn info(&self) -> Implementation {
+        Implementation::new("haft", env!("CARGO_PKG_VERSION")).with_title("haft")
     }
 
-    fn features(&self) -> Features {
-        let features = Features::default().with_tools().with_resources().with_changes();
-        if self.common.passed.is_some() { features.with_prompts() } else { features }
+    fn instructions(&self) -> Option<String> {
+        Some(self.describe_tools())
     }
 
-    fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn features(&self) -> ServerFeatures {
+        let prompts = self.common.passed.is_some();
+        ServerFeatures {
+            tools: true,
+            resources: true,
+            list_changes: true,
+            prompts,
+            ..ServerFeatures::default()
+        }
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             self.servers_known().await;
             let mut listed = self.listed();
@@ -375,16 +384,16 @@ impl Offer for Client {
         })
     }
 
-    fn tools_now(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn current_tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         let listed = self.listed().listing.clone();
         Box::pin(std::future::ready(Ok(listed)))
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Refusal>> {
+    fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
         Box::pin(self.call_tool(call))
     }
 
-    fn resources(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn resources(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             let mut listed = self.results.definitions();
             if let Some((_, passed)) = self.passing(pass::READ) {
@@ -392,44 +401,44 @@ impl Offer for Client {
                 let resources = passed.resources().await;
                 listed.extend(self.reachable(resources));
             }
-            Ok(Listing::new(listed))
+            Ok(DefinitionList::new(listed))
         })
     }
 
-    fn resource_templates(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn resource_templates(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             self.servers_known().await;
             match self.passing(pass::READ) {
-                Some((_, passed)) => Ok(Listing::new(self.reachable(passed.templates().await))),
-                None => Ok(Listing::default()),
+                Some((_, passed)) => Ok(DefinitionList::new(self.reachable(passed.templates().await))),
+                None => Ok(DefinitionList::default()),
             }
         })
     }
 
-    fn read(&self, read: Read) -> BoxFuture<'_, Result<ReadReply, Refusal>> {
+    fn read(&self, read: ReadRequest) -> BoxFuture<'_, Result<ReadResourceResult, ErrorData>> {
         Box::pin(self.read_resource(read))
     }
 
-    fn prompts(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn prompts(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         Box::pin(async move {
             self.servers_known().await;
             match self.passing(pass::GET) {
-                Some((_, passed)) => Ok(Listing::new(self.reachable(passed.prompts().await))),
-                None => Ok(Listing::default()),
+                Some((_, passed)) => Ok(DefinitionList::new(self.reachable(passed.prompts().await))),
+                None => Ok(DefinitionList::default()),
             }
         })
     }
 
-    fn prompt(&self, get: GetPrompt) -> BoxFuture<'_, Result<PromptReply, Refusal>> {
+    fn prompt(&self, get: PromptRequest) -> BoxFuture<'_, Result<GetPromptResult, ErrorData>> {
         Box::pin(self.get_prompt(get))
     }
 
-    fn changes(&self) -> Option<broadcast::Receiver<Change>> {
-        Some(self.changes.listen())
+    fn changes(&self) -> Option<broadcast::Receiver<ListChange>> {
+        Some(self.changes.subscribe())
     }
 }
 
 /// Whether a client can be asked at all.
-pub(super) fn can_ask(client: &server::Client, non_interactive: bool) -> bool {
-    client.can.form && !non_interactive
+pub(super) fn can_ask(client: &ClientInfo, non_interactive: bool) -> bool {
+    client.capabilities.form && !non_interactive
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use haft::future::BoxFuture;
 use haft::sync::lock;
-use haft_mcp::server::{self, Offer, Offers, Refusal, Way};
+use haft_mcp::server::{ClientInfo, ErrorData, HandlerFactory, ServerHandler, TransportKind};
 use haft_session::assembly::{ReportLevel, ServerPool};
 use haft_session::clients::{ClientView, ClientViews};
 
@@ -45,11 +45,11 @@ impl Desk {
         Desk { common, views, non_interactive, there: Mutex::default(), alone: Mutex::default() }
     }
 
-    fn client(&self, of: &server::Client) -> Result<Arc<Client>, Usage> {
+    fn client(&self, of: &ClientInfo) -> Result<Arc<Client>, Usage> {
         let can_ask = client::can_ask(of, self.non_interactive);
         let principal = of.principal.as_ref().map(|principal| &*principal.name);
         let view = self.views.view_of(principal).clone();
-        if !of.revision.is_stateless() || of.way == Way::Stdio {
+        if !of.revision.is_stateless() || of.transport == TransportKind::Stdio {
             return self.admit(view, can_ask);
         }
         let principal = of.principal.as_ref().map(|principal| principal.name.clone());
@@ -106,12 +106,19 @@ impl Desk {
 /// The desk as the server asks it.
 pub(super) struct Open(pub(super) Arc<Desk>);
 
-impl Offers for Open {
-    fn offer<'a>(&'a self, client: &'a server::Client) -> BoxFuture<'a, Result<Arc<dyn Offer>, Refusal>> {
-        let made = self.0.client(client).map(|client| client as Arc<dyn Offer>).map_err(|Usage(words)| {
-            output::warning(&output::one_line(&words));
-            Refusal::internal("nothing can be offered; the server says why where it was started")
-        });
+impl HandlerFactory for Open {
+    fn handler<'a>(
+        &'a self,
+        client: &'a ClientInfo,
+    ) -> BoxFuture<'a, Result<Arc<dyn ServerHandler>, ErrorData>> {
+        let made =
+            self.0.client(client).map(|client| client as Arc<dyn ServerHandler>).map_err(|Usage(words)| {
+                output::warning(&output::one_line(&words));
+                ErrorData::internal_error(
+                    "nothing can be offered; the server says why where it was started",
+                    None,
+                )
+            });
         Box::pin(std::future::ready(made))
     }
 }

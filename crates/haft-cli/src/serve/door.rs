@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use haft::future::BoxFuture;
-use haft_mcp::server::{Http, Introspection, Principal, Resource, TokenCheck, Tokens, secret};
+use haft_mcp::server::{
+    HttpConfig, Principal, ProtectedResource, StaticTokens, TokenIntrospection, TokenVerifier, secret,
+};
 use haft_session::clients::{DEFAULT_CLIENT, ServeOauth, ServeSettings};
 
 use super::args::ServeArgs;
@@ -48,8 +50,8 @@ pub(super) fn http(
     args: &ServeArgs,
     settings: &ServeSettings,
     home: Option<&Path>,
-) -> Result<(Http, Option<String>), Usage> {
-    let mut tokens = Tokens::new();
+) -> Result<(HttpConfig, Option<String>), Usage> {
+    let mut tokens = StaticTokens::new();
     if let Some(file) = &args.token_file {
         tokens = tokens.with(&token(file, "--token-file")?, Principal::new(DEFAULT_CLIENT));
     }
@@ -76,29 +78,29 @@ pub(super) fn http(
     if let Some((_, resource)) = &oauth {
         http = http.with_resource(resource.clone());
     }
-    Ok((http.with_check(Check { tokens, oauth: oauth.map(|(check, _)| check) }), made))
+    Ok((http.with_verifier(Check { tokens, oauth: oauth.map(|(check, _)| check) }), made))
 }
 
 /// The same without tokens, for sockets that only their owner opens.
-pub(super) fn plain(args: &ServeArgs, settings: &ServeSettings) -> Http {
+pub(super) fn plain(args: &ServeArgs, settings: &ServeSettings) -> HttpConfig {
     let hosts = args.host.iter().chain(settings.hosts.iter().map(|host| &host.value));
     let origins = args.origin.iter().chain(settings.origins.iter().map(|origin| &origin.value));
-    Http::new().with_hosts(hosts.cloned()).with_origins(origins.cloned())
+    HttpConfig::new().with_hosts(hosts.cloned()).with_origins(origins.cloned())
 }
 
 /// Tokens that are known, then those of an authorization server.
 struct Check {
-    tokens: Tokens,
-    oauth: Option<Introspection>,
+    tokens: StaticTokens,
+    oauth: Option<TokenIntrospection>,
 }
 
-impl TokenCheck for Check {
-    fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
+impl TokenVerifier for Check {
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
         Box::pin(async move {
-            let known = self.tokens.check(token).await?;
+            let known = self.tokens.verify(token).await?;
             match &self.oauth {
                 Some(oauth) if known.is_none() => {
-                    let found = oauth.check(token).await?;
+                    let found = oauth.verify(token).await?;
                     // Its names are not ours: nobody gets a client's view by being called as it is.
                     Ok(found.map(|mut principal| {
                         principal.name = format!("{BY_OAUTH}{}", principal.name).into();
@@ -115,7 +117,7 @@ fn introspection(
     value: &ServeOauth,
     source: &str,
     home: Option<&Path>,
-) -> Result<(Introspection, Resource), Usage> {
+) -> Result<(TokenIntrospection, ProtectedResource), Usage> {
     let url = |key: &str, text: &str| {
         let parsed = text.parse::<haft_mcp::server::Url>();
         parsed.map_err(|error| Usage(format!("{source}: `{key}` is no address: {error}")))
@@ -132,11 +134,13 @@ fn introspection(
             "{source}: `introspection` has to be an address with https: tokens are sent there"
         )));
     }
-    let check = Introspection::new(endpoint, value.client_id.as_str(), secret, value.resource.as_str())
+    let check = TokenIntrospection::new(endpoint, value.client_id.as_str(), secret, value.resource.as_str())
         .map_err(|words| Usage(format!("{source}: {words}")))?
         .with_required_scopes(value.scopes.iter().cloned());
-    let mut resource =
-        Resource::new(url("resource", &value.resource)?, value.authorization_servers.iter().cloned());
+    let mut resource = ProtectedResource::new(
+        url("resource", &value.resource)?,
+        value.authorization_servers.iter().cloned(),
+    );
     resource.scopes = value.scopes.clone();
     Ok((check, resource))
 }

@@ -13,7 +13,7 @@ use haft::effects::table::Class;
 use haft::registry::{Offer, Origin, Snapshot};
 use haft::sync::lock;
 use haft::tool::{AnyTool, ListedClass};
-use haft_mcp::server::{Definition, Listing};
+use haft_mcp::server::{DefinitionList, ListedDefinition};
 use haft_provider::{Definitions, Form};
 use serde_json::{Value, json};
 
@@ -27,13 +27,13 @@ const SPARE: usize = 1_000;
 pub(super) struct Written(Mutex<HashMap<Arc<str>, Kept>>);
 
 /// The tool that a definition is of, and the definition.
-type Kept = (AnyTool, Option<Definition>);
+type Kept = (AnyTool, Option<ListedDefinition>);
 
 impl Written {
     /// The listing of a snapshot.
-    pub(super) fn listing(&self, snapshot: &Snapshot) -> Listing {
+    pub(super) fn listing(&self, snapshot: &Snapshot) -> DefinitionList {
         let mut kept = lock(&self.0);
-        let defined: Vec<Definition> = snapshot
+        let defined: Vec<ListedDefinition> = snapshot
             .offers()
             .iter()
             .filter_map(|offer| match kept.get(offer.name()) {
@@ -48,16 +48,16 @@ impl Written {
         if kept.len() > snapshot.offers().len() + SPARE {
             kept.retain(|name, _| snapshot.find(name).is_ok_and(|offer| offer.name() == &**name));
         }
-        Listing::of(defined)
+        defined.into_iter().collect()
     }
 }
 
-fn define(offer: &Offer) -> Option<Definition> {
+fn define(offer: &Offer) -> Option<ListedDefinition> {
     let defined = Definitions::new(Form::Mcp).define_one(offer);
     let text = defined.map_err(|left_out| output::warning(&output::one_line(&left_out.to_string()))).ok()?;
     let mut definition: Value = serde_json::from_str(&text).ok()?;
     definition["annotations"] = hints(offer);
-    Definition::new(definition)
+    ListedDefinition::new(definition)
 }
 
 fn hints(offer: &Offer) -> Value {

@@ -15,7 +15,7 @@ use haft::sync::lock;
 use haft::{Effects, Engine, Registry, ToolError, Unlimited, dynamic_tool};
 use haft_mcp::Server;
 use haft_mcp::limits::NAME_CHARS_MAX;
-use haft_mcp::server::Refusal;
+use haft_mcp::server::{ErrorData, unknown_prompt, unknown_resource};
 use haft_session::assembly::{ClientSession, ServerPool};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -122,14 +122,14 @@ impl Passed {
     }
 
     /// The input of the call that gets a prompt.
-    pub(super) async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, Refusal> {
+    pub(super) async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, ErrorData> {
         let find = || lock(&self.prompts).get(name).cloned();
         let mut found = find();
         if found.is_none() {
             self.prompts().await;
             found = find();
         }
-        let (server, own) = found.ok_or_else(|| Refusal::unknown_prompt(name))?;
+        let (server, own) = found.ok_or_else(|| unknown_prompt(name))?;
         Ok(json!({"server": server, "name": own, "arguments": arguments}))
     }
 
@@ -162,7 +162,7 @@ impl Passed {
     }
 
     /// The input of the call that reads a resource.
-    pub(super) async fn resource(&self, uri: &str) -> Result<Value, Refusal> {
+    pub(super) async fn resource(&self, uri: &str) -> Result<Value, ErrorData> {
         let find = || lock(&self.resources).get(uri).cloned();
         let mut server = find();
         if server.is_none() {
@@ -172,7 +172,7 @@ impl Passed {
         if server.is_none() {
             server = self.by_template(uri).await;
         }
-        let server = server.ok_or_else(|| Refusal::unknown_resource(uri))?;
+        let server = server.ok_or_else(|| unknown_resource(uri))?;
         Ok(json!({"server": server, "uri": uri}))
     }
 

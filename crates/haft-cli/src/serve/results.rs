@@ -11,7 +11,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use haft_mcp::server::{Block, Contents, ReadReply, Refusal, secret};
+use haft_mcp::server::{
+    ContentBlock, ErrorData, MetaObject, ReadResourceResult, Resource, ResourceContents, binary_contents,
+    secret, unknown_resource,
+};
 use serde_json::{Value, json};
 
 /// How many results of a client are kept; the oldest goes first.
@@ -64,17 +67,16 @@ impl Results {
     }
 
     /// Keeps a whole result, and returns the block that leads to it; nothing if there is no such file any more.
-    pub(super) fn keep(&self, path: &Path, tool: &str, takes_links: bool) -> Option<Block> {
+    pub(super) fn keep(&self, path: &Path, tool: &str, takes_links: bool) -> Option<ContentBlock> {
         let bytes = std::fs::metadata(path).ok()?.len();
         let uri = format!("{ADDRESS}{}", secret(16)?);
         let kept = Kept { uri, path: path.to_owned(), tool: tool.to_owned(), bytes };
         let block = match takes_links {
             true => {
-                let mut link = kept.definition();
-                link["type"] = "resource_link".into();
-                Block::raw(&link)
+                let link: Resource = serde_json::from_value(kept.definition()).ok()?;
+                ContentBlock::ResourceLink(link)
             }
-            false => Block::text(format!("The whole result is the resource `{}`.", kept.uri)),
+            false => ContentBlock::text(format!("The whole result is the resource `{}`.", kept.uri)),
         };
         let mut all = self.lock();
         all.push_back(kept);
@@ -104,26 +106,31 @@ impl Results {
     }
 
     /// What a result holds, or a page of it.
-    pub(super) fn read(&self, uri: &str) -> Result<ReadReply, Refusal> {
-        let unknown = || Refusal::unknown_resource(uri);
+    pub(super) fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+        let unknown = || unknown_resource(uri);
         let (address, from) = match uri.split_once("?from=") {
             Some((address, from)) => (address, from.parse().map_err(|_| unknown())?),
             None => (uri, 0),
         };
         let kept = self.lock().iter().find(|kept| kept.uri == address).cloned().ok_or_else(unknown)?;
         let (bytes, next) = page(&kept.path, from).map_err(|_| unknown())?;
-        let mut contents = match String::from_utf8(bytes) {
-            Ok(text) => Contents::text(uri, kept.media_type(), text),
-            Err(error) => Contents::bytes(uri, "application/octet-stream", error.into_bytes()),
+        let contents = match String::from_utf8(bytes) {
+            Ok(text) => ResourceContents::text(text, uri).with_mime_type(kept.media_type()),
+            Err(error) => binary_contents(uri, "application/octet-stream", error.as_bytes()),
         };
-        if let Some(next) = next {
-            let next = json!(format!("{address}?from={next}"));
-            contents.meta = Some(
-                [(NEXT.to_owned(), next), ("haft/bytes".to_owned(), json!(kept.bytes))].into_iter().collect(),
-            );
-        }
-        Ok(ReadReply::new([contents]))
+        let contents = match next {
+            Some(next) => contents.with_meta(page_meta(&format!("{address}?from={next}"), kept.bytes)),
+            None => contents,
+        };
+        Ok(ReadResourceResult::new(vec![contents]))
     }
+}
+
+/// The `_meta` of a page that is followed by another one.
+fn page_meta(next: &str, bytes: u64) -> MetaObject {
+    MetaObject(
+        [(NEXT.to_owned(), json!(next)), ("haft/bytes".to_owned(), json!(bytes))].into_iter().collect(),
+    )
 }
 
 /// A page of a file, and where the next one begins. A page ends with a line if it has any, else between two characters.
@@ -147,8 +154,6 @@ fn page(path: &Path, from: u64) -> io::Result<(Vec<u8>, Option<u64>)> {
 
 #[cfg(test)]
 mod tests {
-    use haft_mcp::server::Body;
-
     use super::*;
 
     fn uri(results: &Results) -> String {
@@ -166,12 +171,13 @@ mod tests {
             let (mut whole, mut next) = (String::new(), Some(uri(&results)));
             while let Some(address) = next {
                 let read = results.read(&address).unwrap();
-                let [contents] = &read.contents[..] else { panic!() };
-                let Body::Text(page) = &contents.body else { panic!("a page is text") };
+                let [ResourceContents::TextResourceContents { text: page, meta, .. }] = &read.contents[..]
+                else {
+                    panic!("a page is text")
+                };
                 assert!(page.len() as u64 <= PAGE_BYTES);
                 whole.push_str(page);
-                let meta = contents.meta.as_ref();
-                next = meta.and_then(|meta| meta[NEXT].as_str()).map(str::to_owned);
+                next = meta.as_ref().and_then(|meta| meta[NEXT].as_str()).map(str::to_owned);
             }
             assert!(whole == text, "{} of {}", whole.len(), text.len());
         }

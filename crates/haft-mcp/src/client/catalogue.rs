@@ -45,7 +45,6 @@ impl Catalogue {
     pub(super) async fn list(
         &self,
         server: Option<&str>,
-        method: &str,
         key: &str,
         has: fn(&super::session::ServerFacts) -> bool,
     ) -> Result<Vec<(String, Value)>, ToolError> {
@@ -61,7 +60,7 @@ impl Catalogue {
         let mut found = Vec::new();
         for server in servers {
             let name = &server.config().name;
-            match server.list(method, key).await {
+            match server.list(key).await {
                 Ok(entries) => found.extend(entries.into_iter().map(|entry| (name.clone(), entry))),
                 Err(error) if alone => return Err(error),
                 Err(error) => found.push((name.clone(), json!({"error": error.message()}))),
@@ -105,9 +104,7 @@ pub(super) fn contents(read: &Value) -> Vec<Content> {
 impl Resources for Catalogue {
     fn list<'a>(&'a self, server: Option<&'a str>) -> BoxFuture<'a, Result<Vec<Resource>, ResourceError>> {
         Box::pin(async move {
-            let listed =
-                Catalogue::list(self, server, "resources/list", "resources", |facts| facts.has_resources)
-                    .await;
+            let listed = Catalogue::list(self, server, "resources", |facts| facts.has_resources).await;
             let listed = listed.map_err(|error| ResourceError { message: error.message().to_owned() })?;
             let resource = |(server, entry): (String, Value)| {
                 Some(Resource {

@@ -5,21 +5,20 @@
 use std::time::Duration;
 
 use haft::future::BoxFuture;
+use rmcp::model::{ErrorCode, ErrorData, ServerNotification};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::form;
-use super::session::{ClientSide, Over, Refusal};
+use super::session::{ClientSide, Over, unsupported_method};
 use super::watched::Watched;
 use crate::host::{Asked, Carrier, Host};
 use crate::limits::LOG_LINE_CHARS_MAX;
 use crate::text;
 use crate::transport::{Log, order};
 
-/// JSON-RPC's word for parameters that make no sense.
-const INVALID_PARAMS: i32 = -32602;
-/// The protocol's word for a user who said no to a sample.
-const REJECTED: i32 = -1;
+/// The protocol's code for a user who rejected a sampling request.
+const REJECTED: ErrorCode = ErrorCode(-1);
 
 /// Answers for one server.
 pub(crate) struct Desk {
@@ -32,8 +31,8 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    async fn elicit(&self, params: &Value) -> Result<Value, Refusal> {
-        let Some(asker) = &self.host.asker else { return Err(Refusal::unknown_method("elicitation/create")) };
+    async fn elicit(&self, params: &Value) -> Result<Value, ErrorData> {
+        let Some(asker) = &self.host.asker else { return Err(unsupported_method("elicitation/create")) };
         let message = text::shown(params["message"].as_str().unwrap_or_default(), 2_000);
         let asked = match params["mode"].as_str() {
             None | Some("form") => {
@@ -45,16 +44,24 @@ impl Desk {
                 Err(format!("elicitation of the mode `{}` is not known here", text::line(mode, 40)))
             }
         };
-        asked.map_err(|words| Refusal::new(INVALID_PARAMS, words))
+        asked.map_err(|message| ErrorData::invalid_params(message, None))
     }
 
-    async fn sample(&self, params: Value) -> Result<Value, Refusal> {
+    async fn sample(&self, params: Value) -> Result<Value, ErrorData> {
         match &self.host.sampler {
             Some(sampler) if self.may_sample => {
-                sampler.sample(&self.server, params).await.map_err(|words| Refusal::new(REJECTED, words))
+                let sampled = sampler.sample(&self.server, params).await;
+                sampled.map_err(|message| ErrorData::new(REJECTED, message, None))
             }
-            _ => Err(Refusal::unknown_method("sampling/createMessage")),
+            _ => Err(unsupported_method("sampling/createMessage")),
         }
+    }
+
+    fn log_message(&self, level: &Value, data: &Value) {
+        let level = level.as_str().unwrap_or("info");
+        let data = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+        let line = text::line(&format!("[{level}] {data}"), LOG_LINE_CHARS_MAX);
+        self.log.add(format!("{line}\n").as_bytes());
     }
 
     fn roots(&self) -> Value {
@@ -81,27 +88,26 @@ impl ClientSide for Desk {
         can
     }
 
-    fn answer<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, Refusal>> {
+    fn answer<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, ErrorData>> {
         Box::pin(async move {
             match method {
                 "roots/list" => Ok(self.roots()),
                 "elicitation/create" => self.elicit(&params).await,
                 "sampling/createMessage" => self.sample(params).await,
-                other => Err(Refusal::unknown_method(other)),
+                other => Err(unsupported_method(other)),
             }
         })
     }
 
     fn asked(&self, over: &Over<'_>) {
         let Some(observer) = &self.host.observer else { return };
-        let of = |name: &str| over.params.and_then(|params| params[name].as_str());
         observer.asked(&Asked {
             server: &self.server,
             carrier: &self.carrier,
             revision: over.revision,
             method: over.method,
-            name: of("name"),
-            uri: of("uri"),
+            name: over.name,
+            uri: over.uri,
             took: over.took,
             error: over.error.as_deref(),
         });
@@ -113,18 +119,22 @@ impl ClientSide for Desk {
         }
     }
 
-    fn heard(&self, method: &str, params: &Value) {
-        if let ("notifications/resources/updated", Some(uri)) = (method, params["uri"].as_str()) {
-            self.watched.updated(uri);
-        }
-        if method == "notifications/message" {
-            let level = params["level"].as_str().unwrap_or("info");
-            let data = match &params["data"] {
-                Value::String(words) => words.clone(),
-                other => other.to_string(),
-            };
-            let line = text::line(&format!("[{level}] {data}"), LOG_LINE_CHARS_MAX);
-            self.log.add(format!("{line}\n").as_bytes());
+    #[expect(deprecated, reason = "servers of the revisions with a handshake send log messages")]
+    fn receive(&self, notification: &ServerNotification) {
+        match notification {
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                self.watched.updated(&updated.params.uri);
+            }
+            ServerNotification::LoggingMessageNotification(logged) => {
+                let level = serde_json::to_value(logged.params.level).unwrap_or_default();
+                self.log_message(&level, &logged.params.data);
+            }
+            // One with a level that the SDK doesn't know.
+            ServerNotification::CustomNotification(custom) if custom.method == "notifications/message" => {
+                let params = custom.params.as_ref().unwrap_or(&Value::Null);
+                self.log_message(&params["level"], &params["data"]);
+            }
+            _ => {}
         }
     }
 }
@@ -160,7 +170,7 @@ mod tests {
             json!({"roots": [{"uri": "file:///work%20dir/a", "name": "a"}]})
         );
         for method in ["elicitation/create", "sampling/createMessage", "tools/call", ""] {
-            assert_eq!(plain.answer(method, json!({})).await.unwrap_err().code, -32601, "{method}");
+            assert_eq!(plain.answer(method, json!({})).await.unwrap_err().code.0, -32601, "{method}");
         }
         let host = Host::new("/").with_sampler(Arc::new(Model));
         let forbidden = desk(host.clone(), false);

@@ -4,7 +4,7 @@
 //! everything else is as it came.
 
 use haft::{Effects, ToolError};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::catalogue;
 use super::server::{Server, Status};
@@ -19,7 +19,7 @@ impl Server {
     pub async fn prompts(&self) -> Result<Vec<Value>, ToolError> {
         match self.status() {
             Status::Ready { facts, .. } if facts.has_prompts => {
-                Ok(named(self.list("prompts/list", "prompts").await?, "name", NAME_CHARS_MAX))
+                Ok(named(self.list("prompts").await?, "name", NAME_CHARS_MAX))
             }
             _ => Ok(Vec::new()),
         }
@@ -30,7 +30,7 @@ impl Server {
     /// # Errors
     /// In words for the model.
     pub async fn prompt(&self, name: &str, arguments: &Map<String, Value>) -> Result<Value, ToolError> {
-        self.ask("prompts/get", json!({"name": name, "arguments": arguments})).await
+        self.get_prompt(name, arguments.clone()).await
     }
 
     /// Its resources, each with at least a `uri`; none if it has none or isn't there.
@@ -39,7 +39,7 @@ impl Server {
     /// It has resources and doesn't list them, in words.
     pub async fn resources(&self) -> Result<Vec<Value>, ToolError> {
         match self.has_resources() {
-            true => Ok(named(self.list("resources/list", "resources").await?, "uri", URI_CHARS_MAX)),
+            true => Ok(named(self.list("resources").await?, "uri", URI_CHARS_MAX)),
             false => Ok(Vec::new()),
         }
     }
@@ -49,7 +49,7 @@ impl Server {
     pub async fn resource_templates(&self) -> Vec<Value> {
         match self.has_resources() {
             true => {
-                let listed = self.list("resources/templates/list", "resourceTemplates").await;
+                let listed = self.list("resourceTemplates").await;
                 named(listed.unwrap_or_default(), "uriTemplate", URI_CHARS_MAX)
             }
             false => Vec::new(),
@@ -130,6 +130,8 @@ fn clean_any(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
-//! One live connection: requests and answers as JSON, and the handshake.
+//! One live connection to a server: handshake, requests and results.
 //!
-//! The SDK's types end here. The rest of the crate speaks JSON, because what a server says is judged field by field anyway,
-//! and one tool that makes no sense should not cost the others.
+//! Requests, notifications and the handshake are the SDK's types. Results and forms are JSON, validated field by field: one
+//! invalid tool or block must not cost the others, and the SDK's type of a form rejects what can be shown.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,8 +13,9 @@ use haft::future::BoxFuture;
 use haft::sync::lock;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientConfig, ClientRequest, ClientResult, CustomResult, ErrorCode, ErrorData, ProgressToken,
-    ProtocolVersion, ServerNotification, ServerRequest, ServerResult, SubscriptionFilter,
+    ClientConfig, ClientRequest, ClientResult, CustomResult, ErrorCode, ErrorData, InputResponses,
+    ProgressToken, ProtocolVersion, Request, ServerNotification, ServerPeerInfo, ServerRequest, ServerResult,
+    SubscribeRequestParams, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer, PeerRequestOptions,
@@ -38,10 +39,10 @@ pub(crate) trait ClientSide: Send + Sync + 'static {
     fn capabilities(&self) -> Value;
 
     /// Answers a request of the server.
-    fn answer<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, Refusal>>;
+    fn answer<'a>(&'a self, method: &'a str, params: Value) -> BoxFuture<'a, Result<Value, ErrorData>>;
 
-    /// Hears what the server has to say; must not take long.
-    fn heard(&self, method: &str, params: &Value);
+    /// Takes a notification of the server; must not take long.
+    fn receive(&self, notification: &ServerNotification);
 
     /// Told of a request of ours that is over.
     fn asked(&self, over: &Over<'_>);
@@ -53,35 +54,20 @@ pub(crate) trait ClientSide: Send + Sync + 'static {
 /// A request of ours that is over.
 pub(crate) struct Over<'a> {
     pub(crate) method: &'a str,
-    pub(crate) params: Option<&'a Value>,
+    /// The tool or prompt of the request.
+    pub(crate) name: Option<&'a str>,
+    /// The resource of the request.
+    pub(crate) uri: Option<&'a str>,
     pub(crate) revision: &'a str,
     pub(crate) took: Duration,
     /// What went wrong, as one word, or the server's own number.
     pub(crate) error: Option<Cow<'static, str>>,
 }
 
-/// A request that isn't answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: i32,
-    pub(crate) words: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: i32, words: impl Into<String>) -> Refusal {
-        Refusal { code, words: words.into() }
-    }
-
-    fn unwanted() -> Refusal {
-        Refusal::new(ErrorCode::INTERNAL_ERROR.0, "withdrawn: the request that this was for has ended")
-    }
-
-    pub(crate) fn unknown_method(method: &str) -> Refusal {
-        Refusal::new(
-            ErrorCode::METHOD_NOT_FOUND.0,
-            format!("this client doesn't answer `{}`", text::line(method, 60)),
-        )
-    }
+/// The error for a server's request that this client doesn't support.
+pub(crate) fn unsupported_method(method: &str) -> ErrorData {
+    let message = format!("this client doesn't answer `{}`", text::line(method, 60));
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
 /// What a server said of itself.
@@ -217,7 +203,8 @@ impl Session {
         let opened = Session::shake_hands(guard, watch, client.clone(), begun).await;
         client.asked(&Over {
             method: "initialize",
-            params: None,
+            name: None,
+            uri: None,
             revision: opened.as_ref().map_or("", |session| &session.facts.revision),
             took: begun.elapsed(),
             error: opened.as_ref().err().map(|_| Cow::Borrowed("no_handshake")),
@@ -252,8 +239,7 @@ impl Session {
             watch.ended().unwrap_or_else(|| text::line(&format!("no handshake: {}", said(&error)), 500))
         })?;
         let peer = service.peer().clone();
-        let info = peer.peer_info().map(|info| serde_json::to_value(&*info).unwrap_or_default());
-        let facts = facts(&info.unwrap_or_default());
+        let facts = peer.peer_info().map(|info| facts(&info)).unwrap_or_default();
         if !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == facts.revision) {
             let known: Vec<&str> =
                 ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
@@ -277,32 +263,27 @@ impl Session {
     /// Sends a request and waits for its answer. Dropping the future tells the server that nobody waits any more.
     pub(crate) async fn request(
         &self,
-        method: &str,
-        params: Value,
+        request: &ClientRequest,
         patience: Patience,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Value, Failure> {
         // What stands if the future is dropped.
         let error = Some(Cow::Borrowed("cancelled"));
-        let mut telling = Telling { session: self, method, params: &params, begun: Instant::now(), error };
-        let answer = self.answered(method, &params, patience, on_progress).await;
+        let mut telling = Telling { session: self, request, begun: Instant::now(), error };
+        let answer = self.answered(request, patience, on_progress).await;
         telling.error = answer.as_ref().err().map(Failure::word);
         answer
     }
 
     async fn answered(
         &self,
-        method: &str,
-        params: &Value,
+        request: &ClientRequest,
         patience: Patience,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Value, Failure> {
-        let request = json!({"method": method, "params": params});
-        let request: ClientRequest = serde_json::from_value(request)
-            .map_err(|error| Failure::Odd(format!("`{method}` can't be asked: {error}")))?;
         let options = PeerRequestOptions::no_options();
         let sent = tokio::select! {
-            sent = self.peer.send_cancellable_request(request, options) => sent,
+            sent = self.peer.send_cancellable_request(request.clone(), options) => sent,
             words = self.watch.over() => return Err(Failure::NotSent(words)),
         };
         let handle = sent.map_err(|error| Failure::NotSent(self.words(&error)))?;
@@ -354,19 +335,18 @@ impl Session {
     /// The same for requests that a server may answer by asking for more input, as often as it may.
     pub(crate) async fn request_in_rounds(
         &self,
-        method: &str,
-        params: Value,
+        request: &ClientRequest,
         patience: Patience,
         on_progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<Value, Failure> {
         // What the server wants to know meanwhile nobody has to answer afterwards.
         let _under_way = self.watch.begin();
-        let mut asked = params.clone();
+        let mut asked = Cow::Borrowed(request);
         for _ in 0..limits::ROUNDS_MAX {
-            let answer = match self.request(method, asked, patience, on_progress).await {
+            let answer = match self.request(&asked, patience, on_progress).await {
                 Err(Failure::Refused { words, pages, .. }) if !pages.is_empty() => {
                     self.show(&words, pages).await?;
-                    asked = params.clone();
+                    asked = Cow::Borrowed(request);
                     continue;
                 }
                 answer => answer?,
@@ -374,7 +354,7 @@ impl Session {
             if answer["resultType"] != "input_required" {
                 return Ok(answer);
             }
-            let mut responses = serde_json::Map::new();
+            let mut responses = InputResponses::new();
             if let Some(requests) = answer["inputRequests"].as_object() {
                 if requests.len() > limits::REQUESTS_OPEN_MAX {
                     return Err(Failure::Odd("it asked for too much at once".to_owned()));
@@ -382,19 +362,16 @@ impl Session {
                 for (key, request) in requests {
                     let method = request["method"].as_str().unwrap_or_default();
                     let answered = self.client.answer(method, request["params"].clone()).await;
-                    let answered = answered.map_err(|Refusal { code, words }| Failure::Refused {
-                        code,
-                        words,
+                    let answered = answered.map_err(|error| Failure::Refused {
+                        code: error.code.0,
+                        words: error.message.into_owned(),
                         pages: Vec::new(),
                     })?;
                     responses.insert(key.clone(), answered);
                 }
             }
-            asked = params.clone();
-            asked["inputResponses"] = Value::Object(responses);
-            if let Some(state) = answer.get("requestState") {
-                asked["requestState"] = state.clone();
-            }
+            let state = answer["requestState"].as_str().map(str::to_owned);
+            asked = Cow::Owned(with_responses(request.clone(), responses, state));
         }
         Err(Failure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
     }
@@ -410,10 +387,10 @@ impl Session {
             let why = match answer {
                 Ok(answer) if answer["action"] == "accept" => continue,
                 Ok(_) => "and the user did not".to_owned(),
-                Err(refusal) if refusal.code == ErrorCode::METHOD_NOT_FOUND.0 => {
+                Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                     "and nobody can be asked here".to_owned()
                 }
-                Err(refusal) => format!("and the user was not asked: {}", refusal.words),
+                Err(error) => format!("and the user was not asked: {}", error.message),
             };
             let words = format!("{words}; the user has to open {url} first, {why}");
             return Err(Failure::Refused { code: pages::NEEDS_PAGES, words, pages: Vec::new() });
@@ -431,8 +408,9 @@ impl Session {
             resources.retain(|uri| !self.shared.subscribed().contains(uri));
             for uri in resources {
                 // One that can't be watched was read all the same.
-                let params = json!({"uri": uri});
-                let _ = self.request("resources/subscribe", params, Patience::REQUEST, &|_| {}).await;
+                let request = Request::new(SubscribeRequestParams::new(uri.as_str()));
+                let request = ClientRequest::SubscribeRequest(request);
+                let _ = self.request(&request, Patience::REQUEST, &|_| {}).await;
                 self.shared.subscribed().insert(uri);
             }
             return std::future::pending().await;
@@ -511,17 +489,24 @@ impl Session {
 /// Tells of a request when it is over, also where nobody waits any more.
 struct Telling<'a> {
     session: &'a Session,
-    method: &'a str,
-    params: &'a Value,
+    request: &'a ClientRequest,
     begun: Instant,
     error: Option<Cow<'static, str>>,
 }
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
+        let (name, uri) = match self.request {
+            ClientRequest::CallToolRequest(request) => (Some(&*request.params.name), None),
+            ClientRequest::GetPromptRequest(request) => (Some(&*request.params.name), None),
+            ClientRequest::ReadResourceRequest(request) => (None, Some(&*request.params.uri)),
+            ClientRequest::SubscribeRequest(request) => (None, Some(&*request.params.uri)),
+            _ => (None, None),
+        };
         self.session.client.asked(&Over {
-            method: self.method,
-            params: Some(self.params),
+            method: self.request.method(),
+            name,
+            uri,
             revision: &self.session.facts.revision,
             took: self.begun.elapsed(),
             error: self.error.take(),
@@ -547,25 +532,51 @@ fn said(error: &rmcp::service::ClientInitializeError) -> String {
     }
 }
 
-fn facts(info: &Value) -> ServerFacts {
-    let can = &info["capabilities"];
-    let changes = |of: &str| can[of]["listChanged"] == true;
-    let words = |value: &Value, most: usize| value.as_str().map(|words| text::shown(words, most));
-    let name = info["serverInfo"]["name"].as_str().map(|name| {
-        let version = info["serverInfo"]["version"].as_str().unwrap_or_default();
-        text::line(format!("{name} {version}").trim(), 120)
-    });
+fn facts(info: &ServerPeerInfo) -> ServerFacts {
+    let can = &info.capabilities;
+    let changes = [
+        can.tools.as_ref().and_then(|tools| tools.list_changed),
+        can.resources.as_ref().and_then(|resources| resources.list_changed),
+        can.prompts.as_ref().and_then(|prompts| prompts.list_changed),
+    ];
+    let implementation = info
+        .server_info
+        .as_ref()
+        .map(|server| text::line(format!("{} {}", server.name, server.version).trim(), 120));
+    let instructions = info.instructions.as_deref();
+    let instructions = instructions.map(|words| text::shown(words, limits::DESCRIPTION_CHARS_MAX));
     ServerFacts {
-        revision: info["protocolVersion"].as_str().unwrap_or_default().to_owned(),
-        implementation: name,
-        instructions: words(&info["instructions"], limits::DESCRIPTION_CHARS_MAX)
-            .filter(|words| !words.is_empty()),
-        has_tools: can["tools"].is_object(),
-        has_resources: can["resources"].is_object(),
-        has_prompts: can["prompts"].is_object(),
-        says_changes: changes("tools") || changes("resources") || changes("prompts"),
-        says_updates: can["resources"]["subscribe"] == true,
+        revision: info.protocol_version.as_str().to_owned(),
+        implementation,
+        instructions: instructions.filter(|words| !words.is_empty()),
+        has_tools: can.tools.is_some(),
+        has_resources: can.resources.is_some(),
+        has_prompts: can.prompts.is_some(),
+        says_changes: changes.contains(&Some(true)),
+        says_updates: can.resources.as_ref().and_then(|resources| resources.subscribe) == Some(true),
     }
+}
+
+/// The request with answers to the questions of its last result.
+fn with_responses(
+    mut request: ClientRequest,
+    responses: InputResponses,
+    state: Option<String>,
+) -> ClientRequest {
+    let (input_responses, request_state) = match &mut request {
+        ClientRequest::CallToolRequest(Request { params, .. }) => {
+            (&mut params.input_responses, &mut params.request_state)
+        }
+        ClientRequest::GetPromptRequest(Request { params, .. }) => {
+            (&mut params.input_responses, &mut params.request_state)
+        }
+        ClientRequest::ReadResourceRequest(Request { params, .. }) => {
+            (&mut params.input_responses, &mut params.request_state)
+        }
+        _ => return request,
+    };
+    (*input_responses, *request_state) = (Some(responses), state);
+    request
 }
 
 /// A request that waits. Dropped before its answer, it tells the server.
@@ -637,12 +648,12 @@ impl Service<RoleClient> for Answers {
             answer = self.client.answer(method, params) => answer,
             // Nobody hears the answer.
             () = context.ct.cancelled() => return empty(),
-            () = self.watch.unwanted(asked) => Err(Refusal::unwanted()),
+            () = self.watch.unwanted(asked) => {
+                let message = "withdrawn: the request that this was for has ended";
+                Err(ErrorData::internal_error(message, None))
+            }
         };
-        match answer {
-            Ok(result) => Ok(ClientResult::CustomResult(CustomResult(result))),
-            Err(Refusal { code, words }) => Err(ErrorData::new(ErrorCode(code), words, None)),
-        }
+        answer.map(|result| ClientResult::CustomResult(CustomResult(result)))
     }
 
     async fn handle_notification(
@@ -664,12 +675,13 @@ impl Service<RoleClient> for Answers {
             }
             return Ok(());
         }
-        let notification = serde_json::to_value(&notification).unwrap_or_default();
-        let method = notification["method"].as_str().unwrap_or_default();
-        if method == pages::DONE {
-            self.shared.pages.done(&notification["params"]);
+        if let ServerNotification::CustomNotification(custom) = &notification
+            && custom.method == pages::DONE
+            && let Some(params) = &custom.params
+        {
+            self.shared.pages.done(params);
         }
-        self.client.heard(method, &notification["params"]);
+        self.client.receive(&notification);
         Ok(())
     }
 

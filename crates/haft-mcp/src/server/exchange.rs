@@ -1,325 +1,307 @@
-//! What requests over HTTP say: messages in their bodies, sessions in their headers, streams in their answers.
+//! MCP over HTTP: messages in bodies, sessions in headers, event streams in responses.
 //!
-//! Revisions with a handshake have sessions (`http_session.rs`). A request there goes on when its connection is lost, and its answer can be fetched later. In the newest
-//! revision every request stands alone, its headers repeat what its body says and have to agree with it, and it is cancelled
-//! when its connection is gone.
+//! Revisions with a handshake have sessions (`http_session.rs`): a request continues when its connection is lost, and
+//! its response can be fetched later. In the stateless revision a request is cancelled when its connection is lost.
 //!
-//! An answer that comes soon and alone is plain JSON; only what takes longer, or says something before, becomes a stream.
+//! A response that comes soon and alone is plain JSON; one that takes longer, or follows a notification, becomes a stream.
 
 use std::sync::Arc;
 use std::task::Poll;
 
 use haft::{Cancel, Cause};
 use http::{HeaderValue, Response, StatusCode};
-use hyper::body::Incoming as Body;
+use hyper::body::Incoming as IncomingBody;
+use rmcp::model::ErrorData;
 use serde_json::value::RawValue;
 
-use super::Core;
-use super::agree::{arguments_agree, headers_agree};
-use super::answers::{answered, refused, refused_ok, senseless, status, status_of};
-use super::asker::{Asker, SESSION, VERSION, bad};
-use super::busy::Busy;
-use super::events::{EventStream, Opened};
-use super::gate::Refused;
+use super::ServerCore;
+use super::batch::MessageBatch;
+use super::client_info::{ClientInfo, Revision, TransportKind};
+use super::connection_limits::TaskCounter;
+use super::event_stream::{EventStream, StreamStart};
+use super::http_message::{
+    HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, empty_response, event_response,
+    invalid_response, json_response, response_status, rpc_response,
+};
 use super::http_session::{HttpSession, HttpSessions};
-use super::lines::Batch;
-use super::message::{self, Incoming, Outcome, Request};
-use super::reply::{Refusal, RefusalKind, Stamp};
-use super::sent::Sent;
-use super::session::{Outlet, Reach, Session};
-use super::who::{Revision, Way};
-use super::wish::{self, Params};
+use super::json_rpc::{IncomingMessage, RequestResult, RpcRequest, is_batch, read_message, write_response};
+use super::request::{McpRequest, SharedParams, read_handshake};
+use super::results::ResultStamp;
+use super::session::{MessageSink, RequestContext, RequestOutcome, Session};
 use crate::limits;
 
-/// All exchanges of one listener.
-pub(crate) struct Exchange {
-    core: Arc<Core>,
-    way: Way,
-    sessions: HttpSessions,
-    busy: Arc<Busy>,
+/// The MCP exchanges of one listener.
+pub(crate) struct HttpExchange {
+    core: Arc<ServerCore>,
+    transport: TransportKind,
+    pub(crate) sessions: HttpSessions,
+    /// Requests that run outside of connections.
+    pub(crate) tasks: Arc<TaskCounter>,
 }
 
-/// Cancels a request when nobody waits for it any more.
-struct CancelOnDrop(Cancel);
+/// Cancels a request when its response is dropped.
+struct CancelOnDisconnect(Cancel);
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDisconnect {
     fn drop(&mut self) {
         self.0.cancel(Cause::Disconnect);
     }
 }
 
-type Answer = Result<Response<Sent>, Refused>;
+type HttpResult = Result<Response<ResponseBody>, HttpError>;
 
-impl Exchange {
-    pub(crate) fn new(core: Arc<Core>, way: Way) -> Exchange {
-        Exchange { core, way, sessions: HttpSessions::new(), busy: Arc::default() }
-    }
-
-    pub(crate) fn busy(&self) -> &Arc<Busy> {
-        &self.busy
-    }
-
-    /// Ends what would go on for ever.
-    pub(crate) fn stop_streams(&self) {
-        self.sessions.stop_streams();
-    }
-
-    /// Ends sessions that nobody uses.
-    pub(crate) fn sweep(&self) {
-        self.sessions.sweep();
+impl HttpExchange {
+    pub(crate) fn new(core: Arc<ServerCore>, transport: TransportKind) -> HttpExchange {
+        HttpExchange { core, transport, sessions: HttpSessions::new(), tasks: Arc::default() }
     }
 
     /// Takes a message.
-    pub(crate) async fn post(&self, asker: Asker, body: Body) -> Answer {
-        asker.check_kinds()?;
-        let text = asker.read(body, self.core.limits.message_bytes).await?;
-        let version = asker.header(VERSION);
-        if message::is_batch(&text) {
-            return self.batch(&asker, &text).await;
+    pub(crate) async fn post(&self, http: HttpRequest, body: IncomingBody) -> HttpResult {
+        http.check_media_types()?;
+        let text = http.read_body(body, self.core.limits.message_bytes).await?;
+        if is_batch(&text) {
+            return self.batch(&http, &text).await;
         }
-        let message = match message::read(&text) {
+        let message = match read_message(&text) {
             Ok(message) => message,
-            Err(wrong) => return Ok(senseless(&wrong)),
+            Err(invalid) => return Ok(invalid_response(StatusCode::BAD_REQUEST, &invalid)),
         };
-        let is_newest =
-            version.is_some_and(|version| Revision::of(version).is_none_or(Revision::is_stateless));
-        if asker.headers.contains_key(SESSION) && !is_newest {
-            let session = self.sessions.of(&asker)?;
-            return self.in_session(&session, &message).await;
+        let version = http.header(PROTOCOL_VERSION);
+        let is_stateless =
+            version.is_some_and(|version| Revision::from_name(version).is_none_or(Revision::is_stateless));
+        if http.headers.contains_key(SESSION_ID) && !is_stateless {
+            return self.in_session(&self.sessions.find(&http)?, &message).await;
         }
         match message {
-            Incoming::Request(request) => {
-                let stands = |refusal| Ok(refused(request.id, refusal, Revision::V2026_07_28));
-                let params = match Params::read(request.params) {
-                    Ok(params) => params,
-                    Err(refusal) => return stands(refusal),
-                };
-                if is_newest || params.is_alone() {
-                    return self.alone(asker, &request, params).await;
+            IncomingMessage::RpcRequest(request) => match SharedParams::read(request.params) {
+                Ok(shared) if is_stateless || shared.is_stateless() => {
+                    Ok(self.stateless(&http, &request, shared).await)
                 }
-                if request.method == "initialize" {
-                    return self.shake_hands(&asker, &request).await;
+                Ok(_) if request.method == "initialize" => self.initialize(&http, &request).await,
+                Ok(_) => {
+                    let message = "`Mcp-Session-Id` is missing; the response to `initialize` has it";
+                    Err(HttpError::bad_request(message))
                 }
-                Err(bad("`Mcp-Session-Id` is missing; the answer to `initialize` has it"))
+                Err(error) => {
+                    let stamp = ResultStamp::new(Revision::V2026_07_28);
+                    Ok(rpc_response(request.id, Err(error), &stamp))
+                }
+            },
+            // Without a session there is nothing that a notification could be about.
+            IncomingMessage::Notification { .. } => Ok(empty_response(StatusCode::ACCEPTED)),
+            IncomingMessage::Response { .. } => {
+                Err(HttpError::bad_request("no request is waiting for a response"))
             }
-            // There is nothing that a notification without a session could be about.
-            Incoming::Notification { .. } => Ok(Sent::empty(StatusCode::ACCEPTED)),
-            Incoming::Answer { .. } => Err(bad("nothing was asked")),
         }
     }
 
-    /// A request of the newest revision.
-    async fn alone(&self, asker: Asker, request: &Request<'_>, mut params: Params) -> Answer {
-        let newest = Revision::V2026_07_28;
-        let stands = |refusal| Ok(refused(request.id, refusal, newest));
-        let checked = params.check_sender().and_then(|()| headers_agree(&asker, &request.method, &params));
-        let sender = match checked.and_then(|()| params.take_sender()) {
-            Ok(sender) => sender,
-            Err(refusal) => return stands(refusal),
+    /// Serves a request of the stateless revision.
+    async fn stateless(
+        &self,
+        http: &HttpRequest,
+        request: &RpcRequest<'_>,
+        shared: SharedParams,
+    ) -> Response<ResponseBody> {
+        let refuse = |error| rpc_response(request.id, Err(error), &ResultStamp::new(Revision::V2026_07_28));
+        let (session, work, stream, guard) = match self.begin_stateless(http, request, shared).await {
+            Ok(begun) => begun,
+            Err(error) => return refuse(error),
         };
-        let client = asker.client(sender.client(self.way));
-        let opened = Session::open(&self.core, client, self.core.cancel.child(), self.core.stopping.clone());
-        let session = match opened.await {
-            Ok(session) => session,
-            Err(refusal) => return stands(refusal),
-        };
-        if request.method == "tools/call"
-            && let Err(refusal) = arguments_agree(&asker, &session, &params).await
-        {
-            return stands(refusal);
+        if let Some(result) = self.run(request.id, &session, work, &stream).await {
+            return rpc_response(request.id, result, session.stamp());
         }
-        let stream = Arc::new(EventStream::passing());
+        match stream.start(limits::STREAM_AFTER).await {
+            StreamStart::Response(response) => json_response(response_status(&response), response),
+            StreamStart::Empty | StreamStart::Streaming => event_response(stream.read(0).with_guard(guard)),
+        }
+    }
+
+    async fn begin_stateless(
+        &self,
+        http: &HttpRequest,
+        request: &RpcRequest<'_>,
+        mut shared: SharedParams,
+    ) -> Result<
+        (
+            Arc<Session>,
+            impl Future<Output = RequestOutcome> + Send + use<>,
+            Arc<EventStream>,
+            CancelOnDisconnect,
+        ),
+        ErrorData,
+    > {
+        shared.check_sender()?;
+        let call = McpRequest::read(&request.method, request.params, Revision::V2026_07_28)?;
+        http.check_headers(&request.method, &call, &shared)?;
+        let sender = shared.take_sender()?;
+        let session = self.open(http, sender.client(self.transport)).await?;
+        http.check_argument_headers(&session, &call).await?;
+        let stream = Arc::new(EventStream::new(None, false));
         let cancel = session.cancel().child();
-        let reach = Reach { outlet: stream.clone(), cancel: cancel.clone(), level: sender.level };
-        let guard = CancelOnDrop(cancel);
-        if request.method == "subscriptions/listen" && !asker.takes("text/event-stream") {
-            return Err(Refused::new(StatusCode::NOT_ACCEPTABLE, "a subscription is a stream of events"));
-        }
-        let job = match session.begin(request.id, &request.method, params, reach) {
-            Ok(job) => job,
-            Err(refusal) => return stands(refusal),
-        };
-        let finished = self.run(request.id, &session, job, &stream).await;
-        if let Some(outcome) = finished {
-            let status = outcome.as_ref().err().map_or(StatusCode::OK, |refusal| status(refusal, newest));
-            return Ok(answered(status, request.id, &outcome, session.stamp()));
-        }
-        Ok(match stream.opened(limits::STREAM_AFTER).await {
-            Opened::Alone(answer) => Sent::json(status_of(&answer), answer),
-            Opened::Nothing | Opened::Streaming => Sent::events(stream.read(0).with_guard(guard)),
-        })
+        let guard = CancelOnDisconnect(cancel.clone());
+        let context = RequestContext { sink: stream.clone(), cancel, log_level: Some(sender.log_level) };
+        let work = session.begin(request.id, &request.method, call, shared, context)?;
+        Ok((session, work, stream, guard))
     }
 
-    /// Carries a request out: at once if it can be, else in a task that finishes the stream.
+    async fn open(&self, http: &HttpRequest, mut client: ClientInfo) -> Result<Arc<Session>, ErrorData> {
+        client.principal = http.principal.clone();
+        Session::open(&self.core, client, self.core.cancel.child(), self.core.stopping.clone()).await
+    }
+
+    /// Runs a request: returns its result if it is ready at once, else finishes the stream in a task.
     async fn run(
         &self,
         id: &RawValue,
         session: &Arc<Session>,
-        job: impl Future<Output = super::rounds::Answer> + Send + 'static,
+        work: impl Future<Output = RequestOutcome> + Send + 'static,
         stream: &Arc<EventStream>,
-    ) -> Option<Result<Outcome, Refusal>> {
-        let mut job = Box::pin(job);
-        let first = std::future::poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await;
-        // What was said before the answer belongs before it.
-        if let Poll::Ready(answer) = first {
-            if let Some(outcome) = answer {
-                if stream.is_fresh() {
-                    return Some(outcome);
-                }
-                let mut text = Vec::new();
-                message::write_answer(&mut text, id, &outcome, session.stamp());
-                stream.finish(Some(text));
-            } else {
-                stream.finish(None);
-            }
-            return None;
-        }
+    ) -> Option<Result<RequestResult, ErrorData>> {
+        let mut work = Box::pin(work);
+        let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+        let first = match first {
+            Poll::Ready(Some(result)) if stream.is_empty() => return Some(result),
+            first => first,
+        };
         let (stream, session, id) = (stream.clone(), session.clone(), id.to_owned());
-        let work = self.busy.begin();
-        tokio::spawn(async move {
-            let answer = job.await.map(|outcome| {
+        let finish = move |outcome: RequestOutcome| {
+            stream.finish(outcome.map(|result| {
                 let mut text = Vec::new();
-                message::write_answer(&mut text, &id, &outcome, session.stamp());
+                write_response(&mut text, &id, result, session.stamp());
                 text
-            });
-            stream.finish(answer);
-            drop(work);
-        });
+            }));
+        };
+        match first {
+            Poll::Ready(outcome) => finish(outcome),
+            Poll::Pending => {
+                let running = self.tasks.begin();
+                tokio::spawn(async move {
+                    finish(work.await);
+                    drop(running);
+                });
+            }
+        }
         None
     }
 
-    async fn shake_hands(&self, asker: &Asker, request: &Request<'_>) -> Answer {
-        let older = Revision::LATEST_WITH_HANDSHAKE;
-        let stands = |refusal| Ok(refused(request.id, refusal, older));
-        let client = match wish::handshake(request.params, self.way) {
-            Ok(client) => asker.client(client),
-            Err(refusal) => return stands(refusal),
+    async fn initialize(&self, http: &HttpRequest, request: &RpcRequest<'_>) -> HttpResult {
+        let refuse = |error| {
+            Ok(rpc_response(request.id, Err(error), &ResultStamp::new(Revision::LATEST_WITH_HANDSHAKE)))
         };
-        let opened = Session::open(&self.core, client, self.core.cancel.child(), self.core.stopping.clone());
-        let session = match opened.await {
+        let client = match read_handshake(request.params, self.transport) {
+            Ok(client) => client,
+            Err(error) => return refuse(error),
+        };
+        let session = match self.open(http, client).await {
             Ok(session) => session,
-            Err(refusal) => return stands(refusal),
+            Err(error) => return refuse(error),
         };
-        let greeting = Ok(session.greeting());
-        let http = HttpSession::new(session.clone(), asker.principal.clone());
-        let name = self.sessions.admit(&http)?;
-        let (told, outlet) = (session.clone(), http.standing.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = told.tell_changes(&*outlet) => {}
-                _ = told.cancel().cancelled() => {}
-            }
-        });
-        let mut response = answered(StatusCode::OK, request.id, &greeting, &Stamp::new(session.revision()));
-        if let Ok(name) = HeaderValue::from_str(&name) {
-            response.headers_mut().insert(SESSION, name);
+        let result = Ok(session.initialize_result());
+        let admitted = HttpSession::new(session.clone(), http.principal.clone());
+        let id = self.sessions.admit(&admitted)?;
+        let (forwarding, sink) = (session.clone(), admitted.standalone.clone());
+        tokio::spawn(async move { forwarding.forward_changes(&*sink).await });
+        let mut response = rpc_response(request.id, result, session.stamp());
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(SESSION_ID, id);
         }
         Ok(response)
     }
 
-    async fn in_session(&self, http: &Arc<HttpSession>, message: &Incoming<'_>) -> Answer {
+    async fn in_session(&self, http: &Arc<HttpSession>, message: &IncomingMessage<'_>) -> HttpResult {
         let session = &http.session;
         let request = match message {
-            Incoming::Notification { method, params } => {
-                session.heard(method, *params);
-                return Ok(Sent::empty(StatusCode::ACCEPTED));
+            IncomingMessage::Notification { method, params } => {
+                session.receive_notification(method, *params);
+                return Ok(empty_response(StatusCode::ACCEPTED));
             }
-            Incoming::Answer { id, outcome } => {
-                session.answered(id, *outcome);
-                return Ok(Sent::empty(StatusCode::ACCEPTED));
+            IncomingMessage::Response { id, result } => {
+                session.receive_response(id, *result);
+                return Ok(empty_response(StatusCode::ACCEPTED));
             }
-            Incoming::Request(request) => request,
+            IncomingMessage::RpcRequest(request) => request,
         };
-        let stands = |refusal| Ok(refused_ok(request.id, refusal, session.stamp()));
         if request.method == "initialize" {
-            return stands(Refusal::new(
-                RefusalKind::Code(message::INVALID_REQUEST),
-                "hands were shaken already",
-            ));
+            let error = ErrorData::invalid_request("this session is initialized already", None);
+            return Ok(rpc_response(request.id, Err(error), session.stamp()));
         }
-        let (name, stream) = http.stream(session.revision() >= Revision::V2025_11_25);
-        let reach = Reach { outlet: stream.clone(), cancel: session.cancel().child(), level: None };
-        let begun = Params::read(request.params)
-            .and_then(|params| session.begin(request.id, &request.method, params, reach));
-        let job = match begun {
-            Ok(job) => job,
-            Err(refusal) => return stands(refusal),
+        let (number, stream) = http.new_stream(session.revision() >= Revision::V2025_11_25);
+        let cancel = session.cancel().child();
+        let context = RequestContext { sink: stream.clone(), cancel, log_level: None };
+        let work = match session.begin_raw(request.id, &request.method, request.params, context) {
+            Ok(work) => work,
+            Err(error) => return Ok(rpc_response(request.id, Err(error), session.stamp())),
         };
-        if let Some(outcome) = self.run(request.id, session, job, &stream).await {
-            return Ok(answered(StatusCode::OK, request.id, &outcome, session.stamp()));
+        if let Some(result) = self.run(request.id, session, work, &stream).await {
+            return Ok(rpc_response(request.id, result, session.stamp()));
         }
-        Ok(self.follow(http, name, &stream).await)
+        Ok(self.respond_with(http, number, &stream).await)
     }
 
-    /// Answers with what a stream brings: the answer alone, or the stream.
-    async fn follow(&self, http: &HttpSession, name: u64, stream: &Arc<EventStream>) -> Response<Sent> {
-        match stream.opened(limits::STREAM_AFTER).await {
-            Opened::Alone(answer) => Sent::json(StatusCode::OK, answer),
-            Opened::Nothing => Sent::empty(StatusCode::ACCEPTED),
-            Opened::Streaming => {
-                http.keep(name, stream);
-                Sent::events(stream.read(0))
+    /// Responds with what a stream brings: the response alone, or the stream.
+    async fn respond_with(
+        &self,
+        http: &HttpSession,
+        number: u64,
+        stream: &Arc<EventStream>,
+    ) -> Response<ResponseBody> {
+        match stream.start(limits::STREAM_AFTER).await {
+            StreamStart::Response(response) => json_response(StatusCode::OK, response),
+            StreamStart::Empty => empty_response(StatusCode::ACCEPTED),
+            StreamStart::Streaming => {
+                http.keep_stream(number, stream);
+                event_response(stream.read(0))
             }
         }
     }
 
-    /// Several messages at once, as two old revisions have them.
-    async fn batch(&self, asker: &Asker, text: &[u8]) -> Answer {
-        let http = self.sessions.of(asker).map_err(|refused| match refused.status {
-            StatusCode::NOT_FOUND => refused,
-            _ => bad("batches are not part of this revision, or `Mcp-Session-Id` is missing"),
+    async fn batch(&self, http: &HttpRequest, text: &[u8]) -> HttpResult {
+        let http = self.sessions.find(http).map_err(|error| match error.status {
+            StatusCode::NOT_FOUND => error,
+            _ => HttpError::bad_request(
+                "batches are not part of this revision, or `Mcp-Session-Id` is missing",
+            ),
         })?;
-        if http.session.revision() > Revision::V2025_03_26 {
-            return Err(bad("batches are not part of this revision"));
-        }
-        let texts = match message::batch(text) {
-            Ok(texts) => texts,
-            Err(wrong) => return Ok(senseless(&wrong)),
+        let (number, stream) = http.new_stream(false);
+        let sink: Arc<dyn MessageSink> = stream.clone();
+        let batch = match MessageBatch::begin(&http.session, text, &sink) {
+            Ok(batch) => batch,
+            Err(invalid) => return Ok(invalid_response(StatusCode::BAD_REQUEST, &invalid)),
         };
-        let (name, stream) = http.stream(false);
-        let outlet: Arc<dyn Outlet> = stream.clone();
-        let batch = Batch::begin(&http.session, &texts, &outlet, |other| match other {
-            Incoming::Notification { method, params } => http.session.heard(method, *params),
-            Incoming::Answer { id, outcome } => http.session.answered(id, *outcome),
-            Incoming::Request(_) => {}
-        });
-        let (session, filled, work) = (http.session.clone(), stream.clone(), self.busy.begin());
+        let (filled, running) = (stream.clone(), self.tasks.begin());
         tokio::spawn(async move {
-            filled.finish(batch.answers(session.stamp()).await);
-            drop(work);
+            filled.finish(batch.responses().await);
+            drop(running);
         });
-        Ok(self.follow(&http, name, &stream).await)
+        Ok(self.respond_with(&http, number, &stream).await)
     }
 
-    /// Opens the stream of what belongs to no request, or one that was lost.
-    pub(crate) fn get(&self, asker: &Asker) -> Answer {
-        if !asker.headers.contains_key(SESSION) {
-            return Err(Refused::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "without a session there is nothing to listen to",
-            ));
+    /// Opens the stream that belongs to no request, or resumes one.
+    pub(crate) fn get(&self, http: &HttpRequest) -> HttpResult {
+        self.require_session(http)?;
+        if !http.accepts("text/event-stream") {
+            let message = "the response is `text/event-stream`";
+            return Err(HttpError::new(StatusCode::NOT_ACCEPTABLE, message));
         }
-        if !asker.takes("text/event-stream") {
-            return Err(Refused::new(StatusCode::NOT_ACCEPTABLE, "what comes is `text/event-stream`"));
-        }
-        let http = self.sessions.of(asker)?;
-        let Some(last) = asker.header("last-event-id") else {
-            return Ok(Sent::events(http.standing.read(0)));
+        let session = self.sessions.find(http)?;
+        let Some(last) = http.header("last-event-id") else {
+            return Ok(event_response(session.standalone.read(0)));
         };
-        let (stream, event) = http.resumed(last)?;
-        Ok(Sent::events(stream.read(event)))
+        let (stream, event) = session.resume(last)?;
+        Ok(event_response(stream.read(event)))
     }
 
     /// Ends a session.
-    pub(crate) fn delete(&self, asker: &Asker) -> Answer {
-        if !asker.headers.contains_key(SESSION) {
-            return Err(Refused::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "without a session there is nothing to end",
-            ));
+    pub(crate) fn delete(&self, http: &HttpRequest) -> HttpResult {
+        self.require_session(http)?;
+        self.sessions.remove(&self.sessions.find(http)?);
+        Ok(empty_response(StatusCode::NO_CONTENT))
+    }
+
+    fn require_session(&self, http: &HttpRequest) -> Result<(), HttpError> {
+        if http.headers.contains_key(SESSION_ID) {
+            return Ok(());
         }
-        let http = self.sessions.of(asker)?;
-        self.sessions.remove(&http);
-        Ok(Sent::empty(StatusCode::NO_CONTENT))
+        Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "without a session there are only POST requests"))
     }
 }

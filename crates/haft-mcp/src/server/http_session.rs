@@ -1,114 +1,112 @@
-//! Sessions over HTTP, of the revisions that have a handshake: what outlives their requests, and their connections.
+//! Sessions over HTTP, of the revisions with a handshake: they outlive their requests and connections.
 //!
-//! Names are random and belong to the principal that shook hands: for anybody else they don't exist.
+//! Session ids are random and bound to the principal of the handshake; for any other principal the session doesn't exist.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use haft::Cause;
 use haft::sync::lock;
 use http::StatusCode;
-use ring::rand::{SecureRandom as _, SystemRandom};
 
-use super::asker::{Asker, SESSION, VERSION, bad};
-use super::events::EventStream;
-use super::gate::Refused;
+use super::client_info::{Principal, Revision};
+use super::event_stream::EventStream;
+use super::http_message::{HttpError, HttpRequest, PROTOCOL_VERSION, SESSION_ID};
 use super::session::Session;
-use super::who::{Principal, Revision};
+use super::tokens::secret;
 use crate::limits;
 
 /// A session of a revision with a handshake.
 pub(super) struct HttpSession {
     pub(super) session: Arc<Session>,
     principal: Option<Principal>,
-    /// What belongs to no request.
-    pub(super) standing: Arc<EventStream>,
+    /// The stream of messages that belong to no request.
+    pub(super) standalone: Arc<EventStream>,
     /// Streams that can be resumed, the oldest first.
     streams: Mutex<VecDeque<(u64, Arc<EventStream>)>>,
     next_stream: AtomicU64,
-    used: Mutex<Instant>,
+    last_used: Mutex<Instant>,
 }
 
 impl HttpSession {
-    /// A session whose principal has just shaken hands.
     pub(super) fn new(session: Arc<Session>, principal: Option<Principal>) -> Arc<HttpSession> {
-        let primed = session.revision() >= Revision::V2025_11_25;
+        let is_primed = session.revision() >= Revision::V2025_11_25;
         Arc::new(HttpSession {
             principal,
-            standing: Arc::new(EventStream::kept(0, primed)),
+            standalone: Arc::new(EventStream::new(Some(0), is_primed)),
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
-            used: Mutex::new(Instant::now()),
+            last_used: Mutex::new(Instant::now()),
             session,
         })
     }
 
-    /// A stream for the answer to a request, and its name.
-    pub(super) fn stream(&self, primed: bool) -> (u64, Arc<EventStream>) {
-        let name = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        (name, Arc::new(EventStream::kept(name, primed)))
+    /// A stream for the response to a request, with its number.
+    pub(super) fn new_stream(&self, is_primed: bool) -> (u64, Arc<EventStream>) {
+        let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
+        (number, Arc::new(EventStream::new(Some(number), is_primed)))
     }
 
-    /// The stream that an event was of, and which event of it.
+    /// The stream of a `Last-Event-ID`, and the event.
     ///
     /// # Errors
-    /// It isn't kept, or never was.
-    pub(super) fn resumed(&self, last: &str) -> Result<(Arc<EventStream>, u64), Refused> {
-        let place = last
+    /// The id is unknown, or its stream is not kept any more.
+    pub(super) fn resume(&self, last: &str) -> Result<(Arc<EventStream>, u64), HttpError> {
+        let position = last
             .split_once('-')
-            .and_then(|(name, event)| Some((name.parse::<u64>().ok()?, event.parse::<u64>().ok()?)));
-        let (name, event) = place.ok_or_else(|| bad("`Last-Event-ID` is not one that was given out here"))?;
-        if name == 0 {
-            return Ok((self.standing.clone(), event));
+            .and_then(|(stream, event)| Some((stream.parse::<u64>().ok()?, event.parse::<u64>().ok()?)));
+        let unknown = || HttpError::bad_request("`Last-Event-ID` is not one of this session");
+        let (number, event) = position.ok_or_else(unknown)?;
+        if number == 0 {
+            return Ok((self.standalone.clone(), event));
         }
         let streams = lock(&self.streams);
-        let stream = streams.iter().find(|(known, _)| *known == name).map(|(_, stream)| stream.clone());
-        let stream = stream.ok_or_else(|| bad("the stream of `Last-Event-ID` is not kept any more"))?;
-        Ok((stream, event))
+        let stream = streams.iter().find(|(known, _)| *known == number).map(|(_, stream)| stream.clone());
+        let gone = || HttpError::bad_request("the stream of `Last-Event-ID` is not kept any more");
+        Ok((stream.ok_or_else(gone)?, event))
     }
 
-    fn is_idle(&self, now: Instant) -> bool {
-        !self.standing.is_read()
-            && self.session.running() == 0
-            && now.saturating_duration_since(*lock(&self.used)) > limits::SESSION_IDLE
+    fn is_unused(&self) -> bool {
+        self.session.is_idle() && !self.standalone.is_read()
+    }
+
+    fn is_expired(&self, now: Instant) -> bool {
+        self.is_unused() && now.duration_since(*lock(&self.last_used)) > limits::SESSION_IDLE
     }
 
     fn end(&self) {
         self.session.cancel().cancel(Cause::Disconnect);
-        self.standing.finish(None);
+        self.standalone.finish(None);
     }
 
-    pub(super) fn keep(&self, name: u64, stream: &Arc<EventStream>) {
+    /// Keeps a stream for its resumption.
+    pub(super) fn keep_stream(&self, number: u64, stream: &Arc<EventStream>) {
         let mut streams = lock(&self.streams);
-        streams.push_back((name, stream.clone()));
+        streams.push_back((number, stream.clone()));
         if streams.len() > limits::STREAMS_KEPT {
-            // One that still goes on is worth more than one whose answer was fetched long ago.
+            // A finished stream was probably read.
             let at = streams.iter().position(|(_, stream)| stream.is_finished()).unwrap_or(0);
             streams.remove(at);
         }
     }
 }
 
-/// The sessions of one listener. Dropped, they end.
-pub(super) struct HttpSessions {
-    by_name: Mutex<HashMap<Box<str>, Arc<HttpSession>>>,
-    random: SystemRandom,
-}
+/// The sessions of one listener. Dropping it ends them.
+#[derive(Default)]
+pub(crate) struct HttpSessions(Mutex<HashMap<Box<str>, Arc<HttpSession>>>);
 
 impl HttpSessions {
     pub(super) fn new() -> HttpSessions {
-        HttpSessions { by_name: Mutex::default(), random: SystemRandom::new() }
+        HttpSessions::default()
     }
 
-    /// Ends sessions that nobody uses.
+    /// Ends expired sessions.
     pub(super) fn sweep(&self) {
         let now = Instant::now();
-        lock(&self.by_name).retain(|_, session| {
-            let stays = !session.is_idle(now);
+        lock(&self.0).retain(|_, session| {
+            let stays = !session.is_expired(now);
             if !stays {
                 session.end();
             }
@@ -116,74 +114,70 @@ impl HttpSessions {
         });
     }
 
-    /// Gives a session a name, and room.
+    /// Adds a session, and returns its id. A principal with many sessions replaces its own least recently used one.
     ///
     /// # Errors
-    /// There is none.
-    pub(super) fn admit(&self, session: &Arc<HttpSession>) -> Result<Box<str>, Refused> {
-        let full =
-            || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later");
-        let mut bytes = [0; 16];
-        self.random.fill(&mut bytes).map_err(|_| full())?;
-        let name: Box<str> = BASE64_URL_SAFE_NO_PAD.encode(bytes).into();
+    /// There are too many, or no random numbers.
+    pub(super) fn admit(&self, session: &Arc<HttpSession>) -> Result<Box<str>, HttpError> {
+        let full = || {
+            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later")
+        };
+        let id: Box<str> = secret(16).ok_or_else(full)?.into();
         self.sweep();
-        let mut sessions = lock(&self.by_name);
-        // Who has many makes room for its next one itself, so that nobody pushes out others.
+        let mut sessions = lock(&self.0);
         let is_own = |other: &HttpSession| other.principal == session.principal;
-        let own = sessions.values().filter(|other| is_own(other)).count();
-        let too_many_own = own >= limits::SESSIONS_EACH_MAX;
-        if too_many_own || sessions.len() >= limits::SESSIONS_MAX {
-            let unused =
-                |session: &HttpSession| session.session.running() == 0 && !session.standing.is_read();
-            let goes = |other: &HttpSession| unused(other) && (!too_many_own || is_own(other));
-            let all = sessions.iter().filter(|(_, session)| goes(session));
-            let oldest = all.min_by_key(|(_, session)| *lock(&session.used));
-            let oldest = oldest.map(|(name, _)| name.clone()).ok_or_else(full)?;
+        let own_count = sessions.values().filter(|other| is_own(other)).count();
+        let has_too_many = own_count >= limits::SESSIONS_EACH_MAX;
+        if has_too_many || sessions.len() >= limits::SESSIONS_MAX {
+            let may_end = |other: &HttpSession| other.is_unused() && (!has_too_many || is_own(other));
+            let candidates = sessions.iter().filter(|(_, other)| may_end(other));
+            let oldest = candidates.min_by_key(|(_, other)| *lock(&other.last_used));
+            let oldest = oldest.map(|(id, _)| id.clone()).ok_or_else(full)?;
             if let Some(session) = sessions.remove(&oldest) {
                 session.end();
             }
         }
-        sessions.insert(name.clone(), session.clone());
-        Ok(name)
+        sessions.insert(id.clone(), session.clone());
+        Ok(id)
     }
 
-    /// The session that a request names, if it is the principal's.
+    /// The session that a request names.
     ///
     /// # Errors
-    /// There is none, or it is somebody else's.
-    pub(super) fn of(&self, asker: &Asker) -> Result<Arc<HttpSession>, Refused> {
-        let name = asker.header(SESSION).ok_or_else(|| bad("`Mcp-Session-Id` is missing"))?;
-        if let Some(version) = asker.header(VERSION)
-            && Revision::of(version).is_none()
+    /// There is none, or it is another principal's.
+    pub(super) fn find(&self, http: &HttpRequest) -> Result<Arc<HttpSession>, HttpError> {
+        let missing = || HttpError::bad_request("`Mcp-Session-Id` is missing");
+        let id = http.header(SESSION_ID).ok_or_else(missing)?;
+        if let Some(version) = http.header(PROTOCOL_VERSION)
+            && Revision::from_name(version).is_none()
         {
-            return Err(bad("`MCP-Protocol-Version` names a revision that is not spoken here"));
+            return Err(HttpError::bad_request("`MCP-Protocol-Version` names an unsupported revision"));
         }
-        let found = lock(&self.by_name).get(name).cloned();
-        let session = found.filter(|session| session.principal == asker.principal);
-        let session = session.ok_or_else(|| {
-            Refused::new(StatusCode::NOT_FOUND, "there is no such session; begin a new one")
-        })?;
-        *lock(&session.used) = Instant::now();
+        let session = lock(&self.0).get(id).cloned();
+        let session = session.filter(|session| session.principal == http.principal);
+        let unknown = || HttpError::new(StatusCode::NOT_FOUND, "there is no such session; begin a new one");
+        let session = session.ok_or_else(unknown)?;
+        *lock(&session.last_used) = Instant::now();
         Ok(session)
     }
 
     /// Ends a session.
-    pub(super) fn remove(&self, gone: &Arc<HttpSession>) {
-        lock(&self.by_name).retain(|_, session| !Arc::ptr_eq(session, gone));
-        gone.end();
+    pub(super) fn remove(&self, session: &Arc<HttpSession>) {
+        lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, session));
+        session.end();
     }
 
-    /// Ends what would go on for ever.
-    pub(super) fn stop_streams(&self) {
-        for session in lock(&self.by_name).values() {
-            session.standing.finish(None);
+    /// Ends the streams that no request ends.
+    pub(super) fn finish_standalone_streams(&self) {
+        for session in lock(&self.0).values() {
+            session.standalone.finish(None);
         }
     }
 }
 
 impl Drop for HttpSessions {
     fn drop(&mut self) {
-        for session in lock(&self.by_name).values() {
+        for session in lock(&self.0).values() {
             session.end();
         }
     }

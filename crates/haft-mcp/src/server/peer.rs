@@ -1,326 +1,321 @@
-//! The client as an offer sees it while it works on a request: told of progress, asked for what only it knows.
+//! The client of one request, as a handler sees it: progress, log messages and questions.
 //!
-//! How a question reaches the client is the business of [`Line`]: a request of ours where the revision has them, a result
-//! that asks for input where it has not. In both cases the offer's future waits where it stands and goes on with the
-//! answer; nothing of it is run twice.
+//! A question is a request of this server where the revision has them, and a result that asks for input where it has not
+//! (`suspended_calls.rs`). In both cases the handler's future waits where it is and continues with the answer.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use haft::future::BoxFuture;
+use haft::Cancel;
+use haft::sync::lock;
+use rmcp::model::{ErrorCode, ErrorData};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::reply::{Refusal, RefusalKind};
-use super::who::Client;
+use super::client_info::ClientInfo;
+use super::json_rpc::write_call;
+use super::session::{MessageSink, Session};
+use super::suspended_calls::QuestionSender;
 
 /// The client of one request. Clones are the same.
 #[derive(Clone)]
-pub struct Peer(Arc<Shared>);
-
-struct Shared {
-    client: Arc<Client>,
-    line: Option<Arc<dyn Line>>,
+pub struct ClientPeer {
+    client: Arc<ClientInfo>,
+    link: Option<Arc<RequestLink>>,
 }
 
-/// What carries words to a client, for one request.
-pub(crate) trait Line: Send + Sync {
-    /// Sends a notification, or drops it where it can't be sent now.
-    fn notify(&self, method: &'static str, params: &dyn Params);
-
-    /// What the client wants progress to be called, if it wants any.
-    fn progress(&self) -> Option<Value>;
-
-    /// Whether lines of a log of this level are wanted.
-    fn wants(&self, level: Level) -> bool;
-
-    /// Lets the client go, where it can come back for the rest.
-    fn hang_up(&self) {}
-
-    /// Asks all of these; one answer for each, in order.
-    fn ask<'a>(&'a self, asks: Vec<Ask>) -> BoxFuture<'a, Result<Vec<Value>, NotAnswered>>;
+/// How a request reaches its client.
+pub(crate) struct RequestLink {
+    /// Replaced when the client sends a suspended call again.
+    route: Mutex<ResponseRoute>,
+    asking: AskMethod,
 }
 
-/// Parameters that can be written.
-pub(crate) trait Params {
-    fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<()>;
+/// The request that is being answered.
+#[derive(Clone)]
+pub(crate) struct ResponseRoute {
+    pub(crate) sink: Arc<dyn MessageSink>,
+    pub(crate) progress_token: Option<Value>,
+    /// The lowest [`LogLevel`] that the client wants.
+    pub(crate) log_level: Arc<AtomicU8>,
 }
 
-impl<T: serde::Serialize> Params for T {
-    fn write(&self, to: &mut Vec<u8>) -> serde_json::Result<()> {
-        serde_json::to_writer(to, self)
+/// How the client can be asked.
+pub(crate) enum AskMethod {
+    /// By requests of this server, until the request is cancelled.
+    Requests(Arc<Session>, Cancel),
+    /// By the result of its request.
+    Results(QuestionSender),
+    Unavailable,
+}
+
+impl RequestLink {
+    pub(crate) fn new(route: ResponseRoute, asking: AskMethod) -> Arc<RequestLink> {
+        Arc::new(RequestLink { route: Mutex::new(route), asking })
+    }
+
+    pub(crate) fn reroute(&self, route: ResponseRoute) {
+        *self.route() = route;
+    }
+
+    fn route(&self) -> MutexGuard<'_, ResponseRoute> {
+        lock(&self.route)
+    }
+
+    fn notify(&self, method: &str, params: &impl Serialize) {
+        let sink = self.route().sink.clone();
+        let mut message = Vec::with_capacity(160);
+        write_call(&mut message, None, method, params);
+        sink.notify(message);
     }
 }
 
-impl Peer {
-    pub(crate) fn new(client: Arc<Client>, line: Arc<dyn Line>) -> Peer {
-        Peer(Arc::new(Shared { client, line: Some(line) }))
+impl ClientPeer {
+    pub(crate) fn new(client: Arc<ClientInfo>, link: Arc<RequestLink>) -> ClientPeer {
+        ClientPeer { client, link: Some(link) }
     }
 
-    /// A client that hears nothing and answers nothing, for tests of an offer.
-    pub fn silent(client: Client) -> Peer {
-        Peer(Arc::new(Shared { client: Arc::new(client), line: None }))
+    /// A client without a connection, for tests of a handler.
+    pub fn disconnected(client: ClientInfo) -> ClientPeer {
+        ClientPeer { client: Arc::new(client), link: None }
     }
 
-    /// Who it is.
-    pub fn client(&self) -> &Client {
-        &self.0.client
+    /// The client.
+    pub fn client(&self) -> &ClientInfo {
+        &self.client
     }
 
-    /// Whether it wants to hear of progress; if not, telling costs nothing.
+    /// Whether it asked for progress; if not, [`ClientPeer::progress`] costs nothing.
     pub fn wants_progress(&self) -> bool {
-        self.0.line.as_ref().is_some_and(|line| line.progress().is_some())
+        self.link.as_ref().is_some_and(|link| link.route().progress_token.is_some())
     }
 
-    /// Tells how far the request is. `progress` has to grow. Never waits; what a slow client can't take is left out.
+    /// Reports progress. `progress` has to grow. Never waits; notifications that a slow client can't take are dropped.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         #[derive(serde::Serialize)]
-        struct Told<'a> {
+        struct ProgressParams<'a> {
             #[serde(rename = "progressToken")]
-            token: &'a Value,
+            token: Value,
             progress: f64,
             #[serde(skip_serializing_if = "Option::is_none")]
             total: Option<f64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             message: Option<&'a str>,
         }
-        let total = total.filter(|total| total.is_finite());
-        if let Some(line) = &self.0.line
-            && progress.is_finite()
-            && let Some(token) = &line.progress()
-        {
-            line.notify("notifications/progress", &Told { token, progress, total, message });
+        let Some(link) = self.link.as_ref().filter(|_| progress.is_finite()) else { return };
+        let token = link.route().progress_token.clone();
+        if let Some(token) = token {
+            let total = total.filter(|total| total.is_finite());
+            link.notify("notifications/progress", &ProgressParams { token, progress, total, message });
         }
     }
 
-    /// Writes a line to the client's log, if it wants lines of this level. Never waits.
-    pub fn log(&self, level: Level, logger: Option<&str>, data: &Value) {
-        let Some(line) = self.0.line.as_ref().filter(|line| line.wants(level)) else { return };
+    /// Sends a log message if the client wants this level. Never waits.
+    pub fn log(&self, level: LogLevel, logger: Option<&str>, data: &Value) {
+        let Some(link) = &self.link else { return };
+        if (level as u8) < link.route().log_level.load(Ordering::Relaxed) {
+            return;
+        }
         let mut params = json!({"level": level.name(), "data": data});
         if let Some(logger) = logger {
             params["logger"] = logger.into();
         }
-        line.notify("notifications/message", &params);
+        link.notify("notifications/message", &params);
     }
 
-    /// Lets the client go while this takes long, where it can come back for the rest: over HTTP, in the revision that has words
-    /// for it (2025-11-25). Elsewhere nothing happens.
-    pub fn hang_up(&self) {
-        if let Some(line) = &self.0.line {
-            line.hang_up();
+    /// Closes the client's response stream while this takes long, if the client can resume it: over HTTP in revision
+    /// 2025-11-25.
+    pub fn close_stream(&self) {
+        if let Some(link) = &self.link {
+            let sink = link.route().sink.clone();
+            sink.close_stream();
         }
     }
 
     /// Asks for one thing.
     ///
     /// # Errors
-    /// The client can't be asked that, said no, or is gone.
+    /// The client lacks the capability, refused, or is gone.
     ///
     /// # Cancel safety
-    /// Dropped, the client is told that nobody waits any more, where its revision has words for that.
-    pub async fn ask(&self, ask: Ask) -> Result<Value, NotAnswered> {
-        let mut answers = self.ask_all(vec![ask]).await?;
-        answers.pop().ok_or(NotAnswered::Gone)
+    /// Dropping the future withdraws the question where the revision allows it.
+    pub async fn ask(&self, request: InputRequest) -> Result<Value, InputError> {
+        let mut answers = self.ask_all(vec![request]).await?;
+        answers.pop().ok_or(InputError::Disconnected)
     }
 
-    /// Asks for several things at once: in the newest revision that is one round. One answer for each, in order.
+    /// Asks for several things at once, in the stateless revision in one round. One answer for each, in order.
     ///
     /// # Errors
-    /// As [`Peer::ask`], for the first that has no answer.
-    pub async fn ask_all(&self, asks: Vec<Ask>) -> Result<Vec<Value>, NotAnswered> {
-        for ask in &asks {
-            self.can(ask)?;
+    /// As [`ClientPeer::ask`], for the first without an answer.
+    pub async fn ask_all(&self, requests: Vec<InputRequest>) -> Result<Vec<Value>, InputError> {
+        for request in &requests {
+            if !request.needs.is_declared(&self.client) {
+                return Err(InputError::Unsupported(request.needs));
+            }
         }
-        match &self.0.line {
-            Some(line) => line.ask(asks).await,
-            None => Err(NotAnswered::Gone),
+        match self.link.as_ref().map(|link| (&link.asking, link)) {
+            Some((AskMethod::Requests(session, cancel), link)) => {
+                let sink = link.route().sink.clone();
+                session.ask(&requests, &*sink, cancel).await
+            }
+            Some((AskMethod::Results(questions), _)) => questions.ask(requests).await,
+            Some((AskMethod::Unavailable, _)) | None => Err(InputError::Disconnected),
         }
-    }
-
-    fn can(&self, ask: &Ask) -> Result<(), NotAnswered> {
-        let can = self.0.client.can;
-        let fits = match ask.needs {
-            Needs::Form => can.form,
-            Needs::Url => can.url,
-            Needs::Sampling => can.sampling,
-            Needs::SamplingTools => can.sampling_tools,
-            Needs::Roots => can.roots,
-        };
-        if fits { Ok(()) } else { Err(NotAnswered::Unable(ask.needs)) }
     }
 
     /// Shows a form to the user.
     ///
     /// # Errors
-    /// As [`Peer::ask`]. A user who says no is an answer.
-    pub async fn elicit(&self, message: &str, schema: Value) -> Result<Elicited, NotAnswered> {
-        Elicited::of(self.ask(Ask::form(message, schema)).await?)
+    /// As [`ClientPeer::ask`]. A user's no is an answer.
+    pub async fn elicit(&self, message: &str, schema: Value) -> Result<ElicitationAnswer, InputError> {
+        ElicitationAnswer::from_value(self.ask(InputRequest::form(message, schema)).await?)
     }
 
-    /// Shows an address to the user, who does something there. The answer says only whether they agreed to go.
+    /// Shows a URL to the user. The answer says only whether the user agreed to open it.
     ///
     /// # Errors
-    /// As [`Peer::ask`].
-    pub async fn elicit_url(&self, message: &str, url: &str, id: &str) -> Result<Elicited, NotAnswered> {
-        Elicited::of(self.ask(Ask::url(message, url, id)).await?)
-    }
-
-    /// Asks the client's model: parameters and result of `sampling/createMessage` as the protocol has them.
-    ///
-    /// # Errors
-    /// As [`Peer::ask`].
-    pub async fn sample(&self, params: Value) -> Result<Value, NotAnswered> {
-        self.ask(Ask::sample(params)).await
-    }
-
-    /// The folders that the client works in: addresses, and names where they have one.
-    ///
-    /// # Errors
-    /// As [`Peer::ask`].
-    pub async fn roots(&self) -> Result<Vec<(String, Option<String>)>, NotAnswered> {
-        let answer = self.ask(Ask::roots()).await?;
-        let root =
-            |root: &Value| Some((root["uri"].as_str()?.to_owned(), root["name"].as_str().map(str::to_owned)));
-        let roots = answer["roots"].as_array().ok_or(NotAnswered::Senseless)?;
-        Ok(roots.iter().take(crate::limits::ROOTS_MAX).filter_map(root).collect())
+    /// As [`ClientPeer::ask`].
+    pub async fn elicit_url(
+        &self,
+        message: &str,
+        url: &str,
+        id: &str,
+    ) -> Result<ElicitationAnswer, InputError> {
+        ElicitationAnswer::from_value(self.ask(InputRequest::url(message, url, id)).await?)
     }
 }
 
-impl fmt::Debug for Peer {
+impl fmt::Debug for ClientPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peer").field("client", &self.0.client).finish_non_exhaustive()
+        f.debug_struct("ClientPeer").field("client", &self.client).finish_non_exhaustive()
     }
 }
 
 /// Something that a client is asked for.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Ask {
-    /// The name of the question, where it has one of its own.
+pub struct InputRequest {
+    /// A stable name. In the stateless revision an answer that came with the request under this name counts without asking.
     ///
-    /// In the newest revision an answer that came with the request under this name is taken without asking. So a question
-    /// has a name only if it means the same whenever it is asked; a question about one thing, such as an approval, has
-    /// none, and then nobody can answer it before it was asked.
+    /// So only a question that always means the same has a name. A question about one thing, such as an approval, has none:
+    /// it can't be answered before it was asked.
     pub key: Option<String>,
     pub(crate) method: &'static str,
     pub(crate) params: Value,
-    pub(crate) needs: Needs,
-    /// The fields of a form, in the order in which they are sent.
-    order: Vec<String>,
+    pub(crate) needs: NeededCapability,
+    /// The order of a form's fields.
+    field_order: Vec<String>,
 }
 
-/// What a client must be able to do for a question.
+/// The capability that a question needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Needs {
-    /// Show forms.
+pub enum NeededCapability {
+    /// Forms.
     Form,
-    /// Show addresses.
+    /// URLs.
     Url,
-    /// Ask a model.
+    /// A model.
     Sampling,
-    /// Ask a model that has tools.
+    /// A model with tools.
     SamplingTools,
-    /// Name its folders.
+    /// Folders.
     Roots,
 }
 
-impl Needs {
-    /// As it is announced.
-    pub(crate) fn capability(self) -> Value {
+impl NeededCapability {
+    fn is_declared(self, client: &ClientInfo) -> bool {
+        let declared = client.capabilities;
         match self {
-            Needs::Form => json!({"elicitation": {"form": {}}}),
-            Needs::Url => json!({"elicitation": {"url": {}}}),
-            Needs::Sampling => json!({"sampling": {}}),
-            Needs::SamplingTools => json!({"sampling": {"tools": {}}}),
-            Needs::Roots => json!({"roots": {}}),
+            NeededCapability::Form => declared.form,
+            NeededCapability::Url => declared.url,
+            NeededCapability::Sampling => declared.sampling,
+            NeededCapability::SamplingTools => declared.sampling_tools,
+            NeededCapability::Roots => declared.roots,
+        }
+    }
+
+    /// As a client declares it.
+    fn declaration(self) -> Value {
+        match self {
+            NeededCapability::Form => json!({"elicitation": {"form": {}}}),
+            NeededCapability::Url => json!({"elicitation": {"url": {}}}),
+            NeededCapability::Sampling => json!({"sampling": {}}),
+            NeededCapability::SamplingTools => json!({"sampling": {"tools": {}}}),
+            NeededCapability::Roots => json!({"roots": {}}),
         }
     }
 }
 
-impl Ask {
-    fn new(method: &'static str, params: Value, needs: Needs) -> Ask {
-        Ask { key: None, method, params, needs, order: Vec::new() }
+impl InputRequest {
+    fn new(method: &'static str, params: Value, needs: NeededCapability) -> InputRequest {
+        InputRequest { key: None, method, params, needs, field_order: Vec::new() }
     }
 
-    /// A form: a flat schema of an object, as the protocol allows it.
-    pub fn form(message: &str, schema: Value) -> Ask {
+    /// A form: a flat object schema, as the protocol allows it.
+    pub fn form(message: &str, schema: Value) -> InputRequest {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
-        Ask::new("elicitation/create", params, Needs::Form)
+        InputRequest::new("elicitation/create", params, NeededCapability::Form)
     }
 
-    /// An address to go to. The id tells this wish from others.
-    pub fn url(message: &str, url: &str, id: &str) -> Ask {
+    /// A URL for the user. The id distinguishes it from others.
+    pub fn url(message: &str, url: &str, id: &str) -> InputRequest {
         let params = json!({"mode": "url", "message": message, "url": url, "elicitationId": id});
-        Ask::new("elicitation/create", params, Needs::Url)
+        InputRequest::new("elicitation/create", params, NeededCapability::Url)
     }
 
     /// A message of the client's model: the parameters of `sampling/createMessage`.
-    pub fn sample(params: Value) -> Ask {
-        let needs = if params.get("tools").is_some() { Needs::SamplingTools } else { Needs::Sampling };
-        Ask::new("sampling/createMessage", params, needs)
+    pub fn sampling(params: Value) -> InputRequest {
+        let needs = match params.get("tools") {
+            Some(_) => NeededCapability::SamplingTools,
+            None => NeededCapability::Sampling,
+        };
+        InputRequest::new("sampling/createMessage", params, needs)
     }
 
-    /// The folders that the client works in.
-    pub fn roots() -> Ask {
-        Ask::new("roots/list", json!({}), Needs::Roots)
+    /// The client's folders.
+    pub fn roots() -> InputRequest {
+        InputRequest::new("roots/list", json!({}), NeededCapability::Roots)
     }
 
-    /// The same with the fields of its form in this order; what isn't named comes last, by name. JSON has no order, and most
-    /// clients show a form as it comes.
+    /// The same with the form's fields in this order; other fields follow by name. Most clients show a form as it is sent.
     #[must_use]
-    pub fn with_order(mut self, names: Vec<String>) -> Ask {
-        self.order = names;
+    pub fn with_field_order(mut self, names: Vec<String>) -> InputRequest {
+        self.field_order = names;
         self
     }
 
-    /// Its parameters, as a client is sent them: the mode only where the revision has it.
-    pub(crate) fn written(&self, with_mode: bool) -> Written<'_> {
-        Written { ask: self, with_mode }
-    }
-
-    /// The same under a name of its own.
+    /// The same under a stable name.
     #[must_use]
-    pub fn with_key(mut self, key: impl Into<String>) -> Ask {
+    pub fn with_key(mut self, key: impl Into<String>) -> InputRequest {
         self.key = Some(key.into());
         self
     }
-}
 
-/// The parameters of a question on their way to a client.
-pub(crate) struct Written<'a> {
-    ask: &'a Ask,
-    with_mode: bool,
-}
-
-impl Serialize for Written<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(params) = &self.ask.params else { return self.ask.params.serialize(to) };
-        let is_form = self.ask.needs == Needs::Form;
-        let without_mode = !self.with_mode && self.ask.method == "elicitation/create";
-        let mut map = to.serialize_map(None)?;
-        for (key, value) in params {
-            match key.as_str() {
-                "mode" if without_mode => {}
-                "requestedSchema" if is_form => map.serialize_entry(key, &Form(value, &self.ask.order))?,
-                _ => map.serialize_entry(key, value)?,
-            }
-        }
-        map.end()
+    /// The parameters as they are sent; `mode` only where the revision has it.
+    pub(crate) fn wire_params(&self, with_mode: bool) -> InputParams<'_> {
+        InputParams { request: self, with_mode }
     }
 }
 
-/// The schema of a form with its fields in an order.
-struct Form<'a>(&'a Value, &'a [String]);
+/// The parameters of a question. JSON objects are sorted here, so a form's fields are put into their order while it is written.
+pub(crate) struct InputParams<'a> {
+    request: &'a InputRequest,
+    with_mode: bool,
+}
 
-impl Serialize for Form<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(schema) = self.0 else { return self.0.serialize(to) };
-        let mut map = to.serialize_map(None)?;
-        for (key, value) in schema {
-            match (key.as_str(), value) {
-                ("properties", Value::Object(fields)) => {
-                    map.serialize_entry(key, &Fields(fields, self.1))?;
+impl Serialize for InputParams<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let InputRequest { method, params, field_order, .. } = self.request;
+        let Value::Object(params) = params else { return params.serialize(serializer) };
+        let omits_mode = !self.with_mode && *method == "elicitation/create";
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in params.iter().filter(|(key, _)| !(omits_mode && *key == "mode")) {
+            match value {
+                Value::Object(schema) if key == "requestedSchema" => {
+                    map.serialize_entry(key, &FormSchema(schema, field_order))?;
                 }
                 _ => map.serialize_entry(key, value)?,
             }
@@ -329,102 +324,118 @@ impl Serialize for Form<'_> {
     }
 }
 
-struct Fields<'a>(&'a Map<String, Value>, &'a [String]);
+struct FormSchema<'a>(&'a Map<String, Value>, &'a [String]);
 
-impl Serialize for Fields<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Fields(fields, order) = *self;
-        let first = order.iter().enumerate().filter(|(at, name)| !order[..*at].contains(name));
-        let first = first.filter_map(|(_, name)| fields.get_key_value(name));
-        to.collect_map(first.chain(fields.iter().filter(|(name, _)| !order.contains(name))))
+impl Serialize for FormSchema<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.0 {
+            match value {
+                Value::Object(fields) if key == "properties" => {
+                    map.serialize_entry(key, &FormFields(fields, self.1))?;
+                }
+                _ => map.serialize_entry(key, value)?,
+            }
+        }
+        map.end()
     }
 }
 
-/// What the user said to a form or an address.
+struct FormFields<'a>(&'a Map<String, Value>, &'a [String]);
+
+impl Serialize for FormFields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let FormFields(fields, order) = *self;
+        let first = order.iter().enumerate().filter(|(index, name)| !order[..*index].contains(name));
+        let first = first.filter_map(|(_, name)| fields.get_key_value(name));
+        serializer.collect_map(first.chain(fields.iter().filter(|(name, _)| !order.contains(name))))
+    }
+}
+
+/// The user's answer to a form or URL.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Elicited {
-    /// Yes, with the fields of the form. They are not checked: a client may send anything.
+#[expect(clippy::exhaustive_enums, reason = "the three actions of the protocol")]
+pub enum ElicitationAnswer {
+    /// Yes, with the form's fields. They are not validated: a client may send anything.
     Accepted(Map<String, Value>),
     /// No.
     Declined,
-    /// Nothing: the question was put away.
+    /// The question was dismissed.
     Dismissed,
 }
 
-impl Elicited {
-    /// From an answer as it came.
+impl ElicitationAnswer {
+    /// From the client's result.
     ///
     /// # Errors
-    /// It says nothing that makes sense.
-    pub fn of(mut answer: Value) -> Result<Elicited, NotAnswered> {
+    /// It is none of the three answers.
+    pub fn from_value(mut answer: Value) -> Result<ElicitationAnswer, InputError> {
         match answer["action"].as_str() {
-            Some("accept") => Ok(Elicited::Accepted(match answer["content"].take() {
+            Some("accept") => Ok(ElicitationAnswer::Accepted(match answer["content"].take() {
                 Value::Object(content) => content,
                 Value::Null => Map::new(),
-                _ => return Err(NotAnswered::Senseless),
+                _ => return Err(InputError::InvalidAnswer),
             })),
-            Some("decline") => Ok(Elicited::Declined),
-            Some("cancel") => Ok(Elicited::Dismissed),
-            _ => Err(NotAnswered::Senseless),
+            Some("decline") => Ok(ElicitationAnswer::Declined),
+            Some("cancel") => Ok(ElicitationAnswer::Dismissed),
+            _ => Err(InputError::InvalidAnswer),
         }
     }
 }
 
-/// Why there is no answer.
+/// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum NotAnswered {
-    /// The client announced no such ability. Nothing was sent.
-    Unable(Needs),
-    /// The client refused, in its own words.
-    Refused {
-        /// Its number.
-        code: i64,
-        /// Its words.
-        message: String,
-    },
-    /// What came makes no sense.
-    Senseless,
-    /// Too much is being asked already, or was asked too often.
-    TooMuch,
-    /// The client is gone, or nobody waits for the request any more.
-    Gone,
+pub enum InputError {
+    /// The client didn't declare the capability; nothing was sent.
+    Unsupported(NeededCapability),
+    /// The client answered with this error message.
+    Refused(String),
+    /// The answer doesn't conform to the protocol.
+    InvalidAnswer,
+    /// Too many questions are open, or too many rounds were asked.
+    TooMany,
+    /// The client is gone, or the request was cancelled.
+    Disconnected,
 }
 
-impl fmt::Display for NotAnswered {
+impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotAnswered::Unable(Needs::Form) => f.write_str("the client can't show forms to its user"),
-            NotAnswered::Unable(Needs::Url) => f.write_str("the client can't show addresses to its user"),
-            NotAnswered::Unable(Needs::Sampling) => f.write_str("the client lends no model"),
-            NotAnswered::Unable(Needs::SamplingTools) => f.write_str("the client lends no model with tools"),
-            NotAnswered::Unable(Needs::Roots) => f.write_str("the client names no folders"),
-            NotAnswered::Refused { message, .. } => {
-                write!(f, "the client refused: {}", crate::text::line(message, 500))
+        f.write_str(match self {
+            InputError::Unsupported(NeededCapability::Form) => "the client can't show forms to its user",
+            InputError::Unsupported(NeededCapability::Url) => "the client can't show URLs to its user",
+            InputError::Unsupported(NeededCapability::Sampling) => "the client lends no model",
+            InputError::Unsupported(NeededCapability::SamplingTools) => {
+                "the client lends no model with tools"
             }
-            NotAnswered::Senseless => f.write_str("the client's answer makes no sense"),
-            NotAnswered::TooMuch => f.write_str("the client is asked too much at once"),
-            NotAnswered::Gone => f.write_str("the client is gone"),
+            InputError::Unsupported(NeededCapability::Roots) => "the client names no folders",
+            InputError::Refused(message) => return write!(f, "the client refused: {message}"),
+            InputError::InvalidAnswer => "the client's answer is invalid",
+            InputError::TooMany => "the client is asked too much at once",
+            InputError::Disconnected => "the client is gone",
+        })
+    }
+}
+
+impl std::error::Error for InputError {}
+
+impl From<InputError> for ErrorData {
+    fn from(error: InputError) -> ErrorData {
+        match error {
+            InputError::Unsupported(needs) => ErrorData::new(
+                ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
+                error.to_string(),
+                Some(json!({"requiredCapabilities": needs.declaration()})),
+            ),
+            error => ErrorData::internal_error(error.to_string(), None),
         }
     }
 }
 
-impl std::error::Error for NotAnswered {}
-
-impl From<NotAnswered> for Refusal {
-    fn from(why: NotAnswered) -> Refusal {
-        match why {
-            NotAnswered::Unable(needs) => Refusal::new(RefusalKind::MissingAbility, why.to_string())
-                .with_data(json!({"requiredCapabilities": needs.capability()})),
-            why => Refusal::internal(why.to_string()),
-        }
-    }
-}
-
-/// How much a line of a log matters.
+/// Severity of a log message, as in syslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names of syslog")]
-pub enum Level {
+#[expect(missing_docs, clippy::exhaustive_enums, reason = "the names of syslog")]
+pub enum LogLevel {
     Debug,
     Info,
     Notice,
@@ -435,87 +446,71 @@ pub enum Level {
     Emergency,
 }
 
-impl Level {
-    const ALL: [Level; 8] = [
-        Level::Debug,
-        Level::Info,
-        Level::Notice,
-        Level::Warning,
-        Level::Error,
-        Level::Critical,
-        Level::Alert,
-        Level::Emergency,
-    ];
+impl LogLevel {
+    const NAMES: [&str; 8] =
+        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Notice => "notice",
-            Level::Warning => "warning",
-            Level::Error => "error",
-            Level::Critical => "critical",
-            Level::Alert => "alert",
-            Level::Emergency => "emergency",
-        }
+        LogLevel::NAMES[self as usize]
     }
 
-    /// The level of this name.
-    pub fn of(name: &str) -> Option<Level> {
-        Level::ALL.into_iter().find(|level| level.name() == name)
+    /// The position of a name in the order of severity.
+    pub(crate) fn severity_of(name: &str) -> Option<u8> {
+        LogLevel::NAMES.iter().position(|known| *known == name).and_then(|severity| severity.try_into().ok())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::who::{Abilities, Revision, Way};
+    use crate::server::client_info::{ClientCapabilities, Revision, TransportKind};
 
     #[tokio::test]
-    async fn what_a_client_cannot_do_is_not_asked() {
-        let client = Client::new(Way::Stdio, Revision::V2026_07_28)
-            .with_abilities(Abilities::of(&json!({"elicitation": {}})));
-        let peer = Peer::silent(client);
-        assert_eq!(peer.roots().await, Err(NotAnswered::Unable(Needs::Roots)));
-        assert_eq!(
-            peer.elicit_url("m", "https://x.example", "1").await,
-            Err(NotAnswered::Unable(Needs::Url))
-        );
-        assert_eq!(peer.sample(json!({"tools": []})).await, Err(NotAnswered::Unable(Needs::SamplingTools)));
-        assert_eq!(peer.elicit("m", json!({})).await, Err(NotAnswered::Gone));
-        let refusal = Refusal::from(NotAnswered::Unable(Needs::Sampling));
-        assert_eq!(refusal.code(Revision::V2026_07_28), -32021);
-        assert_eq!(refusal.data, Some(json!({"requiredCapabilities": {"sampling": {}}})));
+    async fn undeclared_capabilities_are_not_asked_for() {
+        let mut client = ClientInfo::new(TransportKind::Stdio, Revision::V2026_07_28);
+        client.capabilities = ClientCapabilities::from_value(&json!({"elicitation": {}}));
+        let peer = ClientPeer::disconnected(client);
+        let unsupported = |needs| Err(InputError::Unsupported(needs));
+        assert_eq!(peer.ask(InputRequest::roots()).await, unsupported(NeededCapability::Roots));
+        let url = InputRequest::url("m", "https://x.example", "1");
+        assert_eq!(peer.ask(url).await, unsupported(NeededCapability::Url));
+        let sampling = InputRequest::sampling(json!({"tools": []}));
+        assert_eq!(peer.ask(sampling).await, unsupported(NeededCapability::SamplingTools));
+        assert_eq!(peer.elicit("m", json!({})).await, Err(InputError::Disconnected));
+        let error = ErrorData::from(InputError::Unsupported(NeededCapability::Sampling));
+        assert_eq!(error.code.0, -32021);
+        assert_eq!(error.data, Some(json!({"requiredCapabilities": {"sampling": {}}})));
     }
 
     #[test]
-    fn an_answer_says_yes_no_or_nothing() {
-        let of = |value| Elicited::of(value);
-        assert_eq!(of(json!({"action": "accept"})), Ok(Elicited::Accepted(Map::new())));
-        assert_eq!(of(json!({"action": "decline", "content": 3})), Ok(Elicited::Declined));
-        assert_eq!(of(json!({"action": "cancel"})), Ok(Elicited::Dismissed));
+    fn elicitation_answers_have_three_actions() {
+        let answer = ElicitationAnswer::from_value;
+        assert_eq!(answer(json!({"action": "accept"})), Ok(ElicitationAnswer::Accepted(Map::new())));
+        assert_eq!(answer(json!({"action": "decline", "content": 3})), Ok(ElicitationAnswer::Declined));
+        assert_eq!(answer(json!({"action": "cancel"})), Ok(ElicitationAnswer::Dismissed));
         for odd in [json!({"action": "accept", "content": 3}), json!({}), json!(3), json!({"action": "yes"})]
         {
-            assert_eq!(of(odd), Err(NotAnswered::Senseless));
+            assert_eq!(answer(odd), Err(InputError::InvalidAnswer));
         }
     }
 
     #[test]
-    fn a_form_is_written_in_its_order() {
+    fn form_fields_keep_their_order() {
         let schema = json!({"type": "object", "properties": {"a": 1, "b": 2, "c": 3}});
-        let ask = Ask::form("?", schema).with_order(["c", "x", "c", "a"].map(str::to_owned).to_vec());
-        let text = |with_mode| serde_json::to_string(&ask.written(with_mode)).unwrap();
-        let form = r#""requestedSchema":{"properties":{"c":3,"a":1,"b":2},"type":"object"}"#;
-        assert_eq!(text(true), format!(r#"{{"message":"?","mode":"form",{form}}}"#));
-        assert_eq!(text(false), format!(r#"{{"message":"?",{form}}}"#));
-        let roots = Ask::roots();
-        assert_eq!(serde_json::to_string(&roots.written(false)).unwrap(), "{}");
+        let form = InputRequest::form("?", schema)
+            .with_field_order(["c", "x", "c", "a"].map(str::to_owned).to_vec());
+        let text = |with_mode| serde_json::to_string(&form.wire_params(with_mode)).unwrap();
+        let written = r#""requestedSchema":{"properties":{"c":3,"a":1,"b":2},"type":"object"}"#;
+        assert_eq!(text(true), format!(r#"{{"message":"?","mode":"form",{written}}}"#));
+        assert_eq!(text(false), format!(r#"{{"message":"?",{written}}}"#));
+        assert_eq!(serde_json::to_string(&InputRequest::roots().wire_params(false)).unwrap(), "{}");
     }
 
     #[test]
-    fn levels_are_ordered_as_they_matter() {
-        assert!(Level::of("warning") > Level::of("info"));
-        assert_eq!(Level::of("loud"), None);
+    fn log_levels_are_ordered_by_severity() {
+        assert!(LogLevel::severity_of("warning") > LogLevel::severity_of("info"));
+        assert_eq!(LogLevel::severity_of("loud"), None);
+        assert_eq!(LogLevel::Emergency.name(), "emergency");
     }
 }

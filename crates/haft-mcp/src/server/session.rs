@@ -1,8 +1,7 @@
-//! One client that is talked to: its requests are carried out here, its answers find their questions here.
+//! The session of one client: dispatches its requests to its handler, and matches its responses to questions.
 //!
-//! A session knows what is offered to its client and nothing of how messages travel: each request comes with an [`Outlet`], and
-//! what belongs to the request goes out there. In the newest revision, where every request stands alone, a session is only
-//! what several requests of the same client share.
+//! A session knows no transport: each request comes with a [`MessageSink`] for everything that belongs to it. In the
+//! stateless revision a session is only what several requests of one client share.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -10,88 +9,106 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
-use haft::future::BoxFuture;
 use haft::schema::parse_json;
 use haft::sync::lock;
 use haft::{Cancel, Cause};
+use rmcp::model::{
+    CompleteResult, CompletionInfo, DiscoverResult, ErrorCode, ErrorData, InitializeResult,
+    PromptsCapability, ProtocolVersion, ResourcesCapability, ServerCapabilities, SubscriptionFilter,
+    ToolsCapability,
+};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, oneshot};
 
-use super::Core;
-use super::message::{Outcome, SUBSCRIPTION_ID, own_id, write_call};
-use super::offer::{Call, Change, Features, GetPrompt, Offer, Read};
-use super::peer::{Ask, Level, Line, NotAnswered, Params as Written, Peer};
-use super::reply::{Freshness, Refusal, RefusalKind, Stamp};
-use super::rounds::{Answer, Binding, Reached, RoundsLine, Run};
-use super::who::{Client, Principal, Revision};
-use super::wish::{Filter, Params, Wish};
-use crate::limits;
+use super::ServerCore;
+use super::client_info::{ClientInfo, Principal, Revision};
+use super::handler::{
+    ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler, ToolCallRequest,
+};
+use super::json_rpc::{INVALID_REQUEST, RequestResult, SUBSCRIPTION_ID, own_request_number, write_call};
+use super::peer::{AskMethod, ClientPeer, InputError, InputRequest, LogLevel, RequestLink, ResponseRoute};
+use super::request::{McpRequest, SharedParams, stateless_revisions, too_many_subscriptions};
+use super::results::{ResultStamp, unknown_method};
+use super::suspended_calls::{CallIdentity, QuestionSender, ResumableCall};
+use crate::{limits, text};
 
-/// Where messages to a client go that belong to one request, or to none.
-pub(crate) trait Outlet: Send + Sync {
-    /// Sends something that may be left out if the client can't take it now.
+/// The result of a request; `None` if it is no longer wanted.
+pub(crate) type RequestOutcome = Option<Result<RequestResult, ErrorData>>;
+
+/// Where messages that belong to a request are sent.
+pub(crate) trait MessageSink: Send + Sync {
+    /// Sends a message that may be dropped if the client is too slow.
     fn notify(&self, message: Vec<u8>);
 
-    /// Sends something that has to arrive; whether that is possible at all.
-    fn post(&self, message: Vec<u8>) -> bool;
+    /// Sends a message that has to arrive; whether that is possible.
+    fn send(&self, message: Vec<u8>) -> bool;
 
-    /// Lets the client go, where it can come back for the rest.
-    fn hang_up(&self) {}
+    /// Closes the stream if the client can resume it.
+    fn close_stream(&self) {}
 }
 
-/// One client, as long as it is there.
+/// One client while it is connected.
 pub(crate) struct Session {
-    core: Arc<Core>,
-    client: Arc<Client>,
-    offer: Arc<dyn Offer>,
-    features: Features,
-    stamp: Stamp,
-    /// Above everything that is done for this client.
+    core: Arc<ServerCore>,
+    client: Arc<ClientInfo>,
+    handler: Arc<dyn ServerHandler>,
+    features: ServerFeatures,
+    stamp: ResultStamp,
+    /// The parent of all its requests.
     cancel: Cancel,
-    /// Subscriptions end, so that the connection can.
+    /// Ends subscriptions, so that the connection can end.
     ending: Cancel,
-    /// Requests under way, by the text of their numbers.
-    running: Mutex<HashMap<Box<str>, Cancel>>,
-    /// Requests of ours that wait for an answer.
-    asks: Mutex<HashMap<u64, oneshot::Sender<Result<Value, NotAnswered>>>>,
-    next_ask: AtomicU64,
-    /// The least level of lines of the log that go out.
-    level: AtomicU8,
-    watched: Mutex<HashSet<String>>,
+    /// Requests in flight, by the text of their ids.
+    in_flight: Mutex<HashMap<Box<str>, Cancel>>,
+    /// Requests of this server without a response.
+    questions: Mutex<HashMap<u64, oneshot::Sender<Result<Value, InputError>>>>,
+    next_question: AtomicU64,
+    /// The lowest [`LogLevel`] that is sent.
+    log_level: Arc<AtomicU8>,
+    subscribed: Mutex<HashSet<String>>,
+}
+
+/// How a request reaches its client, and how it is cancelled.
+pub(crate) struct RequestContext {
+    pub(crate) sink: Arc<dyn MessageSink>,
+    pub(crate) cancel: Cancel,
+    /// The lowest log level, where the request states it.
+    pub(crate) log_level: Option<u8>,
 }
 
 impl Session {
-    /// Asks what this client is offered.
+    /// Asks the factory for the client's handler.
     ///
     /// # Errors
-    /// It is offered nothing.
+    /// The client has none.
     pub(crate) async fn open(
-        core: &Arc<Core>,
-        client: Client,
+        core: &Arc<ServerCore>,
+        client: ClientInfo,
         cancel: Cancel,
         ending: Cancel,
-    ) -> Result<Arc<Session>, Refusal> {
+    ) -> Result<Arc<Session>, ErrorData> {
         let client = Arc::new(client);
-        let opening = AssertUnwindSafe(core.offers.offer(&client)).catch_unwind();
-        let offer = opening.await.unwrap_or_else(|_| Err(broken()))?;
-        let mut stamp = Stamp::new(client.revision);
+        let opening = AssertUnwindSafe(core.handlers.handler(&client)).catch_unwind();
+        let handler = opening.await.unwrap_or_else(|_| Err(panicked()))?;
+        let mut stamp = ResultStamp::new(client.revision);
         if client.revision.is_stateless() {
-            stamp.server = serde_json::value::to_raw_value(&server_info(&*offer)).ok().map(Arc::from);
+            stamp.server_info = serde_json::to_value(handler.info()).ok();
         }
         Ok(Arc::new(Session {
             core: core.clone(),
-            features: offer.features(),
+            features: handler.features(),
             client,
-            offer,
+            handler,
             stamp,
             cancel,
             ending,
-            running: Mutex::default(),
-            asks: Mutex::default(),
-            next_ask: AtomicU64::new(1),
-            level: AtomicU8::new(Level::Info as u8),
-            watched: Mutex::default(),
+            in_flight: Mutex::default(),
+            questions: Mutex::default(),
+            next_question: AtomicU64::new(1),
+            log_level: Arc::new(AtomicU8::new(LogLevel::Info as u8)),
+            subscribed: Mutex::default(),
         }))
     }
 
@@ -99,609 +116,592 @@ impl Session {
         self.client.revision
     }
 
-    pub(crate) fn stamp(&self) -> &Stamp {
+    pub(crate) fn stamp(&self) -> &ResultStamp {
         &self.stamp
     }
 
-    pub(crate) fn offer(&self) -> &dyn Offer {
-        &*self.offer
+    pub(crate) fn handler(&self) -> &dyn ServerHandler {
+        &*self.handler
     }
 
-    /// What is done for this client ends with this.
+    /// Cancels everything that is done for this client.
     pub(crate) fn cancel(&self) -> &Cancel {
         &self.cancel
     }
 
-    /// How many requests are under way.
-    pub(crate) fn running(&self) -> usize {
-        lock(&self.running).len()
+    /// Whether no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        lock(&self.in_flight).is_empty()
     }
 
-    /// The answer to a handshake.
-    pub(crate) fn greeting(&self) -> Outcome {
-        let mut greeting = self.introduction();
-        greeting.insert("protocolVersion".to_owned(), self.revision().name().into());
-        greeting.insert("serverInfo".to_owned(), server_info(&*self.offer));
-        Outcome::Value(greeting)
+    /// The result of the handshake.
+    pub(crate) fn initialize_result(&self) -> RequestResult {
+        let mut result = InitializeResult::new(capabilities(self.features, self.revision()));
+        let revision = serde_json::from_value::<ProtocolVersion>(self.revision().name().into());
+        result.protocol_version = revision.unwrap_or_default();
+        result.server_info = self.handler.info();
+        result.instructions = self.handler.instructions();
+        RequestResult::Initialized(Box::new(result))
     }
 
-    fn introduction(&self) -> Map<String, Value> {
-        let mut map = Map::new();
-        map.insert("capabilities".to_owned(), capabilities(self.features, self.revision()));
-        if let Some(instructions) = self.offer.about().instructions {
-            map.insert("instructions".to_owned(), instructions.into());
-        }
-        map
+    fn discover_result(&self) -> RequestResult {
+        let versions = serde_json::from_value::<Vec<ProtocolVersion>>(stateless_revisions().into());
+        let capabilities = capabilities(self.features, self.revision());
+        let mut result = DiscoverResult::new(versions.unwrap_or_default(), capabilities);
+        result.instructions = self.handler.instructions();
+        RequestResult::Discovered(Box::new(result))
     }
 
-    /// Takes a request. The future gives what it came to, or nothing if nobody waits for it any more; it has to be polled to
-    /// its end, or dropped with the whole connection.
+    /// Reads a request and begins it, as [`Session::begin`].
     ///
     /// # Errors
-    /// It can't be carried out; nothing was begun.
+    /// It is invalid or refused; nothing was begun.
+    pub(crate) fn begin_raw(
+        self: &Arc<Session>,
+        id: &RawValue,
+        method: &str,
+        params: Option<&RawValue>,
+        context: RequestContext,
+    ) -> Result<impl Future<Output = RequestOutcome> + Send + use<>, ErrorData> {
+        let shared = SharedParams::read(params)?;
+        let request = McpRequest::read(method, params, self.revision())?;
+        self.begin(id, method, request, shared, context)
+    }
+
+    /// Begins a request. The future has to be polled to its end, or dropped with the whole connection.
+    ///
+    /// # Errors
+    /// It is refused; nothing was begun.
     pub(crate) fn begin(
         self: &Arc<Session>,
         id: &RawValue,
         method: &str,
-        mut params: Params,
-        reach: Reach,
-    ) -> Result<impl Future<Output = Answer> + Send + use<>, Refusal> {
-        let wish = Wish::new(method, &mut params, self.revision())?;
-        self.has(&wish, method)?;
-        // Whether somebody is there is answered at once, however much is under way.
-        let most = if matches!(wish, Wish::Ping) { usize::MAX } else { self.core.limits.in_flight };
-        let ticket = self.enter(id, reach.cancel, most)?;
+        request: McpRequest,
+        mut shared: SharedParams,
+        context: RequestContext,
+    ) -> Result<impl Future<Output = RequestOutcome> + Send + use<>, ErrorData> {
+        if !self.supports(&request) {
+            return Err(unknown_method(method));
+        }
+        let in_flight = self.enter(id, context.cancel, matches!(request, McpRequest::Ping))?;
         let session = self.clone();
-        let id = match wish {
-            Wish::Listen(_) => Some(id.to_owned()),
-            _ => None,
+        let id = matches!(request, McpRequest::Listen(_)).then(|| id.to_owned());
+        let token = shared.meta.remove("progressToken");
+        let route = ResponseRoute {
+            sink: context.sink,
+            progress_token: token.filter(|token| token.is_string() || token.is_number()),
+            log_level: match context.log_level {
+                Some(level) => Arc::new(AtomicU8::new(level)),
+                None => self.log_level.clone(),
+            },
         };
         Ok(async move {
-            let cancel = ticket.cancel.clone();
-            let progress =
-                params.meta.remove("progressToken").filter(|token| token.is_string() || token.is_number());
-            let reached = Reached { outlet: reach.outlet, progress, level: reach.level };
-            let answer = if session.revision().is_stateless() && wish.may_ask() {
-                session.in_rounds(wish, params, reached, &cancel).await
+            let cancel = in_flight.cancel.clone();
+            let outcome = if session.revision().is_stateless() && request.may_ask() {
+                session.run_resumable(request, shared, route, &cancel).await
             } else {
-                let line = SimpleLine { session: session.clone(), reached, cancel: cancel.clone() };
-                let outlet = line.reached.outlet.clone();
-                let peer = Peer::new(session.client.clone(), Arc::new(line));
-                let work = session.clone().carry_out(wish, params.meta, peer, cancel.clone(), id, outlet);
-                within_reason(work, cancel).await
+                let sink = route.sink.clone();
+                let asking = match session.revision().is_stateless() {
+                    true => AskMethod::Unavailable,
+                    false => AskMethod::Requests(session.clone(), cancel.clone()),
+                };
+                let peer = ClientPeer::new(session.client.clone(), RequestLink::new(route, asking));
+                let work = session.clone().dispatch(request, shared.meta, peer, cancel.clone(), id, sink);
+                run_until_cancelled(work, cancel).await
             };
-            // One that was cut has its answer.
-            if ticket.leave() { answer } else { None }
+            // A request that was aborted has its response already.
+            if in_flight.finish() { outcome } else { None }
         })
     }
 
-    /// A call that may ask by its result.
-    async fn in_rounds(
+    /// Runs a call that may ask by its result, or resumes it.
+    async fn run_resumable(
         self: Arc<Session>,
-        wish: Wish,
-        params: Params,
-        reached: Reached,
-        request: &Cancel,
-    ) -> Answer {
+        request: McpRequest,
+        shared: SharedParams,
+        route: ResponseRoute,
+        request_cancel: &Cancel,
+    ) -> RequestOutcome {
         let principal = self.client.principal.as_ref().map(Principal::identity);
-        let binding = match &wish {
-            Wish::CallTool { name, arguments } => {
-                Binding::new(principal, "tools/call", name, arguments.get())
-            }
-            Wish::GetPrompt { name, arguments } => {
-                let arguments = serde_json::to_string(arguments).unwrap_or_default();
-                Binding::new(principal, "prompts/get", name, &arguments)
-            }
-            Wish::Read(uri) => Binding::new(principal, "resources/read", uri, ""),
-            _ => return Some(Err(broken())),
-        };
+        let identity = CallIdentity::new(principal, &request);
         let core = self.core.clone();
-        if let Some(state) = params.state {
-            return core
-                .rounds
-                .resume(&state, &binding, params.given.unwrap_or_default(), reached, request)
-                .await;
+        let responses = shared.input_responses.unwrap_or_default();
+        if let Some(state) = shared.request_state {
+            return core.suspended.resume(&state, &identity, responses, route, request_cancel).await;
         }
-        let outlet = reached.outlet.clone();
-        let line = RoundsLine::new(params.given.unwrap_or_default(), reached);
-        let peer = Peer::new(self.client.clone(), line.0.clone());
-        // A call outlives the requests that it takes, and nothing above them.
+        let sink = route.sink.clone();
+        let (sender, questions) = QuestionSender::new(responses);
+        let link = RequestLink::new(route, AskMethod::Results(sender));
+        let peer = ClientPeer::new(self.client.clone(), link.clone());
+        // The call outlives its request while it is suspended.
         let cancel = core.cancel.child();
-        let run = Run::new(binding, line, cancel.clone());
-        let work = self.carry_out(wish, params.meta, peer, cancel.clone(), None, outlet);
-        core.rounds.drive(run.with_work(Box::pin(within_reason(work, cancel))), request).await
+        let work = self.dispatch(request, shared.meta, peer, cancel.clone(), None, sink);
+        let work = Box::pin(run_until_cancelled(work, cancel.clone()));
+        core.suspended
+            .drive(ResumableCall::new(identity, link, questions, cancel, work), request_cancel)
+            .await
     }
 
-    async fn carry_out(
+    async fn dispatch(
         self: Arc<Session>,
-        wish: Wish,
+        request: McpRequest,
         meta: Map<String, Value>,
-        peer: Peer,
+        peer: ClientPeer,
         cancel: Cancel,
         id: Option<Box<RawValue>>,
-        outlet: Arc<dyn Outlet>,
-    ) -> Result<Outcome, Refusal> {
-        let offer = &self.offer;
-        let list = |key, from, listing| Outcome::List { key, from, listing };
-        Ok(match wish {
-            Wish::CallTool { name, arguments } => {
+        sink: Arc<dyn MessageSink>,
+    ) -> Result<RequestResult, ErrorData> {
+        let handler = &self.handler;
+        let page = |key, from, list| RequestResult::Page { key, from, list };
+        Ok(match request {
+            McpRequest::CallTool { name, arguments } => {
                 let arguments = if arguments.get() == "null" { empty_object() } else { arguments };
-                Outcome::Reply(offer.call(Call { name, arguments, meta, peer, cancel }).await?)
+                let call = ToolCallRequest { name, arguments, meta, peer, cancel };
+                RequestResult::Called(Box::new(handler.call(call).await?))
             }
-            Wish::Ping => Outcome::Done,
-            Wish::ListTools(from) => list("tools", from, wanted(offer.tools(), &cancel).await?),
-            Wish::ListResources(from) => list("resources", from, wanted(offer.resources(), &cancel).await?),
-            Wish::ListTemplates(from) => {
-                list("resourceTemplates", from, wanted(offer.resource_templates(), &cancel).await?)
+            McpRequest::Ping => RequestResult::Empty,
+            McpRequest::ListTools(from) => page("tools", from, or_cancelled(handler.tools(), &cancel).await?),
+            McpRequest::ListResources(from) => {
+                page("resources", from, or_cancelled(handler.resources(), &cancel).await?)
             }
-            Wish::ListPrompts(from) => list("prompts", from, wanted(offer.prompts(), &cancel).await?),
-            Wish::Read(uri) => Outcome::Read(offer.read(Read { uri, peer, cancel }).await?),
-            Wish::GetPrompt { name, arguments } => {
-                Outcome::Prompt(offer.prompt(GetPrompt { name, arguments, peer, cancel }).await?)
+            McpRequest::ListTemplates(from) => {
+                page("resourceTemplates", from, or_cancelled(handler.resource_templates(), &cancel).await?)
             }
-            Wish::Complete(complete) => Outcome::Completion(wanted(offer.complete(complete), &cancel).await?),
-            Wish::SetLevel(level) => {
-                self.level.store(level as u8, Ordering::Relaxed);
-                Outcome::Done
+            McpRequest::ListPrompts(from) => {
+                page("prompts", from, or_cancelled(handler.prompts(), &cancel).await?)
             }
-            Wish::Watch(uri) => self.watch(uri)?,
-            Wish::Unwatch(uri) => {
-                if lock(&self.watched).remove(&uri) {
-                    offer.unwatch(&uri);
+            McpRequest::ReadResource(uri) => {
+                RequestResult::Read(handler.read(ReadRequest { uri, peer, cancel }).await?)
+            }
+            McpRequest::GetPrompt { name, arguments } => {
+                RequestResult::Prompt(handler.prompt(PromptRequest { name, arguments, peer, cancel }).await?)
+            }
+            McpRequest::Complete(params) => {
+                let completion = or_cancelled(handler.complete(params), &cancel).await?;
+                RequestResult::Completed(CompleteResult::new(limited(completion)))
+            }
+            McpRequest::SetLogLevel(level) => {
+                self.log_level.store(level, Ordering::Relaxed);
+                RequestResult::Empty
+            }
+            McpRequest::Subscribe(uri) => self.subscribe(uri)?,
+            McpRequest::Unsubscribe(uri) => {
+                if lock(&self.subscribed).remove(&uri) {
+                    handler.unsubscribe(&uri);
                 }
-                Outcome::Done
+                RequestResult::Empty
             }
-            Wish::Discover => self.discovery(),
-            Wish::Listen(filter) => {
+            McpRequest::Discover => self.discover_result(),
+            McpRequest::Listen(filter) => {
                 let id = id.unwrap_or_else(empty_object);
-                self.listen(filter, &id, &*outlet, &cancel).await?
+                self.listen(filter, &id, &*sink, &cancel).await
             }
         })
     }
 
-    /// Whether something of this kind is offered.
-    fn has(&self, wish: &Wish, method: &str) -> Result<(), Refusal> {
-        let has = match wish {
-            Wish::Ping | Wish::Discover => true,
-            Wish::ListTools(_) | Wish::CallTool { .. } => self.features.tools,
-            Wish::ListResources(_) | Wish::ListTemplates(_) | Wish::Read(_) => self.features.resources,
-            Wish::Watch(_) | Wish::Unwatch(_) => self.features.watches,
-            Wish::ListPrompts(_) | Wish::GetPrompt { .. } => self.features.prompts,
-            Wish::Complete(_) => self.features.completions,
-            Wish::SetLevel(_) => self.features.logging,
-            Wish::Listen(_) => self.features.changes || self.features.watches,
-        };
-        if has { Ok(()) } else { Err(Refusal::unknown_method(method)) }
+    fn supports(&self, request: &McpRequest) -> bool {
+        let features = self.features;
+        match request {
+            McpRequest::Ping | McpRequest::Discover => true,
+            McpRequest::ListTools(_) | McpRequest::CallTool { .. } => features.tools,
+            McpRequest::ListResources(_) | McpRequest::ListTemplates(_) | McpRequest::ReadResource(_) => {
+                features.resources
+            }
+            McpRequest::Subscribe(_) | McpRequest::Unsubscribe(_) => features.subscriptions,
+            McpRequest::ListPrompts(_) | McpRequest::GetPrompt { .. } => features.prompts,
+            McpRequest::Complete(_) => features.completions,
+            McpRequest::SetLogLevel(_) => features.logging,
+            McpRequest::Listen(_) => features.list_changes || features.subscriptions,
+        }
     }
 
-    /// Takes all requests that are still under way from those who work on them: whoever has their numbers answers them, and
-    /// nobody else does.
-    pub(crate) fn cut(&self) -> Vec<Box<str>> {
-        lock(&self.running).drain().map(|(id, _)| id).collect()
+    /// Takes all requests in flight from their tasks: the caller sends the responses.
+    pub(crate) fn abort_requests(&self) -> Vec<Box<str>> {
+        lock(&self.in_flight).drain().map(|(id, _)| id).collect()
     }
 
-    fn enter(self: &Arc<Session>, id: &RawValue, cancel: Cancel, most: usize) -> Result<Ticket, Refusal> {
-        let mut running = lock(&self.running);
-        if running.len() >= most {
-            let words = format!("{} requests are under way already; wait for one of them", running.len());
-            return Err(Refusal::new(RefusalKind::Code(BUSY), words));
+    /// Registers a request. A ping is answered at any load.
+    fn enter(
+        self: &Arc<Session>,
+        id: &RawValue,
+        cancel: Cancel,
+        is_ping: bool,
+    ) -> Result<InFlightRequest, ErrorData> {
+        let mut in_flight = lock(&self.in_flight);
+        let count = in_flight.len();
+        if count >= self.core.limits.in_flight && !is_ping {
+            let message = format!("{count} requests are in flight already; wait for one of them");
+            return Err(ErrorData::new(SERVER_ERROR, message, None));
         }
         let id: Box<str> = id.get().into();
-        if running.contains_key(&id) {
-            return Err(Refusal::new(RefusalKind::Code(super::message::INVALID_REQUEST), DUPLICATE));
+        if in_flight.contains_key(&id) {
+            return Err(ErrorData::new(ErrorCode(INVALID_REQUEST), DUPLICATE_ID, None));
         }
-        running.insert(id.clone(), cancel.clone());
-        Ok(Ticket { session: self.clone(), id, cancel })
+        in_flight.insert(id.clone(), cancel.clone());
+        Ok(InFlightRequest { session: self.clone(), id, cancel })
     }
 
     /// Takes a notification.
-    pub(crate) fn heard(&self, method: &str, params: Option<&RawValue>) {
-        if method == "notifications/cancelled"
-            && let Some(id) = cancelled_id(params)
-        {
-            let running = lock(&self.running).get(id.get()).cloned();
-            if let Some(cancel) = running {
-                cancel.cancel(Cause::User);
-            }
+    pub(crate) fn receive_notification(&self, method: &str, params: Option<&RawValue>) {
+        #[derive(serde::Deserialize)]
+        struct CancelledParams<'a> {
+            #[serde(rename = "requestId", borrow)]
+            id: &'a RawValue,
+        }
+        let Some(params) = params.filter(|_| method == "notifications/cancelled") else { return };
+        let Ok(CancelledParams { id }) = serde_json::from_str(params.get()) else { return };
+        let request = lock(&self.in_flight).get(id.get()).cloned();
+        if let Some(request) = request {
+            request.cancel(Cause::User);
         }
     }
 
-    /// Takes an answer to a request of ours. One that nobody waits for is dropped.
-    pub(crate) fn answered(&self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) {
-        let Some(waits) = own_id(id).and_then(|id| lock(&self.asks).remove(&id)) else { return };
-        // A yes beside a no under the same key is no yes.
-        let parsed = |raw: &RawValue| parse_json(raw.get()).map_err(|_| NotAnswered::Senseless);
-        let answer = match outcome {
-            Ok(result) => parsed(result)
-                .and_then(|value| if value.is_object() { Ok(value) } else { Err(NotAnswered::Senseless) }),
-            Err(error) => parsed(error).and_then(|error| {
-                Err(NotAnswered::Refused {
-                    code: error["code"].as_i64().unwrap_or_default(),
-                    message: crate::text::line(error["message"].as_str().unwrap_or_default(), 500),
-                })
+    /// Takes the response to a question. An unexpected one is dropped.
+    pub(crate) fn receive_response(&self, id: &RawValue, result: Result<&RawValue, &RawValue>) {
+        let Some(question) = own_request_number(id).and_then(|id| lock(&self.questions).remove(&id)) else {
+            return;
+        };
+        // A duplicate key would hide one of two answers, so it is invalid here.
+        let parse = |raw: &RawValue| parse_json(raw.get()).map_err(|_| InputError::InvalidAnswer);
+        let answer = match result {
+            Ok(result) => parse(result)
+                .and_then(|value| if value.is_object() { Ok(value) } else { Err(InputError::InvalidAnswer) }),
+            Err(error) => parse(error).and_then(|error| {
+                let message = error["message"].as_str().unwrap_or_default();
+                Err(InputError::Refused(text::line(message, 500)))
             }),
         };
-        let _ = waits.send(answer);
+        let _ = question.send(answer);
     }
 
-    fn watch(&self, uri: String) -> Result<Outcome, Refusal> {
-        let mut watched = lock(&self.watched);
-        if watched.contains(&uri) {
-            return Ok(Outcome::Done);
+    /// Asks the client by requests.
+    pub(crate) async fn ask(
+        &self,
+        requests: &[InputRequest],
+        sink: &dyn MessageSink,
+        cancel: &Cancel,
+    ) -> Result<Vec<Value>, InputError> {
+        let open: Vec<OpenQuestion<'_>> = requests
+            .iter()
+            .map(|request| OpenQuestion::send(self, sink, request))
+            .collect::<Result<_, _>>()?;
+        let mut answers = Vec::with_capacity(open.len());
+        for mut question in open {
+            let answer = tokio::select! {
+                biased;
+                answer = &mut question.answer => answer.unwrap_or(Err(InputError::Disconnected)),
+                _ = cancel.cancelled() => Err(InputError::Disconnected),
+            };
+            question.is_answered = answer != Err(InputError::Disconnected);
+            answers.push(answer?);
         }
-        if watched.len() >= limits::WATCHES_MAX {
-            return Err(Refusal::invalid(format!(
-                "at most {} resources can be watched",
-                limits::WATCHES_MAX
-            )));
+        Ok(answers)
+    }
+
+    fn subscribe(&self, uri: String) -> Result<RequestResult, ErrorData> {
+        let mut subscribed = lock(&self.subscribed);
+        if subscribed.contains(&uri) {
+            return Ok(RequestResult::Empty);
         }
-        self.offer.watch(&uri)?;
-        watched.insert(uri);
-        Ok(Outcome::Done)
+        if subscribed.len() >= limits::WATCHES_MAX {
+            return Err(too_many_subscriptions());
+        }
+        self.handler.subscribe(&uri)?;
+        subscribed.insert(uri);
+        Ok(RequestResult::Empty)
     }
 
-    fn discovery(&self) -> Outcome {
-        let mut found = self.introduction();
-        let alone = Revision::ALL.into_iter().filter(|revision| revision.is_stateless());
-        found.insert("supportedVersions".to_owned(), alone.map(Revision::name).collect());
-        found.insert("ttlMs".to_owned(), (Freshness::default().ttl.as_millis() as u64).into());
-        found.insert("cacheScope".to_owned(), "private".into());
-        Outcome::Value(found)
-    }
-
-    /// Tells a client of what changes, as a request of the newest revision asks for it.
+    /// Serves `subscriptions/listen` of the stateless revision.
     async fn listen(
         &self,
-        wanted: Filter,
+        mut filter: SubscriptionFilter,
         id: &RawValue,
-        outlet: &dyn Outlet,
+        sink: &dyn MessageSink,
         cancel: &Cancel,
-    ) -> Result<Outcome, Refusal> {
+    ) -> RequestResult {
         let id: Value = serde_json::from_str(id.get()).unwrap_or_default();
-        let mut changes = self.offer.changes();
-        let mut watches = Watches { offer: &*self.offer, uris: HashSet::new() };
-        let mut agreed = Map::new();
-        if self.features.changes {
-            let lists = [
-                ("toolsListChanged", wanted.tools && self.features.tools),
-                ("promptsListChanged", wanted.prompts && self.features.prompts),
-                ("resourcesListChanged", wanted.resources && self.features.resources),
-            ];
-            for (key, _) in lists.into_iter().filter(|(_, agreed)| *agreed) {
-                agreed.insert(key.to_owned(), true.into());
-            }
-        }
-        if self.features.watches {
-            for uri in wanted.watches {
-                if !watches.uris.contains(&uri) && self.offer.watch(&uri).is_ok() {
-                    watches.uris.insert(uri);
-                }
-            }
-            if !watches.uris.is_empty() {
-                agreed.insert("resourceSubscriptions".to_owned(), watches.uris.iter().cloned().collect());
-            }
-        }
-        let tagged = |mut params: Value| {
-            params["_meta"] = json!({SUBSCRIPTION_ID: id});
-            params
+        let mut changes = self.handler.changes();
+        let ServerFeatures { tools, prompts, resources, .. } = self.features;
+        let accepts = |wanted: Option<bool>, has: bool| {
+            (wanted == Some(true) && has && self.features.list_changes).then_some(true)
         };
-        let has = |key: &str| agreed.contains_key(key);
-        let (tools, prompts, resources) =
-            (has("toolsListChanged"), has("promptsListChanged"), has("resourcesListChanged"));
-        let hello = tagged(json!({"notifications": agreed}));
-        send(outlet, "notifications/subscriptions/acknowledged", &hello);
-        loop {
-            let batch = tokio::select! {
-                batch = next_changes(changes.as_mut()) => batch,
-                _ = cancel.cancelled() => return Ok(Outcome::Listened),
-                _ = self.ending.cancelled() => return Ok(Outcome::Listened),
-            };
-            for change in batch {
-                let wanted = match &change {
-                    Change::Tools => tools,
-                    Change::Prompts => prompts,
-                    Change::Resources => resources,
-                    Change::Resource(uri) => watches.uris.contains(&**uri),
-                };
-                if wanted {
-                    let (method, params) = told(&change);
-                    send(outlet, method, &tagged(params));
-                }
-            }
+        filter.tools_list_changed = accepts(filter.tools_list_changed, tools);
+        filter.prompts_list_changed = accepts(filter.prompts_list_changed, prompts);
+        filter.resources_list_changed = accepts(filter.resources_list_changed, resources);
+        let wanted = filter.resource_subscriptions.take().filter(|_| self.features.subscriptions);
+        let uris = ResourceSubscriptions::new(&*self.handler, wanted.unwrap_or_default());
+        if !uris.uris.is_empty() {
+            filter.resource_subscriptions = Some(uris.uris.iter().cloned().collect());
         }
+        let meta = json!({SUBSCRIPTION_ID: id});
+        let accepted = json!({"notifications": filter, "_meta": meta});
+        notify(sink, "notifications/subscriptions/acknowledged", &accepted);
+        let is_wanted = |change: &ListChange| match change {
+            ListChange::Tools => filter.tools_list_changed.is_some(),
+            ListChange::Prompts => filter.prompts_list_changed.is_some(),
+            ListChange::Resources => filter.resources_list_changed.is_some(),
+            ListChange::Resource(uri) => uris.uris.contains(&**uri),
+        };
+        tokio::select! {
+            () = forward_changes(changes.as_mut(), sink, Some(&meta), is_wanted) => {}
+            _ = cancel.cancelled() => {}
+            _ = self.ending.cancelled() => {}
+        }
+        RequestResult::SubscriptionEnded
     }
 
-    /// Tells a client of a revision with a handshake what changes. Never ends.
-    pub(crate) async fn tell_changes(&self, outlet: &dyn Outlet) {
-        let mut changes = self.offer.changes();
-        loop {
-            for change in next_changes(changes.as_mut()).await {
-                let wanted = match &change {
-                    Change::Tools => self.features.changes && self.features.tools,
-                    Change::Prompts => self.features.changes && self.features.prompts,
-                    Change::Resources => self.features.changes && self.features.resources,
-                    Change::Resource(uri) => lock(&self.watched).contains(&**uri),
-                };
-                if wanted {
-                    let (method, params) = told(&change);
-                    send(outlet, method, &params);
-                }
-            }
+    /// Notifies the client of changes in revisions with a handshake, until the session is cancelled.
+    pub(crate) async fn forward_changes(&self, sink: &dyn MessageSink) {
+        let mut changes = self.handler.changes();
+        let ServerFeatures { list_changes, tools, prompts, resources, .. } = self.features;
+        let is_wanted = |change: &ListChange| match change {
+            ListChange::Tools => list_changes && tools,
+            ListChange::Prompts => list_changes && prompts,
+            ListChange::Resources => list_changes && resources,
+            ListChange::Resource(uri) => lock(&self.subscribed).contains(&**uri),
+        };
+        tokio::select! {
+            () = forward_changes(changes.as_mut(), sink, None, is_wanted) => {}
+            _ = self.cancel.cancelled() => {}
         }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        for uri in lock(&self.watched).drain() {
-            self.offer.unwatch(&uri);
+        for uri in lock(&self.subscribed).drain() {
+            self.handler.unsubscribe(&uri);
         }
     }
 }
 
-/// By what a request is reached, and how it ends.
-pub(crate) struct Reach {
-    pub(crate) outlet: Arc<dyn Outlet>,
-    /// Raised when nobody waits for its answer any more.
-    pub(crate) cancel: Cancel,
-    /// The least level of lines of the log, where the request says so.
-    pub(crate) level: Option<Level>,
-}
+/// The error message for an id that is in use.
+pub(crate) const DUPLICATE_ID: &str = "a request with this `id` is still in flight";
 
-/// What a request is told whose number is taken.
-pub(crate) const DUPLICATE: &str = "a request with this `id` is still under way";
+/// The first of the numbers that JSON-RPC reserves for servers.
+const SERVER_ERROR: ErrorCode = ErrorCode(-32000);
 
-/// JSON-RPC leaves these numbers to servers.
-const BUSY: i32 = -32000;
-
-/// A request that is under way.
-struct Ticket {
+/// A request in flight.
+struct InFlightRequest {
     session: Arc<Session>,
     id: Box<str>,
     cancel: Cancel,
 }
 
-impl Ticket {
-    /// Ends it; whether it was still under way.
-    fn leave(self) -> bool {
-        lock(&self.session.running).remove(&self.id).is_some()
+impl InFlightRequest {
+    /// Removes it; whether it was still in flight.
+    fn finish(self) -> bool {
+        lock(&self.session.in_flight).remove(&self.id).is_some()
     }
 }
 
-impl Drop for Ticket {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        lock(&self.session.running).remove(&self.id);
+        lock(&self.session.in_flight).remove(&self.id);
     }
 }
 
-/// Resources that are watched for one subscription.
-struct Watches<'a> {
-    offer: &'a dyn Offer,
+/// Subscriptions to resources, ended on drop.
+struct ResourceSubscriptions<'a> {
+    handler: &'a dyn ServerHandler,
     uris: HashSet<String>,
 }
 
-impl Drop for Watches<'_> {
+impl<'a> ResourceSubscriptions<'a> {
+    fn new(handler: &'a dyn ServerHandler, wanted: Vec<String>) -> ResourceSubscriptions<'a> {
+        let mut uris = HashSet::new();
+        for uri in wanted {
+            if !uris.contains(&uri) && handler.subscribe(&uri).is_ok() {
+                uris.insert(uri);
+            }
+        }
+        ResourceSubscriptions { handler, uris }
+    }
+}
+
+impl Drop for ResourceSubscriptions<'_> {
     fn drop(&mut self) {
         for uri in self.uris.drain() {
-            self.offer.unwatch(&uri);
+            self.handler.unsubscribe(&uri);
         }
     }
 }
 
-/// What changes nothing has nothing to put in order: it ends where it stands once nobody wants it.
-async fn wanted<T>(work: impl Future<Output = Result<T, Refusal>>, cancel: &Cancel) -> Result<T, Refusal> {
+/// A request without side effects: it is dropped when it is cancelled.
+async fn or_cancelled<T>(
+    work: impl Future<Output = Result<T, ErrorData>>,
+    cancel: &Cancel,
+) -> Result<T, ErrorData> {
     tokio::select! {
         biased;
         done = work => done,
-        _ = cancel.cancelled() => Err(cut_off()),
+        _ = cancel.cancelled() => Err(shut_down()),
     }
 }
 
-/// Carries something out until it is done or, for a while, until it was cancelled. A panic is our fault. Who waits when the
-/// server ends is told how far it came, or that nobody knows.
-async fn within_reason(
-    work: impl Future<Output = Result<Outcome, Refusal>> + Send,
+/// Runs a request to its end, or for a grace period after it was cancelled. A panic is an internal error. The result counts only
+/// if the client still waits: it does at a shutdown.
+async fn run_until_cancelled(
+    work: impl Future<Output = Result<RequestResult, ErrorData>> + Send,
     cancel: Cancel,
-) -> Answer {
+) -> RequestOutcome {
     let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
     tokio::select! {
         biased;
-        // One that was cancelled at the same time is heard by nobody.
         done = &mut work => {
-            let is_heard = matches!(cancel.cause(), None | Some(Cause::Shutdown));
-            is_heard.then(|| done.unwrap_or_else(|_| Err(broken())))
+            let is_wanted = matches!(cancel.cause(), None | Some(Cause::Shutdown));
+            is_wanted.then(|| done.unwrap_or_else(|_| Err(panicked())))
         }
         cause = cancel.cancelled() => {
-            // It may have something to put in order; what it says then is heard by nobody who went away.
             let done = tokio::time::timeout(limits::CANCEL_GRACE, work).await;
-            let said = || done.unwrap_or_else(|_| Ok(Err(cut_off()))).unwrap_or_else(|_| Err(broken()));
-            (cause == Cause::Shutdown).then(said)
+            let outcome = || done.unwrap_or_else(|_| Ok(Err(shut_down()))).unwrap_or_else(|_| Err(panicked()));
+            (cause == Cause::Shutdown).then(outcome)
         }
     }
 }
 
-/// What somebody is told whose request was not done when the server ended.
-pub(crate) fn cut_off() -> Refusal {
-    let words = "the server ended before this was done; what it did until then is not known";
-    Refusal::new(RefusalKind::Code(BUSY), words)
+/// The error for a request that was not done at a shutdown.
+pub(crate) fn shut_down() -> ErrorData {
+    let message = "the server ended before this was done; what it did until then is not known";
+    ErrorData::new(SERVER_ERROR, message, None)
 }
 
-fn broken() -> Refusal {
-    Refusal::internal("the server failed at this request; nothing more is known")
+fn panicked() -> ErrorData {
+    ErrorData::internal_error("the server failed at this request; nothing more is known", None)
 }
 
 fn empty_object() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
 }
 
-fn server_info(offer: &dyn Offer) -> Value {
-    let about = offer.about();
-    let mut info = json!({"name": about.name, "version": about.version});
-    if let Some(title) = about.title {
-        info["title"] = title.into();
-    }
-    info
-}
-
-fn capabilities(features: Features, revision: Revision) -> Value {
-    let mut can = Map::new();
-    let list = || if features.changes { json!({"listChanged": true}) } else { json!({}) };
+fn capabilities(features: ServerFeatures, revision: Revision) -> ServerCapabilities {
+    let list_changed = features.list_changes.then_some(true);
+    let mut capabilities = ServerCapabilities::default();
     if features.tools {
-        can.insert("tools".to_owned(), list());
+        let mut tools = ToolsCapability::default();
+        tools.list_changed = list_changed;
+        capabilities.tools = Some(tools);
     }
     if features.resources {
-        let mut resources = list();
-        if features.watches {
-            resources["subscribe"] = true.into();
-        }
-        can.insert("resources".to_owned(), resources);
+        let mut resources = ResourcesCapability::default();
+        resources.list_changed = list_changed;
+        resources.subscribe = features.subscriptions.then_some(true);
+        capabilities.resources = Some(resources);
     }
     if features.prompts {
-        can.insert("prompts".to_owned(), list());
+        let mut prompts = PromptsCapability::default();
+        prompts.list_changed = list_changed;
+        capabilities.prompts = Some(prompts);
     }
-    if features.completions && revision >= Revision::V2025_03_26 {
-        can.insert("completions".to_owned(), json!({}));
-    }
-    if features.logging {
-        can.insert("logging".to_owned(), json!({}));
-    }
-    Value::Object(can)
+    let has_completions = features.completions && revision >= Revision::V2025_03_26;
+    capabilities.completions = has_completions.then(Map::new);
+    capabilities.logging = features.logging.then(Map::new);
+    capabilities
 }
 
-/// The number in `notifications/cancelled`.
-fn cancelled_id(params: Option<&RawValue>) -> Option<Box<RawValue>> {
-    #[derive(serde::Deserialize)]
-    struct Cancelled {
-        #[serde(rename = "requestId")]
-        id: Box<RawValue>,
-    }
-    serde_json::from_str::<Cancelled>(params?.get()).ok().map(|cancelled| cancelled.id)
+/// A completion with at most as many values as the protocol allows.
+fn limited(mut completion: CompletionInfo) -> CompletionInfo {
+    let count = completion.values.len();
+    completion.values.truncate(CompletionInfo::MAX_VALUES);
+    let known = completion.total.map_or(count, |total| total as usize);
+    completion.has_more = Some(known > completion.values.len());
+    completion
 }
 
-/// What changed since the last time, each once. Waits for the first.
-async fn next_changes(changes: Option<&mut broadcast::Receiver<Change>>) -> HashSet<Change> {
+/// Sends a notification for each wanted change, with this `_meta`. Never ends.
+async fn forward_changes(
+    mut changes: Option<&mut broadcast::Receiver<ListChange>>,
+    sink: &dyn MessageSink,
+    meta: Option<&Value>,
+    is_wanted: impl Fn(&ListChange) -> bool,
+) {
+    loop {
+        for change in next_changes(changes.as_deref_mut()).await {
+            if is_wanted(&change) {
+                let (method, mut params) = change_notification(&change);
+                if let Some(meta) = meta {
+                    params["_meta"] = meta.clone();
+                }
+                notify(sink, method, &params);
+            }
+        }
+    }
+}
+
+/// Waits for a change, and takes all that have come, each once.
+async fn next_changes(changes: Option<&mut broadcast::Receiver<ListChange>>) -> HashSet<ListChange> {
+    use broadcast::error::{RecvError, TryRecvError};
+    const ALL: [ListChange; 3] = [ListChange::Tools, ListChange::Prompts, ListChange::Resources];
     let Some(changes) = changes else { return std::future::pending().await };
     let mut batch = HashSet::new();
     match changes.recv().await {
-        Ok(change) => {
-            batch.insert(change);
-        }
-        Err(broadcast::error::RecvError::Lagged(_)) => {
-            batch.extend([Change::Tools, Change::Prompts, Change::Resources]);
-        }
-        Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+        Ok(change) => batch.extend([change]),
+        Err(RecvError::Lagged(_)) => batch.extend(ALL),
+        Err(RecvError::Closed) => return std::future::pending().await,
     }
     loop {
         match changes.try_recv() {
-            Ok(change) => {
-                batch.insert(change);
-            }
-            Err(broadcast::error::TryRecvError::Lagged(_)) => {
-                batch.extend([Change::Tools, Change::Prompts, Change::Resources]);
-            }
+            Ok(change) => batch.extend([change]),
+            Err(TryRecvError::Lagged(_)) => batch.extend(ALL),
             Err(_) => return batch,
         }
     }
 }
 
-fn told(change: &Change) -> (&'static str, Value) {
+fn change_notification(change: &ListChange) -> (&'static str, Value) {
     match change {
-        Change::Tools => ("notifications/tools/list_changed", json!({})),
-        Change::Prompts => ("notifications/prompts/list_changed", json!({})),
-        Change::Resources => ("notifications/resources/list_changed", json!({})),
-        Change::Resource(uri) => ("notifications/resources/updated", json!({"uri": &**uri})),
+        ListChange::Tools => ("notifications/tools/list_changed", json!({})),
+        ListChange::Prompts => ("notifications/prompts/list_changed", json!({})),
+        ListChange::Resources => ("notifications/resources/list_changed", json!({})),
+        ListChange::Resource(uri) => ("notifications/resources/updated", json!({"uri": &**uri})),
     }
 }
 
-fn send(outlet: &dyn Outlet, method: &str, params: &dyn Written) {
+fn notify(sink: &dyn MessageSink, method: &str, params: &impl Serialize) {
     let mut message = Vec::with_capacity(160);
     write_call(&mut message, None, method, params);
-    outlet.notify(message);
+    sink.notify(message);
 }
 
-/// The line of a request that asks by requests of its own, or not at all.
-struct SimpleLine {
-    session: Arc<Session>,
-    reached: Reached,
-    cancel: Cancel,
-}
-
-impl Line for SimpleLine {
-    fn notify(&self, method: &'static str, params: &dyn Written) {
-        send(&*self.reached.outlet, method, params);
-    }
-
-    fn progress(&self) -> Option<Value> {
-        self.reached.progress.clone()
-    }
-
-    fn hang_up(&self) {
-        self.reached.outlet.hang_up();
-    }
-
-    fn wants(&self, level: Level) -> bool {
-        if self.session.revision().is_stateless() {
-            return self.reached.level.is_some_and(|least| level >= least);
-        }
-        level as u8 >= self.session.level.load(Ordering::Relaxed)
-    }
-
-    fn ask<'a>(&'a self, asks: Vec<Ask>) -> BoxFuture<'a, Result<Vec<Value>, NotAnswered>> {
-        Box::pin(async move {
-            if self.session.revision().is_stateless() {
-                return Err(NotAnswered::Gone);
-            }
-            let open: Vec<OpenAsk<'_>> =
-                asks.iter().map(|ask| OpenAsk::new(self, ask)).collect::<Result<_, _>>()?;
-            let mut answers = Vec::with_capacity(open.len());
-            for mut ask in open {
-                let answer = tokio::select! {
-                    biased;
-                    answer = &mut ask.answer => answer.unwrap_or(Err(NotAnswered::Gone)),
-                    _ = self.cancel.cancelled() => Err(NotAnswered::Gone),
-                };
-                ask.done = answer != Err(NotAnswered::Gone);
-                answers.push(answer?);
-            }
-            Ok(answers)
-        })
-    }
-}
-
-/// A request of ours that waits. Dropped before its answer, it tells the client.
-struct OpenAsk<'a> {
-    line: &'a SimpleLine,
+/// A request of this server without a response. Dropped before that, it is cancelled at the client.
+struct OpenQuestion<'a> {
+    session: &'a Session,
+    sink: &'a dyn MessageSink,
     id: u64,
-    answer: oneshot::Receiver<Result<Value, NotAnswered>>,
-    done: bool,
+    answer: oneshot::Receiver<Result<Value, InputError>>,
+    is_answered: bool,
 }
 
-impl<'a> OpenAsk<'a> {
-    fn new(line: &'a SimpleLine, ask: &Ask) -> Result<OpenAsk<'a>, NotAnswered> {
-        let session = &line.session;
+impl<'a> OpenQuestion<'a> {
+    fn send(
+        session: &'a Session,
+        sink: &'a dyn MessageSink,
+        request: &InputRequest,
+    ) -> Result<OpenQuestion<'a>, InputError> {
         let (send, answer) = oneshot::channel();
-        let id = session.next_ask.fetch_add(1, Ordering::Relaxed);
+        let id = session.next_question.fetch_add(1, Ordering::Relaxed);
         {
-            let mut asks = lock(&session.asks);
-            if asks.len() >= limits::ASKS_OPEN_MAX {
-                return Err(NotAnswered::TooMuch);
+            let mut questions = lock(&session.questions);
+            if questions.len() >= limits::ASKS_OPEN_MAX {
+                return Err(InputError::TooMany);
             }
-            asks.insert(id, send);
+            questions.insert(id, send);
         }
-        let open = OpenAsk { line, id, answer, done: false };
+        let open = OpenQuestion { session, sink, id, answer, is_answered: false };
         let mut message = Vec::with_capacity(256);
-        let params = ask.written(session.revision() >= Revision::V2025_11_25);
-        write_call(&mut message, Some(id), ask.method, &params);
-        if line.reached.outlet.post(message) { Ok(open) } else { Err(NotAnswered::Gone) }
+        let params = request.wire_params(session.revision() >= Revision::V2025_11_25);
+        write_call(&mut message, Some(id), request.method, &params);
+        if sink.send(message) { Ok(open) } else { Err(InputError::Disconnected) }
     }
 }
 
-impl Drop for OpenAsk<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        lock(&self.line.session.asks).remove(&self.id);
-        if !self.done {
-            let params = json!({"requestId": format!("haft-{}", self.id), "reason": "nobody waits for the answer any more"});
-            send(&*self.line.reached.outlet, "notifications/cancelled", &params);
+        lock(&self.session.questions).remove(&self.id);
+        if !self.is_answered {
+            let params =
+                json!({"requestId": format!("haft-{}", self.id), "reason": "the answer is no longer needed"});
+            notify(self.sink, "notifications/cancelled", &params);
         }
     }
 }

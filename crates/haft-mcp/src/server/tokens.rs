@@ -1,8 +1,8 @@
-//! Whom a bearer token stands for.
+//! Verification of bearer tokens.
 //!
-//! Tokens that the configuration knows are compared in constant time. Tokens of an authorization server are asked about there
-//! (introspection, RFC 7662): that works with tokens of every form, needs no keys here, and a token that was taken back stops
-//! working within [`TOKEN_BELIEVED`]. Who would rather check signatures implements [`TokenCheck`].
+//! Configured tokens are compared in constant time. Tokens of an authorization server are verified there (introspection,
+//! RFC 7662): that works with tokens of every format, needs no keys here, and a revoked token stops working within
+//! [`TOKEN_BELIEVED`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -17,62 +17,61 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::who::Principal;
+use super::client_info::Principal;
 use crate::limits::{TOKEN_ANSWER_BYTES_MAX, TOKEN_BELIEVED, TOKEN_CHECK_TIMEOUT, TOKENS_REMEMBERED};
 
-/// A text that nobody can guess, of so many random bytes; nothing where the system has no random numbers. Good as a token from
-/// 32 bytes on.
+/// So many random bytes as text; `None` if the system has no random numbers. 32 bytes are enough for a token.
 pub fn secret(bytes: usize) -> Option<String> {
     let mut random = vec![0; bytes];
     SystemRandom::new().fill(&mut random).ok()?;
     Some(BASE64_URL_SAFE_NO_PAD.encode(random))
 }
 
-/// Says whom a token stands for. Called with each request, from many tasks.
-pub trait TokenCheck: Send + Sync + 'static {
-    /// The principal, or nothing for a token that isn't good.
+/// Finds the principal of a token. Called for each request, concurrently.
+pub trait TokenVerifier: Send + Sync + 'static {
+    /// The principal, or `None` for an invalid token.
     ///
     /// # Errors
-    /// It can't be said now, in words for a log; the request is refused.
-    fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>>;
+    /// The token can't be verified now; the message is for a log.
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>>;
 }
 
-/// Tokens that are known, each with its principal.
-pub struct Tokens {
+/// Configured tokens, each with its principal.
+pub struct StaticTokens {
     key: Option<hmac::Key>,
     known: Vec<(hmac::Tag, Principal)>,
 }
 
-impl Default for Tokens {
-    fn default() -> Tokens {
-        Tokens::new()
+impl Default for StaticTokens {
+    fn default() -> StaticTokens {
+        StaticTokens::new()
     }
 }
 
-impl Tokens {
-    /// None.
-    pub fn new() -> Tokens {
+impl StaticTokens {
+    /// No tokens.
+    pub fn new() -> StaticTokens {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok();
-        Tokens { key, known: Vec::new() }
+        StaticTokens { key, known: Vec::new() }
     }
 
-    /// And this one. Of two that are the same the first counts.
+    /// Adds a token. Of two equal ones the first counts.
     #[must_use]
-    pub fn with(self, token: &str, principal: Principal) -> Tokens {
+    pub fn with(self, token: &str, principal: Principal) -> StaticTokens {
         self.with_digest(Sha256::digest(token).into(), principal)
     }
 
-    /// And the one that has this SHA-256.
+    /// Adds the token with this SHA-256.
     #[must_use]
-    pub fn with_digest(mut self, digest: [u8; 32], principal: Principal) -> Tokens {
-        // Without random numbers there is no key, and then no token is good.
+    pub fn with_digest(mut self, digest: [u8; 32], principal: Principal) -> StaticTokens {
+        // Without random numbers there is no key, and no token is valid.
         if let Some(key) = &self.key {
             self.known.push((hmac::sign(key, &digest), principal));
         }
         self
     }
 
-    /// Whether there is none.
+    /// Whether there are no tokens.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
@@ -80,7 +79,7 @@ impl Tokens {
     fn find(&self, token: &str) -> Option<&Principal> {
         let key = self.key.as_ref()?;
         let digest = Sha256::digest(token);
-        // All are looked at, each in a time that says nothing of how much was right.
+        // Compares with all of them, in constant time.
         let mut found = None;
         for (tag, principal) in &self.known {
             if hmac::verify(key, &digest, tag.as_ref()).is_ok() {
@@ -91,57 +90,57 @@ impl Tokens {
     }
 }
 
-impl TokenCheck for Tokens {
-    fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
+impl TokenVerifier for StaticTokens {
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
         Box::pin(std::future::ready(Ok(self.find(token).cloned())))
     }
 }
 
-/// What was said of tokens, by their digests, and until when it counts.
-type Remembered = HashMap<[u8; 32], (Instant, Option<Principal>)>;
+/// Verified tokens by digest, until they expire.
+type VerifiedTokens = HashMap<[u8; 32], (Instant, Option<Principal>)>;
 
-/// Asks an authorization server about each token.
-pub struct Introspection {
+/// Verifies tokens at an authorization server.
+pub struct TokenIntrospection {
     client: reqwest::Client,
     endpoint: url::Url,
     credentials: (String, String),
-    /// What a token has to be for.
+    /// The audience that a token needs.
     audience: String,
     scopes: Vec<String>,
-    remembered: Mutex<Remembered>,
+    verified: Mutex<VerifiedTokens>,
 }
 
-impl Introspection {
-    /// Asks this endpoint, with this name and secret of ours. A token has to be meant for `audience`, the address of this server
-    /// as it stands in its metadata.
+impl TokenIntrospection {
+    /// Verifies at this endpoint, with these credentials of this server. A token has to be issued for `audience`, the
+    /// server's address in its metadata.
     ///
     /// # Errors
-    /// No client can be made, in words.
+    /// No HTTP client can be created.
     pub fn new(
         endpoint: url::Url,
         client_id: impl Into<String>,
         client_secret: impl Into<String>,
         audience: impl Into<String>,
-    ) -> Result<Introspection, String> {
-        Ok(Introspection {
+    ) -> Result<TokenIntrospection, String> {
+        Ok(TokenIntrospection {
             client: crate::transport::http::client(None)?,
             endpoint,
             credentials: (client_id.into(), client_secret.into()),
             audience: audience.into(),
             scopes: Vec::new(),
-            remembered: Mutex::default(),
+            verified: Mutex::default(),
         })
     }
 
-    /// Tokens have to be good for all of these as well.
+    /// Tokens need all of these scopes as well.
     #[must_use]
-    pub fn with_required_scopes(mut self, scopes: impl IntoIterator<Item = String>) -> Introspection {
+    pub fn with_required_scopes(mut self, scopes: impl IntoIterator<Item = String>) -> TokenIntrospection {
         self.scopes = scopes.into_iter().collect();
         self
     }
 
-    fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        lock(&self.remembered)
+    fn verified(&self) -> MutexGuard<'_, VerifiedTokens> {
+        lock(&self.verified)
     }
 
     async fn ask(&self, token: &str) -> Result<Option<Principal>, String> {
@@ -172,49 +171,49 @@ impl Introspection {
                 return Err("the authorization server answered too much".to_owned());
             }
         }
-        let said: Value = serde_json::from_slice(&text)
+        let answer: Value = serde_json::from_slice(&text)
             .map_err(|_| "the authorization server answered no JSON".to_owned())?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs());
-        Ok(self.judge(&said, now))
+        Ok(self.principal_of(&answer, now))
     }
 
-    /// Whom the answer speaks of, if the token is good for this server at this time.
-    fn judge(&self, said: &Value, now: u64) -> Option<Principal> {
-        let is_active = said["active"] == true;
-        let is_in_time = said.get("exp").is_none_or(|end| end.as_u64().is_some_and(|end| end > now))
-            && said.get("nbf").is_none_or(|begin| begin.as_u64().is_some_and(|begin| begin <= now));
-        let is_for_us = match &said["aud"] {
+    /// The principal of an answer, if the token is valid here and now.
+    fn principal_of(&self, answer: &Value, now: u64) -> Option<Principal> {
+        let is_active = answer["active"] == true;
+        let is_in_time = answer.get("exp").is_none_or(|end| end.as_u64().is_some_and(|end| end > now))
+            && answer.get("nbf").is_none_or(|begin| begin.as_u64().is_some_and(|begin| begin <= now));
+        let is_for_us = match &answer["aud"] {
             Value::String(one) => *one == self.audience,
             Value::Array(all) => all.iter().any(|one| *one == self.audience.as_str()),
             _ => false,
         };
         let scopes: Vec<String> =
-            said["scope"].as_str().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+            answer["scope"].as_str().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         let is_enough = self.scopes.iter().all(|scope| scopes.contains(scope));
-        let name = ["sub", "username", "client_id"].iter().find_map(|key| said[key].as_str())?;
+        let name = ["sub", "username", "client_id"].iter().find_map(|key| answer[key].as_str())?;
         (is_active && is_in_time && is_for_us && is_enough).then(|| Principal::new(name).with_scopes(scopes))
     }
 }
 
-impl TokenCheck for Introspection {
-    fn check<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
+impl TokenVerifier for TokenIntrospection {
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Principal>, String>> {
         Box::pin(async move {
             // The token itself is not kept.
             let digest: [u8; 32] = Sha256::digest(token).into();
-            let known = self.remembered().get(&digest).cloned();
+            let known = self.verified().get(&digest).cloned();
             if let Some((until, principal)) = known
                 && until > Instant::now()
             {
                 return Ok(principal);
             }
             let principal = self.ask(token).await?;
-            let mut remembered = self.remembered();
+            let mut verified = self.verified();
             let now = Instant::now();
-            if remembered.len() >= TOKENS_REMEMBERED {
-                remembered.retain(|_, (until, _)| *until > now);
+            if verified.len() >= TOKENS_REMEMBERED {
+                verified.retain(|_, (until, _)| *until > now);
             }
-            if remembered.len() < TOKENS_REMEMBERED {
-                remembered.insert(digest, (now + TOKEN_BELIEVED, principal.clone()));
+            if verified.len() < TOKENS_REMEMBERED {
+                verified.insert(digest, (now + TOKEN_BELIEVED, principal.clone()));
             }
             Ok(principal)
         })
@@ -228,32 +227,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_stands_for_its_principal_alone() {
-        let tokens = Tokens::new().with("aaa", Principal::new("a")).with("bbb", Principal::new("b"));
+    fn static_tokens_are_found_exactly() {
+        let tokens = StaticTokens::new().with("aaa", Principal::new("a")).with("bbb", Principal::new("b"));
         assert_eq!(tokens.find("bbb").unwrap().name, "b".into());
         for wrong in ["", "aa", "aaaa", "AAA", "ccc"] {
             assert_eq!(tokens.find(wrong), None, "{wrong}");
         }
-        let hashed = Tokens::new().with_digest(Sha256::digest("ccc").into(), Principal::new("c"));
+        let hashed = StaticTokens::new().with_digest(Sha256::digest("ccc").into(), Principal::new("c"));
         assert_eq!(hashed.find("ccc").unwrap().name, "c".into());
-        assert!(!hashed.is_empty() && Tokens::new().is_empty());
+        assert!(!hashed.is_empty() && StaticTokens::new().is_empty());
         assert_ne!(secret(32), secret(32));
     }
 
     #[test]
-    fn a_token_of_an_authorization_server_has_to_be_for_us_and_in_time() {
+    fn introspected_tokens_need_audience_time_and_scopes() {
         let endpoint = url::Url::parse("https://auth.example/introspect").unwrap();
-        let check = Introspection::new(endpoint, "id", "secret", "https://haft.example/mcp")
+        let check = TokenIntrospection::new(endpoint, "id", "secret", "https://haft.example/mcp")
             .unwrap()
             .with_required_scopes(["tools".to_owned()]);
         let good = json!({"active": true, "aud": ["x", "https://haft.example/mcp"], "sub": "me", "exp": 200, "scope": "tools more"});
         let with = |key: &str, value: Value| {
-            let mut said = good.clone();
-            said[key] = value;
-            said
+            let mut answer = good.clone();
+            answer[key] = value;
+            answer
         };
-        assert_eq!(check.judge(&good, 100).unwrap().name, "me".into());
-        assert_eq!(&*check.judge(&good, 100).unwrap().scopes, ["tools", "more"]);
+        assert_eq!(check.principal_of(&good, 100).unwrap().name, "me".into());
+        assert_eq!(&*check.principal_of(&good, 100).unwrap().scopes, ["tools", "more"]);
         for bad in [
             with("active", json!(false)),
             with("active", json!("true")),
@@ -265,7 +264,7 @@ mod tests {
             with("scope", json!("more")),
             with("sub", Value::Null),
         ] {
-            assert_eq!(check.judge(&bad, 100), None, "{bad}");
+            assert_eq!(check.principal_of(&bad, 100), None, "{bad}");
         }
     }
 }

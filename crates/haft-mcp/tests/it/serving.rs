@@ -8,21 +8,31 @@ use haft::future::BoxFuture;
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
 use haft_mcp::server::{
-    About, Ask, Call, Change, Changes, Elicited, Features, Level, Listing, Offer, Refusal, Reply, Server,
+    CallToolResult, ChangeNotifier, ContentBlock, DefinitionList, ElicitationAnswer, ErrorData,
+    Implementation, InputRequest, ListChange, LogLevel, Server, ServerFeatures, ServerHandler,
+    ToolCallRequest, unknown_resource, unknown_tool,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinHandle;
 
-/// An offer whose tools do what a test wants.
+/// A handler whose tools do what a test wants.
 pub(crate) struct Workshop {
     /// Each permit lets one call of `wait` end.
     pub(crate) gate: Semaphore,
     pub(crate) waiting: AtomicUsize,
     pub(crate) cancelled: AtomicUsize,
     pub(crate) watched: AtomicUsize,
-    pub(crate) changes: Changes,
+    pub(crate) changes: ChangeNotifier,
+}
+
+fn text_result(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+fn error_result(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
 impl Workshop {
@@ -32,98 +42,109 @@ impl Workshop {
             waiting: AtomicUsize::new(0),
             cancelled: AtomicUsize::new(0),
             watched: AtomicUsize::new(0),
-            changes: Changes::new(),
+            changes: ChangeNotifier::default(),
         })
     }
 
-    async fn run(&self, call: Call) -> Result<Reply, Refusal> {
+    async fn run(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
         let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
         Ok(match call.name.as_str() {
             "echo" => match arguments["text"].as_str() {
-                Some(text) => Reply::text(text),
-                None => Reply::error("invalid input for echo: /text is missing; a string is required"),
+                Some(text) => text_result(text),
+                None => error_result("invalid input for echo: /text is missing; a string is required"),
             },
-            "big" => Reply::text("x".repeat(1024 * 1024)),
+            "big" => text_result("x".repeat(1024 * 1024)),
             "wait" => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
                 tokio::select! {
                     permit = self.gate.acquire() => permit.unwrap().forget(),
                     _ = call.cancel.cancelled() => {
                         self.cancelled.fetch_add(1, Ordering::SeqCst);
-                        return Ok(Reply::error("cancelled"));
+                        return Ok(error_result("cancelled"));
                     }
                 }
-                Reply::text("waited")
+                text_result("waited")
             }
             // One that hears of nothing.
             "stubborn" => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
-                Reply::text("waited")
+                text_result("waited")
             }
             "tell" => {
                 call.peer.progress(1.0, Some(2.0), Some("half"));
-                call.peer.log(Level::Debug, None, &json!("small"));
-                call.peer.log(Level::Error, Some("workshop"), &json!("large"));
+                call.peer.log(LogLevel::Debug, None, &json!("small"));
+                call.peer.log(LogLevel::Error, Some("workshop"), &json!("large"));
                 self.waiting.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
                 call.peer.progress(2.0, Some(2.0), None);
-                Reply::text("told")
+                text_result("told")
             }
             "ask" => {
                 let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
                 match call.peer.elicit("Who?", form).await {
-                    Ok(Elicited::Accepted(content)) => Reply::text(format!("{}", content["name"])),
-                    Ok(other) => Reply::text(format!("{other:?}")),
-                    Err(why) => Reply::error(why.to_string()),
+                    Ok(ElicitationAnswer::Accepted(content)) => text_result(format!("{}", content["name"])),
+                    Ok(other) => text_result(format!("{other:?}")),
+                    Err(why) => error_result(why.to_string()),
                 }
             }
             "ask_thrice" => {
                 let mut heard = Vec::new();
                 for _ in 0..3 {
-                    heard.push(call.peer.ask(Ask::roots()).await?["roots"].clone());
+                    heard.push(call.peer.ask(InputRequest::roots()).await?["roots"].clone());
                 }
-                Reply::text(Value::Array(heard).to_string())
+                text_result(Value::Array(heard).to_string())
             }
             "panic" => panic!("on purpose"),
-            other => return Err(Refusal::unknown_tool(other)),
+            other => return Err(unknown_tool(other)),
         })
     }
 }
 
-impl Offer for Workshop {
-    fn about(&self) -> About {
-        About::new("workshop", "1").with_title("The workshop").with_instructions("Mind the saw.")
+impl ServerHandler for Workshop {
+    fn info(&self) -> Implementation {
+        Implementation::new("workshop", "1").with_title("The workshop")
     }
 
-    fn features(&self) -> Features {
-        Features::default().with_tools().with_watches().with_logging().with_changes()
+    fn instructions(&self) -> Option<String> {
+        Some("Mind the saw.".to_owned())
     }
 
-    fn tools(&self) -> BoxFuture<'_, Result<Listing, Refusal>> {
+    fn features(&self) -> ServerFeatures {
+        ServerFeatures {
+            tools: true,
+            resources: true,
+            subscriptions: true,
+            logging: true,
+            list_changes: true,
+            ..ServerFeatures::default()
+        }
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
         let names = ["echo", "big", "wait", "tell", "ask", "ask_thrice", "panic"];
         let tool = |name| json!({"name": name, "description": name, "inputSchema": {"type": "object"}});
-        Box::pin(async move { Ok(Listing::new(names.map(tool))) })
+        Box::pin(async move { Ok(DefinitionList::new(names.map(tool))) })
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Reply, Refusal>> {
+    fn call(&self, call: ToolCallRequest) -> BoxFuture<'_, Result<CallToolResult, ErrorData>> {
         Box::pin(self.run(call))
     }
 
-    fn watch(&self, uri: &str) -> Result<(), Refusal> {
+    fn subscribe(&self, uri: &str) -> Result<(), ErrorData> {
         if uri == "x://none" {
-            return Err(Refusal::unknown_resource(uri));
+            return Err(unknown_resource(uri));
         }
         self.watched.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
-    fn unwatch(&self, _: &str) {
+    fn unsubscribe(&self, _: &str) {
         self.watched.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn changes(&self) -> Option<broadcast::Receiver<Change>> {
-        Some(self.changes.listen())
+    fn changes(&self) -> Option<broadcast::Receiver<ListChange>> {
+        Some(self.changes.subscribe())
     }
 }
 
@@ -507,7 +528,7 @@ async fn the_client_is_asked_and_wrong_answers_do_no_harm() {
     wire.call(3, "ask", json!({})).await;
     let asked = wire.next().await;
     wire.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": 3})).await;
-    assert_eq!(text(&wire.next().await), "the client's answer makes no sense");
+    assert_eq!(text(&wire.next().await), "the client's answer is invalid");
 
     for (at, twice) in [
         r#"{"action": "decline", "action": "accept", "content": {"name": "me"}}"#,
@@ -520,7 +541,7 @@ async fn the_client_is_asked_and_wrong_answers_do_no_harm() {
         let asked = wire.next().await;
         let answer = format!("{{\"jsonrpc\": \"2.0\", \"id\": {}, \"result\": {twice}}}\n", asked["id"]);
         wire.raw(answer.as_bytes()).await;
-        assert_eq!(text(&wire.next().await), "the client's answer makes no sense", "{twice}");
+        assert_eq!(text(&wire.next().await), "the client's answer is invalid", "{twice}");
     }
 
     wire.call(4, "ask", json!({})).await;
@@ -645,14 +666,14 @@ async fn changes_are_told_to_who_listens() {
     let (workshop, server) = server();
     let mut wire = Wire::greeted(server.clone(), "2025-11-25", json!({})).await;
     wire.works().await;
-    workshop.changes.tell(Change::Tools);
+    workshop.changes.notify(ListChange::Tools);
     assert_eq!(wire.next().await["method"], "notifications/tools/list_changed");
     wire.request(1, "resources/subscribe", json!({"uri": "x://none"})).await;
     assert_eq!(wire.next().await["error"]["code"], -32002);
     wire.request(2, "resources/subscribe", json!({"uri": "x://1"})).await;
     assert_eq!(wire.next().await["result"], json!({}));
-    workshop.changes.tell(Change::Resource("x://2".into()));
-    workshop.changes.tell(Change::Resource("x://1".into()));
+    workshop.changes.notify(ListChange::Resource("x://2".into()));
+    workshop.changes.notify(ListChange::Resource("x://1".into()));
     let told = wire.next().await;
     assert_eq!(
         (told["method"].as_str(), told["params"]["uri"].as_str()),
@@ -672,8 +693,8 @@ async fn changes_are_told_to_who_listens() {
         first["params"]["notifications"],
         json!({"resourcesListChanged": true, "resourceSubscriptions": ["x://1"]})
     );
-    workshop.changes.tell(Change::Tools);
-    workshop.changes.tell(Change::Resources);
+    workshop.changes.notify(ListChange::Tools);
+    workshop.changes.notify(ListChange::Resources);
     let told = wire.next().await;
     assert_eq!(told["method"], "notifications/resources/list_changed");
     assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s");
@@ -692,7 +713,7 @@ async fn a_client_that_is_gone_cancels_what_it_asked_for() {
     crate::until("it waits", || workshop.waiting.load(Ordering::SeqCst) == 1).await;
     // Nobody reads the answers any more, and the next one finds that out.
     (wire.to, wire.from) = (None, None);
-    workshop.changes.tell(Change::Tools);
+    workshop.changes.notify(ListChange::Tools);
     patient(wire.serving).await.unwrap();
     assert_eq!(workshop.cancelled.load(Ordering::SeqCst), 1);
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use haft::{Cancel, Cause};
 use haft_mcp::limits;
 use haft_mcp::server::{
-    Change, Http, Introspection, Principal, Resource, Server, TokenCheck as _, Tokens, UnixSocket,
+    HttpConfig, ListChange, Principal, ProtectedResource, Server, StaticTokens, TokenIntrospection,
+    TokenVerifier as _, UnixSocket,
 };
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
@@ -29,11 +30,11 @@ struct Place {
 }
 
 impl Place {
-    async fn open(http: Http) -> Place {
+    async fn open(http: HttpConfig) -> Place {
         Place::with(http, |server| server).await
     }
 
-    async fn with(http: Http, change: impl FnOnce(Server) -> Server) -> Place {
+    async fn with(http: HttpConfig, change: impl FnOnce(Server) -> Server) -> Place {
         let workshop = Workshop::new();
         let server = change(Server::new(workshop.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -133,9 +134,10 @@ impl Events {
     }
 }
 
-fn tokens() -> Http {
-    Http::new()
-        .with_check(Tokens::new().with("token-a", Principal::new("a")).with("token-b", Principal::new("b")))
+fn tokens() -> HttpConfig {
+    HttpConfig::new().with_verifier(
+        StaticTokens::new().with("token-a", Principal::new("a")).with("token-b", Principal::new("b")),
+    )
 }
 
 #[tokio::test]
@@ -211,8 +213,8 @@ async fn a_token_is_needed_where_one_is_asked_for() {
 async fn a_server_that_others_can_reach_needs_tokens() {
     let server = Server::new(Workshop::new());
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let refused = server.serve_http(listener, Http::new(), &Cancel::new()).await.unwrap_err();
-    assert!(refused.to_string().contains("a token has to be asked for"), "{refused}");
+    let refused = server.serve_http(listener, HttpConfig::new(), &Cancel::new()).await.unwrap_err();
+    assert!(refused.to_string().contains("it has to require a token"), "{refused}");
 }
 
 #[tokio::test]
@@ -251,7 +253,8 @@ async fn a_session_belongs_to_who_began_it() {
 #[tokio::test]
 async fn what_is_no_message_is_refused_before_anybody_reads_it() {
     let place =
-        Place::with(Http::new(), |server| server.with_limits(|limits| limits.message_bytes = 10_000)).await;
+        Place::with(HttpConfig::new(), |server| server.with_limits(|limits| limits.message_bytes = 10_000))
+            .await;
     let session = place.greeted(None, json!({})).await;
     let post =
         |body: &str| place.request(Method::POST).header("mcp-session-id", &session).body(body.to_owned());
@@ -278,7 +281,7 @@ async fn what_is_no_message_is_refused_before_anybody_reads_it() {
 
 #[tokio::test]
 async fn headers_of_the_newest_revision_have_to_agree_with_the_body() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let echo = json!({"name": "echo", "arguments": {"text": "hi"}});
     let good = || place.alone(1, "tools/call", echo.clone(), json!({}));
     let answer = json_of(good().send().await.unwrap()).await;
@@ -316,7 +319,7 @@ async fn headers_of_the_newest_revision_have_to_agree_with_the_body() {
 
 #[tokio::test]
 async fn an_answer_that_says_nothing_before_is_no_stream() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let session = place.greeted(None, json!({})).await;
     let plain = place.in_session(&session, &call(1, "echo")).send().await.unwrap();
     assert_eq!(plain.headers()["content-type"], "application/json");
@@ -349,7 +352,7 @@ async fn an_answer_that_says_nothing_before_is_no_stream() {
 
 #[tokio::test]
 async fn a_stream_that_was_lost_is_resumed() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let session = place.greeted(None, json!({})).await;
     let mut events = Events::of(place.in_session(&session, &call(1, "tell"))).await;
     let (id, first) = events.next().await.unwrap();
@@ -373,7 +376,7 @@ async fn a_stream_that_was_lost_is_resumed() {
 
 #[tokio::test]
 async fn closing_the_stream_cancels_in_the_newest_revision_and_not_before() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let session = place.greeted(None, json!({})).await;
     for (request, cancelled) in [
         (place.in_session(&session, &call(1, "wait")), 0),
@@ -404,7 +407,7 @@ async fn closing_the_stream_cancels_in_the_newest_revision_and_not_before() {
 
 #[tokio::test]
 async fn a_client_is_asked_on_the_stream_of_its_call() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let session = place.greeted(None, json!({"elicitation": {}})).await;
     let mut events = Events::of(place.in_session(&session, &call(1, "ask"))).await;
     let (_, asked) = events.next().await.unwrap();
@@ -433,10 +436,10 @@ async fn nobody_goes_on_with_the_call_of_somebody_else() {
 
 #[tokio::test]
 async fn changes_come_on_the_stream_of_the_session() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let session = place.greeted(None, json!({})).await;
     let mut events = Events::of(place.request(Method::GET).header("mcp-session-id", &session)).await;
-    place.workshop.changes.tell(Change::Tools);
+    place.workshop.changes.notify(ListChange::Tools);
     assert_eq!(events.next().await.unwrap().1["method"], "notifications/tools/list_changed");
     assert_eq!(status(place.request(Method::GET)).await, StatusCode::METHOD_NOT_ALLOWED, "without a session");
     place.stop.cancel(Cause::Shutdown);
@@ -464,7 +467,7 @@ async fn too_many_requests_have_to_wait() {
 /// What a proxy takes for a part of one value must not be a header here.
 #[tokio::test]
 async fn a_bare_line_feed_ends_no_line() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     // Pretty JSON has bare line feeds, and they are none of a head.
     let body =
         serde_json::to_string_pretty(&rpc(1, "tools/list", json!({"_meta": meta(json!({}))}))).unwrap();
@@ -499,7 +502,7 @@ async fn a_bare_line_feed_ends_no_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_dawdles_is_let_go() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let head = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n", place.address);
     for sent in
         ["", "POST /mcp HT", head.as_str(), &format!("{head}content-length: 500\r\n\r\n{{\"jsonrpc\"")]
@@ -519,7 +522,7 @@ async fn a_client_that_dawdles_is_let_go() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_let_go() {
     const CALLS: usize = 32;
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let body = rpc(1, "tools/call", json!({"name": "big", "_meta": meta(json!({}))})).to_string();
     let request = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\n\
@@ -538,7 +541,7 @@ async fn a_client_that_does_not_read_is_let_go() {
 
 #[tokio::test]
 async fn a_server_that_ends_answers_what_it_took() {
-    let place = Place::open(Http::new()).await;
+    let place = Place::open(HttpConfig::new()).await;
     let session = place.greeted(None, json!({})).await;
     let sent = tokio::spawn(place.in_session(&session, &call(1, "wait")).send());
     let alone = tokio::spawn(place.alone(1, "tools/call", json!({"name": "wait"}), json!({})).send());
@@ -556,7 +559,7 @@ async fn a_server_that_ends_answers_what_it_took() {
 
 #[tokio::test]
 async fn a_server_that_ends_cancels_what_takes_too_long() {
-    let place = Place::with(Http::new(), |server| {
+    let place = Place::with(HttpConfig::new(), |server| {
         server.with_limits(|limits| limits.shutdown_grace = Duration::from_millis(20))
     })
     .await;
@@ -576,15 +579,15 @@ async fn a_server_that_ends_cancels_what_takes_too_long() {
 /// Who opens connections and says nothing keeps nobody out, with a token or without.
 #[tokio::test]
 async fn silent_connections_keep_nobody_out() {
-    let place = Place::open(tokens().with_connections(1)).await;
+    let place = Place::open(tokens().with_connections(1, 1)).await;
     let list = || place.alone(1, "tools/list", json!({}), json!({})).bearer_auth("token-a");
     let mut silent = Vec::new();
-    for _ in 0..limits::NEWCOMERS_MAX * 3 {
+    for _ in 0..limits::UNAUTHENTICATED_CONNECTIONS_MAX * 3 {
         silent.push(TcpStream::connect(place.address).await.unwrap());
     }
     assert_eq!(status(list()).await, StatusCode::OK);
     // The one that is known keeps its place while others come and say nothing.
-    for _ in 0..limits::NEWCOMERS_MAX * 2 {
+    for _ in 0..limits::UNAUTHENTICATED_CONNECTIONS_MAX * 2 {
         silent.push(TcpStream::connect(place.address).await.unwrap());
     }
     assert_eq!(status(list()).await, StatusCode::OK);
@@ -600,7 +603,7 @@ async fn silent_connections_keep_nobody_out() {
 /// One client with all the connections that it may have keeps the others out of nothing.
 #[tokio::test]
 async fn connections_are_counted_for_each_principal() {
-    let place = Place::open(tokens().with_connections(3).with_connections_each(2)).await;
+    let place = Place::open(tokens().with_connections(3, 2)).await;
     let list = |token: &str| place.alone(1, "tools/list", json!({}), json!({})).bearer_auth(token);
     // Each client has a connection of its own, which stays.
     let clients: Vec<Client> = (0..4).map(|_| Client::builder().no_proxy().build().unwrap()).collect();
@@ -642,7 +645,9 @@ async fn a_socket_in_the_file_system_is_for_its_owner() {
     let serve = |stop: Cancel| {
         let server = server.clone();
         let socket = UnixSocket::bind(&path)?;
-        std::io::Result::Ok(tokio::spawn(async move { server.serve_unix(socket, Http::new(), &stop).await }))
+        std::io::Result::Ok(tokio::spawn(
+            async move { server.serve_unix(socket, HttpConfig::new(), &stop).await },
+        ))
     };
     let serving = serve(stop.clone()).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -710,11 +715,13 @@ async fn authorization() -> (String, Arc<std::sync::atomic::AtomicUsize>) {
 #[tokio::test]
 async fn a_resource_server_says_where_tokens_are_and_asks_about_them() {
     let (endpoint, asked) = authorization().await;
-    let check =
-        Introspection::new(endpoint.parse().unwrap(), "id", "secret", "http://haft.example/mcp").unwrap();
-    let resource =
-        Resource::new("http://haft.example/mcp".parse().unwrap(), ["http://auth.example".to_owned()]);
-    let place = Place::open(Http::new().with_check(check).with_resource(resource)).await;
+    let check = TokenIntrospection::new(endpoint.parse().unwrap(), "id", "secret", "http://haft.example/mcp")
+        .unwrap();
+    let resource = ProtectedResource::new(
+        "http://haft.example/mcp".parse().unwrap(),
+        ["http://auth.example".to_owned()],
+    );
+    let place = Place::open(HttpConfig::new().with_verifier(check).with_resource(resource)).await;
     let list = || place.alone(1, "tools/list", json!({}), json!({}));
     let refused = list().send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
@@ -734,6 +741,6 @@ async fn a_resource_server_says_where_tokens_are_and_asks_about_them() {
         assert_eq!(status(list().bearer_auth("good")).await, StatusCode::OK);
     }
     assert_eq!(asked.load(Ordering::SeqCst), 2, "each token once");
-    let gone = Introspection::new("http://127.0.0.1:1/".parse().unwrap(), "id", "secret", "x").unwrap();
-    assert!(gone.check("t").await.unwrap_err().contains("can't be asked"));
+    let gone = TokenIntrospection::new("http://127.0.0.1:1/".parse().unwrap(), "id", "secret", "x").unwrap();
+    assert!(gone.verify("t").await.unwrap_err().contains("can't be asked"));
 }

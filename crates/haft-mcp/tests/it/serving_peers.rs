@@ -10,7 +10,7 @@ use haft::Cancel;
 use haft::future::BoxFuture;
 use haft::isolate::Pipe;
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
-use haft_mcp::server::{Http, Server};
+use haft_mcp::server::{HttpConfig, Server};
 use haft_mcp::{Host, ServerConfig, Transport};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -304,7 +304,7 @@ async fn our_own_client_is_served() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let stop = Cancel::new();
     let (over_http, stopped) = (server.clone(), stop.clone());
-    tokio::spawn(async move { over_http.serve_http(listener, Http::new(), &stopped).await });
+    tokio::spawn(async move { over_http.serve_http(listener, HttpConfig::new(), &stopped).await });
     let in_process = move || {
         let (server, stop) = (server.clone(), stop.clone());
         async move {

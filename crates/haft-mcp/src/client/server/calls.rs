@@ -5,7 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::{Context, ErrorKind, ToolError};
-use serde_json::{Value, json};
+use rmcp::model::{
+    CallToolRequestParams, ClientRequest, GetPromptRequestParams, ReadResourceRequestParams, Request,
+    RequestMetaObject,
+};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::super::breaker::Breakers;
@@ -25,21 +29,15 @@ impl Server {
             self.0.slots.acquire().await.map_err(|_| ToolError::new("the MCP server was shut down"))?;
         let patience = Patience { idle: config.idle(), total: config.call_timeout };
         let far = |progress: Progress| cx.progress(progress.fraction, progress.words);
-        let mut params = json!({"name": name, "arguments": input});
-        if let Some(trace) = cx.tracing().context() {
-            params["_meta"] = json!({"traceparent": trace.traceparent});
-            if let Some(state) = trace.tracestate {
-                params["_meta"]["tracestate"] = json!(state);
-            }
-        }
+        let request = call_request(name, input, cx);
         let caller = cx.call().session_id();
         let mut session = self.session(caller).await?;
         self.note(&session, cx);
-        let mut answer = session.request_in_rounds("tools/call", params.clone(), patience, &far).await;
+        let mut answer = session.request_in_rounds(&request, patience, &far).await;
         if matches!(answer, Err(Failure::NotSent(_))) {
             // The server had gone before it could hear of the call, which is then nothing but the next one.
             session = self.session(caller).await?;
-            answer = session.request_in_rounds("tools/call", params, patience, &far).await;
+            answer = session.request_in_rounds(&request, patience, &far).await;
         }
         if let Err(Failure::WantsSignIn(words)) = &answer
             && self
@@ -76,26 +74,37 @@ impl Server {
     }
 
     /// Asks something that changes nothing: lists, resources, prompts.
-    pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, ToolError> {
+    async fn ask(&self, request: &ClientRequest) -> Result<Value, ToolError> {
         let session = self.session(NO_CALLER).await?;
-        let asked = session.request_in_rounds(method, params, Patience::REQUEST, &|_| {}).await;
+        let asked = session.request_in_rounds(request, Patience::REQUEST, &|_| {}).await;
         if asked.is_ok() {
             lock(&self.0.breakers).reached(NO_CALLER);
         }
         asked.map_err(|failure| self.lost(NO_CALLER, &session, failure))
     }
 
+    /// Gets a prompt with its arguments filled in.
+    pub(crate) async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, ToolError> {
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        self.ask(&ClientRequest::GetPromptRequest(Request::new(params))).await
+    }
+
     /// Reads a resource, and watches it from then on.
     pub(crate) async fn read_resource(&self, uri: &str) -> Result<Value, ToolError> {
-        let read = self.ask("resources/read", json!({"uri": uri})).await?;
+        let request = Request::new(ReadResourceRequestParams::new(uri));
+        let read = self.ask(&ClientRequest::ReadResourceRequest(request)).await?;
         self.0.watched.was_read(uri);
         Ok(read)
     }
 
     /// All entries of one of its lists.
-    pub(crate) async fn list(&self, method: &str, key: &str) -> Result<Vec<Value>, ToolError> {
+    pub(crate) async fn list(&self, key: &str) -> Result<Vec<Value>, ToolError> {
         let session = self.session(NO_CALLER).await?;
-        let listed = list(&session, method, key).await;
+        let listed = list(&session, key).await;
         listed
             .map(|(entries, _)| entries)
             .map_err(|words| ToolError::new(format!("{}: {words}", self.named())))
@@ -192,6 +201,21 @@ impl Server {
             }
         }
     }
+}
+
+fn call_request(name: &str, input: Value, cx: &Context) -> ClientRequest {
+    let mut params = CallToolRequestParams::new(name.to_owned());
+    params.arguments = match input {
+        Value::Object(arguments) => Some(arguments),
+        _ => None,
+    };
+    if let Some(trace) = cx.tracing().context() {
+        let mut meta = Map::new();
+        meta.insert("traceparent".to_owned(), json!(trace.traceparent));
+        meta.extend(trace.tracestate.map(|state| ("tracestate".to_owned(), json!(state))));
+        params.meta = Some(RequestMetaObject::from(meta));
+    }
+    ClientRequest::CallToolRequest(Request::new(params))
 }
 
 /// A call that finds out whether the server can be reached. Only an answer to a call says that all is well again.

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use haft::tool::AnyTool;
-use serde_json::{Value, json};
+use rmcp::model::{ClientRequest, PaginatedRequestParams, RequestOptionalParam};
+use serde_json::Value;
 
 use super::super::definition::Definition;
 use super::super::session::{Failure, Patience, Session};
@@ -40,7 +41,7 @@ pub struct LeftOut {
 impl Server {
     /// Reads the list of tools and makes them.
     pub(super) async fn read_tools(&self, session: &Session) -> Result<(), String> {
-        let listed = list(session, "tools/list", "tools").await?;
+        let listed = list(session, "tools").await?;
         self.take_in(Arc::new(listed));
         Ok(())
     }
@@ -106,12 +107,13 @@ impl Server {
 }
 
 /// Reads all pages of a list; and whether there were more entries than are read.
-pub(super) async fn list(session: &Session, method: &str, key: &str) -> Result<(Vec<Value>, bool), String> {
+pub(super) async fn list(session: &Session, key: &str) -> Result<(Vec<Value>, bool), String> {
     let mut entries = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..limits::LIST_PAGES_MAX {
-        let params = cursor.as_ref().map_or(json!({}), |cursor| json!({"cursor": cursor}));
-        let page = session.request(method, params, Patience::REQUEST, &|_| {}).await;
+        let request = list_request(key, cursor.clone());
+        let method = request.method();
+        let page = session.request(&request, Patience::REQUEST, &|_| {}).await;
         let mut page = page.map_err(|failure| match failure {
             Failure::Refused { code, words, .. } => {
                 format!("`{method}` was answered with error {code}: {words}")
@@ -142,4 +144,17 @@ pub(super) async fn list(session: &Session, method: &str, key: &str) -> Result<(
         cursor = next;
     }
     Ok((entries, true))
+}
+
+/// The request for a page of the list under this key.
+fn list_request(key: &str, cursor: Option<String>) -> ClientRequest {
+    let params = PaginatedRequestParams::default().with_cursor(cursor);
+    match key {
+        "resources" => ClientRequest::ListResourcesRequest(RequestOptionalParam::with_param(params)),
+        "resourceTemplates" => {
+            ClientRequest::ListResourceTemplatesRequest(RequestOptionalParam::with_param(params))
+        }
+        "prompts" => ClientRequest::ListPromptsRequest(RequestOptionalParam::with_param(params)),
+        _ => ClientRequest::ListToolsRequest(RequestOptionalParam::with_param(params)),
+    }
 }

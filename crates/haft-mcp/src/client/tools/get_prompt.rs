@@ -4,7 +4,6 @@ use haft::effects::table::Class;
 use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::spec;
 use crate::client::catalogue::{Catalogue, gets_from};
@@ -43,8 +42,8 @@ impl Tool for GetPrompt {
 
     async fn call(&self, input: GetPromptInput, _: &Context) -> Result<Output, ToolError> {
         let server = self.0.find(&input.server)?;
-        let params = json!({"name": input.name, "arguments": input.arguments});
-        let prompt = server.ask("prompts/get", params).await?;
+        let arguments = input.arguments.into_iter().map(|(name, text)| (name, text.into()));
+        let prompt = server.get_prompt(&input.name, arguments.collect()).await?;
         let messages = prompt["messages"].as_array().into_iter().flatten();
         let blocks = messages.flat_map(|message| {
             let role = message["role"].as_str().unwrap_or("user");

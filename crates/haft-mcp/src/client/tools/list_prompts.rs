@@ -33,10 +33,7 @@ impl Tool for ListPrompts {
     }
 
     async fn call(&self, input: ListPromptsInput, _: &Context) -> Result<Value, ToolError> {
-        let listed = self
-            .0
-            .list(input.server.as_deref(), "prompts/list", "prompts", |facts| facts.has_prompts)
-            .await?;
+        let listed = self.0.list(input.server.as_deref(), "prompts", |facts| facts.has_prompts).await?;
         let shown = |(server, entry): (String, Value)| {
             let mut shown = Map::from_iter([("server".to_owned(), json!(server))]);
             for (key, most) in

@@ -34,9 +34,8 @@ impl Tool for ListResources {
 
     async fn call(&self, input: ListResourcesInput, _: &Context) -> Result<Value, ToolError> {
         let server = input.server.as_deref();
-        let listed = self.0.list(server, "resources/list", "resources", |facts| facts.has_resources).await?;
-        let templates =
-            self.0.list(server, "resources/templates/list", "resourceTemplates", |facts| facts.has_resources);
+        let listed = self.0.list(server, "resources", |facts| facts.has_resources).await?;
+        let templates = self.0.list(server, "resourceTemplates", |facts| facts.has_resources);
         // Older servers have no templates and say so with an error.
         let templates =
             templates.await.unwrap_or_default().into_iter().filter(|(_, entry)| entry.get("error").is_none());

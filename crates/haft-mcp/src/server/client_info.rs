@@ -1,11 +1,11 @@
-//! Who is served: a client, by what it said of itself and what its token says of it.
+//! Clients: transport, revision, principal and capabilities.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A revision of the protocol. They are ordered by their dates.
+/// A revision of the protocol, ordered by date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Revision {
@@ -17,12 +17,12 @@ pub enum Revision {
     V2025_06_18,
     /// The last one with a handshake.
     V2025_11_25,
-    /// Without sessions: each request says who asks, and a server asks by its results.
+    /// Stateless: each request describes its client, and a server asks by its results.
     V2026_07_28,
 }
 
 impl Revision {
-    /// All that are spoken, the newest first.
+    /// All supported revisions, the newest first.
     pub const ALL: [Revision; 5] = [
         Revision::V2026_07_28,
         Revision::V2025_11_25,
@@ -30,11 +30,11 @@ impl Revision {
         Revision::V2025_03_26,
         Revision::V2024_11_05,
     ];
-    /// The newest that begins with a handshake.
+    /// The newest revision with a handshake.
     pub const LATEST_WITH_HANDSHAKE: Revision = Revision::V2025_11_25;
 
     /// The revision of this name.
-    pub fn of(name: &str) -> Option<Revision> {
+    pub fn from_name(name: &str) -> Option<Revision> {
         Revision::ALL.into_iter().find(|revision| revision.name() == name)
     }
 
@@ -49,7 +49,7 @@ impl Revision {
         }
     }
 
-    /// Whether each request stands alone: no handshake, no session, no requests of the server.
+    /// Whether there is no handshake, no session and no request by the server.
     pub fn is_stateless(self) -> bool {
         self >= Revision::V2026_07_28
     }
@@ -61,25 +61,25 @@ impl fmt::Display for Revision {
     }
 }
 
-/// The way by which a client came.
+/// How a client is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Way {
-    /// It started this process, or shares it: a connection of lines.
+pub enum TransportKind {
+    /// A connection of lines: the client started this process, or shares it.
     Stdio,
     /// Over the network.
     Http,
-    /// Over a socket in the file system, that only its owner may open.
+    /// Over a Unix socket that only its owner may open.
     Unix,
 }
 
-/// Whom a token stands for.
+/// The identity that a token stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Principal {
-    /// The name that the configuration, or whoever gave the token, has for it.
+    /// Its name in the configuration or at the authorization server.
     pub name: Arc<str>,
-    /// What the token is good for, where it says so.
+    /// The token's scopes.
     pub scopes: Arc<[String]>,
 }
 
@@ -89,7 +89,7 @@ impl Principal {
         Principal { name: name.into(), scopes: Arc::new([]) }
     }
 
-    /// What tells it from others: the same name with other scopes is somebody else.
+    /// Name and scopes: the same name with other scopes is another identity.
     pub(crate) fn identity(&self) -> Arc<str> {
         match &*self.scopes {
             [] => self.name.clone(),
@@ -105,85 +105,69 @@ impl Principal {
     }
 }
 
-/// One client, as far as it is known.
-///
-/// What it says of itself (name, version, abilities) is for logs and for what is worth trying, never for what is allowed:
-/// that hangs on the [principal](Client::principal) and the [way](Client::way) alone.
+/// A client. Its own statements (name, version, capabilities) are for logs and for choosing what to try; permissions depend on
+/// the [principal](ClientInfo::principal) and the [transport](ClientInfo::transport) alone.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Client {
-    /// How it came.
-    pub way: Way,
-    /// Whom its token stands for. None over stdio, and where no token is asked for.
+pub struct ClientInfo {
+    /// How it is connected.
+    pub transport: TransportKind,
+    /// The identity of its token. `None` over stdio and where no token is required.
     pub principal: Option<Principal>,
-    /// What it calls itself; empty if it didn't say.
+    /// Its name; empty if not stated.
     pub name: String,
-    /// Its version; empty if it didn't say.
+    /// Its version; empty if not stated.
     pub version: String,
-    /// What it can do, as it announced it.
-    pub can: Abilities,
-    /// The revision that is spoken with it.
+    /// The capabilities that it declared.
+    pub capabilities: ClientCapabilities,
+    /// The negotiated revision.
     pub revision: Revision,
 }
 
-impl Client {
-    /// A client that came by this way, speaks this revision and said nothing of itself.
-    pub fn new(way: Way, revision: Revision) -> Client {
-        Client {
-            way,
+impl ClientInfo {
+    /// A client that stated nothing about itself.
+    pub fn new(transport: TransportKind, revision: Revision) -> ClientInfo {
+        ClientInfo {
+            transport,
             principal: None,
             name: String::new(),
             version: String::new(),
-            can: Abilities::default(),
+            capabilities: ClientCapabilities::default(),
             revision,
         }
     }
-
-    /// The same with a principal.
-    #[must_use]
-    pub fn with_principal(mut self, principal: Option<Principal>) -> Client {
-        self.principal = principal;
-        self
-    }
-
-    /// The same with abilities.
-    #[must_use]
-    pub fn with_abilities(mut self, can: Abilities) -> Client {
-        self.can = can;
-        self
-    }
 }
 
-/// What a client can be asked.
+/// What a client can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Abilities {
-    /// Shows a form to its user.
+pub struct ClientCapabilities {
+    /// Forms for its user.
     pub form: bool,
-    /// Shows an address to its user.
+    /// URLs for its user.
     pub url: bool,
-    /// Asks a model.
+    /// Messages of its model.
     pub sampling: bool,
-    /// Asks a model that has tools.
+    /// Messages of its model with tools.
     pub sampling_tools: bool,
-    /// Knows the folders that it works in.
+    /// Its folders.
     pub roots: bool,
 }
 
-impl Abilities {
-    /// As they stand in `capabilities` of a handshake, or in the `_meta` of a request.
-    pub fn of(capabilities: &Value) -> Abilities {
-        let elicitation = capabilities.get("elicitation").and_then(Value::as_object);
+impl ClientCapabilities {
+    /// As declared in a handshake, or in the `_meta` of a request. Unknown forms are no capability.
+    pub fn from_value(declared: &Value) -> ClientCapabilities {
+        let elicitation = declared.get("elicitation").and_then(Value::as_object);
         // Before there were two modes, an empty object meant forms.
         let form = elicitation.is_some_and(|modes| {
             modes.is_empty() || modes.contains_key("form") || !modes.contains_key("url")
         });
-        let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
-        Abilities {
+        let has = |name: &str| declared.get(name).is_some_and(Value::is_object);
+        ClientCapabilities {
             form,
             url: elicitation.is_some_and(|modes| modes.contains_key("url")),
             sampling: has("sampling"),
-            sampling_tools: capabilities["sampling"]["tools"].is_object(),
+            sampling_tools: declared["sampling"]["tools"].is_object(),
             roots: has("roots"),
         }
     }
@@ -200,17 +184,18 @@ mod tests {
         for pair in Revision::ALL.windows(2) {
             assert!(pair[0] > pair[1] && pair[0].name() > pair[1].name());
         }
-        assert_eq!(Revision::of("2025-06-18"), Some(Revision::V2025_06_18));
-        assert_eq!(Revision::of("2025-06-19"), None);
+        assert_eq!(Revision::from_name("2025-06-18"), Some(Revision::V2025_06_18));
+        assert_eq!(Revision::from_name("2025-06-19"), None);
     }
 
     #[test]
-    fn abilities_are_what_was_announced() {
-        assert_eq!(Abilities::of(&json!({})), Abilities::default());
-        assert_eq!(Abilities::of(&json!("odd")), Abilities::default());
-        let older = Abilities::of(&json!({"elicitation": {}, "roots": {"listChanged": true}}));
-        assert!(older.form && !older.url && older.roots && !older.sampling);
-        let url = Abilities::of(&json!({"elicitation": {"url": {}}, "sampling": {"tools": {}}}));
+    fn capabilities_are_read_as_declared() {
+        let declared = |value| ClientCapabilities::from_value(&value);
+        assert_eq!(declared(json!({})), ClientCapabilities::default());
+        assert_eq!(declared(json!("odd")), ClientCapabilities::default());
+        let legacy = declared(json!({"elicitation": {}, "roots": {"listChanged": true}}));
+        assert!(legacy.form && !legacy.url && legacy.roots && !legacy.sampling);
+        let url = declared(json!({"elicitation": {"url": {}}, "sampling": {"tools": {}}}));
         assert!(!url.form && url.url && url.sampling && url.sampling_tools);
     }
 }

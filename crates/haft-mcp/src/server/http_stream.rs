@@ -1,80 +1,93 @@
-//! Requests whose heads end each line with `\r\n`, as HTTP has it, and say in one way how long their body is.
+//! Strict framing of HTTP requests: lines end with `\r\n`, and a body has one length.
 //!
-//! The HTTP library also takes a bare line feed for the end of a line. A proxy in front of the server may not, and then
-//! both see other headers in the same bytes: what the proxy takes for a part of one value is a header here. So everything
-//! that is read goes by this, which follows heads and bodies of one request after the other and makes the first byte
-//! that is not as it has to be, and all after it, a zero. The library answers that with 400 and closes the connection.
+//! hyper accepts a bare line feed as a line end. A proxy in front of the server may not, and then both see different headers
+//! in the same bytes (request smuggling). This reader follows heads and bodies, and replaces the first invalid byte and
+//! everything after it by zeros. hyper answers that with 400 and closes the connection.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
-/// The longest line of a head, in bytes. The library takes no head that is longer in all.
+use crate::limits::READ_STALL;
+
+/// The longest line of a head, in bytes. hyper accepts no longer head in all.
 const LINE_BYTES_MAX: usize = 512 * 1024;
 
-/// A connection from which only such requests come.
-pub(crate) struct StrictHeads<S> {
+/// A connection with strict framing, which fails when the client reads nothing for a while.
+pub(crate) struct HttpStream<S> {
     stream: S,
-    requests: Requests,
+    framing: RequestFraming,
+    /// Set while a write is pending.
+    write_timeout: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> StrictHeads<S> {
-    pub(crate) fn new(stream: S) -> StrictHeads<S> {
-        StrictHeads { stream, requests: Requests::default() }
+impl<S> HttpStream<S> {
+    pub(crate) fn new(stream: S) -> HttpStream<S> {
+        HttpStream { stream, framing: RequestFraming::default(), write_timeout: None }
+    }
+
+    fn limit<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.write_timeout = None;
+            return written;
+        }
+        let timeout = self.write_timeout.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_STALL)));
+        timeout.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-/// Where in a request the next byte lies.
+/// The part of a request that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
-    /// Before the first line; empty lines are skipped there.
+enum RequestPart {
+    /// Before the first line, where empty lines are skipped.
     #[default]
     Start,
     Head,
-    /// So many bytes of a body are to come.
+    /// The remaining bytes of a body.
     Body(u64),
     ChunkSize,
-    /// So many bytes of a chunk, and its line end.
+    /// The remaining bytes of a chunk.
     Chunk(u64),
     ChunkEnd,
     Trailers,
-    /// Something was wrong.
+    /// Something was invalid.
     Broken,
 }
 
-/// Follows requests, one after the other.
+/// Follows requests of one connection.
 #[derive(Debug, Default)]
-struct Requests {
-    place: Place,
+struct RequestFraming {
+    part: RequestPart,
     line: Vec<u8>,
     length: Option<u64>,
     is_chunked: bool,
 }
 
-/// A line that isn't as it has to be.
-struct BadLine;
+/// An invalid line.
+struct InvalidLine;
 
-impl Requests {
-    /// Takes what came; what is wrong is a zero afterwards.
+impl RequestFraming {
+    /// Replaces invalid bytes by zeros.
     fn check(&mut self, bytes: &mut [u8]) {
         let mut at = 0;
         while at < bytes.len() {
-            match &mut self.place {
-                Place::Broken => {
+            match &mut self.part {
+                RequestPart::Broken => {
                     bytes[at..].fill(0);
                     return;
                 }
-                Place::Body(remaining) | Place::Chunk(remaining) => {
+                RequestPart::Body(remaining) | RequestPart::Chunk(remaining) => {
                     let count = (bytes.len() - at).min(usize::try_from(*remaining).unwrap_or(usize::MAX));
                     *remaining -= count as u64;
                     at += count;
                     self.end_body();
                 }
                 _ => {
-                    if self.take(bytes[at]).is_err() {
-                        self.place = Place::Broken;
+                    if self.push_byte(bytes[at]).is_err() {
+                        self.part = RequestPart::Broken;
                     } else {
                         at += 1;
                     }
@@ -84,23 +97,23 @@ impl Requests {
     }
 
     fn end_body(&mut self) {
-        match self.place {
-            Place::Body(0) => self.place = Place::Start,
-            Place::Chunk(0) => self.place = Place::ChunkEnd,
+        match self.part {
+            RequestPart::Body(0) => self.part = RequestPart::Start,
+            RequestPart::Chunk(0) => self.part = RequestPart::ChunkEnd,
             _ => {}
         }
     }
 
-    /// Takes one byte of a line.
-    fn take(&mut self, byte: u8) -> Result<(), BadLine> {
+    /// Appends a byte to the current line.
+    fn push_byte(&mut self, byte: u8) -> Result<(), InvalidLine> {
         match (byte, self.line.last()) {
             (b'\n', Some(b'\r')) => {
                 let line = std::mem::take(&mut self.line);
                 self.end_line(&line[..line.len() - 1])
             }
             // A bare line feed, or something after a bare carriage return.
-            (b'\n', _) | (_, Some(b'\r')) => Err(BadLine),
-            _ if self.line.len() >= LINE_BYTES_MAX => Err(BadLine),
+            (b'\n', _) | (_, Some(b'\r')) => Err(InvalidLine),
+            _ if self.line.len() >= LINE_BYTES_MAX => Err(InvalidLine),
             _ => {
                 self.line.push(byte);
                 Ok(())
@@ -108,65 +121,69 @@ impl Requests {
         }
     }
 
-    fn end_line(&mut self, line: &[u8]) -> Result<(), BadLine> {
-        self.place = match (self.place, line) {
-            (Place::Start, []) => Place::Start,
-            (Place::Start, _) => Place::Head,
-            (Place::Head, []) => self.end_head()?,
-            (Place::Head, header) => {
-                self.note(header)?;
-                Place::Head
+    fn end_line(&mut self, line: &[u8]) -> Result<(), InvalidLine> {
+        self.part = match (self.part, line) {
+            (RequestPart::Start, []) => RequestPart::Start,
+            (RequestPart::Start, _) => RequestPart::Head,
+            (RequestPart::Head, []) => self.end_head()?,
+            (RequestPart::Head, header) => {
+                self.read_header(header)?;
+                RequestPart::Head
             }
-            (Place::ChunkSize, size) => match chunk_size(size)? {
-                0 => Place::Trailers,
-                size => Place::Chunk(size),
+            (RequestPart::ChunkSize, size) => match chunk_size(size)? {
+                0 => RequestPart::Trailers,
+                size => RequestPart::Chunk(size),
             },
-            (Place::ChunkEnd, []) => Place::ChunkSize,
-            (Place::Trailers, []) => Place::Start,
-            (Place::Trailers, _) => Place::Trailers,
-            _ => return Err(BadLine),
+            (RequestPart::ChunkEnd, []) => RequestPart::ChunkSize,
+            (RequestPart::Trailers, []) => RequestPart::Start,
+            (RequestPart::Trailers, _) => RequestPart::Trailers,
+            _ => return Err(InvalidLine),
         };
         Ok(())
     }
 
-    /// Notes what a header says about the body.
-    fn note(&mut self, header: &[u8]) -> Result<(), BadLine> {
-        let colon = header.iter().position(|byte| *byte == b':').ok_or(BadLine)?;
+    /// Reads a header about the length of the body.
+    fn read_header(&mut self, header: &[u8]) -> Result<(), InvalidLine> {
+        let colon = header.iter().position(|byte| *byte == b':').ok_or(InvalidLine)?;
         let (name, value) = (&header[..colon], header[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
             let is_first = self.length.replace(number(value, 10)?).is_none();
-            return if is_first { Ok(()) } else { Err(BadLine) };
+            return if is_first { Ok(()) } else { Err(InvalidLine) };
         }
         if name.eq_ignore_ascii_case(b"transfer-encoding") {
             let is_first = !std::mem::replace(&mut self.is_chunked, true);
-            return if is_first && value.eq_ignore_ascii_case(b"chunked") { Ok(()) } else { Err(BadLine) };
+            return if is_first && value.eq_ignore_ascii_case(b"chunked") {
+                Ok(())
+            } else {
+                Err(InvalidLine)
+            };
         }
         Ok(())
     }
 
-    fn end_head(&mut self) -> Result<Place, BadLine> {
+    fn end_head(&mut self) -> Result<RequestPart, InvalidLine> {
         match (self.length.take(), std::mem::take(&mut self.is_chunked)) {
-            (Some(_), true) => Err(BadLine),
-            (None, true) => Ok(Place::ChunkSize),
-            (None | Some(0), false) => Ok(Place::Start),
-            (Some(length), false) => Ok(Place::Body(length)),
+            (Some(_), true) => Err(InvalidLine),
+            (None, true) => Ok(RequestPart::ChunkSize),
+            (None | Some(0), false) => Ok(RequestPart::Start),
+            (Some(length), false) => Ok(RequestPart::Body(length)),
         }
     }
 }
 
-/// The size in the line before a chunk; what follows a semicolon is passed over.
-fn chunk_size(line: &[u8]) -> Result<u64, BadLine> {
+/// The size in the line before a chunk, without its extensions.
+fn chunk_size(line: &[u8]) -> Result<u64, InvalidLine> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
     number(digits.trim_ascii(), 16)
 }
 
-fn number(digits: &[u8], radix: u32) -> Result<u64, BadLine> {
+fn number(digits: &[u8], radix: u32) -> Result<u64, InvalidLine> {
     let is_plain = digits.iter().all(|byte| char::from(*byte).is_digit(radix));
-    let digits = str::from_utf8(digits).ok().filter(|_| is_plain).ok_or(BadLine)?;
-    u64::from_str_radix(digits, radix).map_err(|_| BadLine)
+    let digits = str::from_utf8(digits).ok().filter(|_| is_plain).ok_or(InvalidLine)?;
+    u64::from_str_radix(digits, radix).map_err(|_| InvalidLine)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HttpStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -174,14 +191,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for StrictHeads<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.requests.check(&mut buffer.filled_mut()[before..]);
+        self.framing.check(&mut buffer.filled_mut()[before..]);
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HttpStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.limit(cx, written)
     }
 
     fn poll_write_vectored(
@@ -189,7 +207,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.limit(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -197,11 +216,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let written = Pin::new(&mut self.stream).poll_flush(cx);
+        self.limit(cx, written)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let written = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.limit(cx, written)
     }
 }
 
@@ -209,14 +230,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StrictHeads<S> {
 mod tests {
     use super::*;
 
-    /// What comes out, with zeros as `!`: at once, and byte by byte.
+    /// The output with zeros as `!`: at once, and byte by byte.
     #[track_caller]
     fn check(sent: &str, expected: &str) {
         let shown = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace('\0', "!");
         let mut whole = sent.as_bytes().to_vec();
-        Requests::default().check(&mut whole);
+        RequestFraming::default().check(&mut whole);
         assert_eq!(shown(whole), expected);
-        let (mut requests, mut pieces) = (Requests::default(), sent.as_bytes().to_vec());
+        let (mut requests, mut pieces) = (RequestFraming::default(), sent.as_bytes().to_vec());
         pieces.iter_mut().for_each(|byte| requests.check(std::slice::from_mut(byte)));
         assert_eq!(shown(pieces), expected, "byte by byte");
     }
@@ -227,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_pass_one_after_the_other() {
+    fn valid_requests_pass() {
         passes("GET / HTTP/1.1\r\na: b\r\n\r\nGET / HTTP/1.1\r\n\r\n");
         passes("\r\nPOST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n{\n\r}\nGET / HTTP/1.1\r\n\r\n");
         passes(
@@ -237,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_have_both_characters() {
+    fn bare_line_feeds_are_invalid() {
         check("GET / HTTP/1.1\na: b\r\n\r\n", "GET / HTTP/1.1!!!!!!!!!");
         check("GET / HTTP/1.1\r\na: b\nc: d\r\n\r\n", "GET / HTTP/1.1\r\na: b!!!!!!!!!");
         check("GET / HTTP/1.1\r\n\n", "GET / HTTP/1.1\r\n!");
@@ -256,7 +277,7 @@ mod tests {
     fn a_body_has_one_length() {
         let refused = |headers: &str| {
             let mut bytes = format!("POST / HTTP/1.1\r\n{headers}\r\n").into_bytes();
-            Requests::default().check(&mut bytes);
+            RequestFraming::default().check(&mut bytes);
             assert!(bytes.contains(&0), "{headers}");
         };
         refused("content-length: 1\r\ncontent-length: 1\r\n");
