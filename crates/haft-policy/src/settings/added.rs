@@ -11,7 +11,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use serde_json::Value;
 
 use super::input::{self, Unreadable};
-use super::jsonc::{Json, Node, SETTINGS_DEPTH_MAX, Spot};
+use super::jsonc::{Json, NO_SPOT, Node, SETTINGS_DEPTH_MAX, Spot};
 use super::mcp::{self, SERVERS_MAX, Server};
 use crate::source::{Scope, Source};
 
@@ -56,12 +56,11 @@ pub(super) fn read(path: &Path, roots: &[&Path], source: &dyn Fn(Scope) -> Sourc
 }
 
 fn servers_of(servers: Value, source: Source, odd: &mut Vec<String>) -> Vec<Server> {
-    let nowhere = Spot { line: 1, column: 1 };
     if depth_exceeds(&servers, SETTINGS_DEPTH_MAX) {
         odd.push(format!("`mcpServers` nests deeper than {SETTINGS_DEPTH_MAX}; it is left out"));
         return Vec::new();
     }
-    let entries = match Node::of_value(servers, nowhere).json {
+    let entries = match Node::from_value(servers, NO_SPOT, 0).json {
         Json::Object(entries) => entries,
         Json::Null => return Vec::new(),
         _ => {
