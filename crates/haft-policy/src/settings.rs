@@ -24,6 +24,8 @@ mod known;
 mod layer;
 mod mcp;
 mod merge;
+#[cfg(test)]
+mod page;
 mod permissions;
 mod places;
 mod protected;
@@ -34,6 +36,8 @@ mod schema;
 mod serve;
 mod servers;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 mod values;
 mod web;
 

@@ -490,7 +490,6 @@ mod tests {
 
     #[derive(Debug, Default, serde::Deserialize)]
     #[serde(default, expecting = "an object")]
-    #[expect(dead_code, reason = "only read")]
     struct Sample {
         list: Vec<String>,
         flag: Option<bool>,
