@@ -16,8 +16,8 @@ use haft::text::truncate_chars;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess,
-    Unexpected, VariantAccess, Visitor,
+    self, Deserialize, DeserializeSeed, Deserializer, Error as _, Expected, MapAccess, SeqAccess, Unexpected,
+    Visitor,
 };
 
 use super::jsonc::{Fault, Json, Key, Node, Spot};
@@ -314,7 +314,7 @@ impl<'de> Deserializer<'de> for TreeReader<'_> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let Json::String(name) = &self.node.json else { return self.reject("a string") };
-        let read = visitor.visit_enum(VariantName(name));
+        let read = visitor.visit_enum(StrDeserializer::new(name));
         read.map_err(|fault| self.with_place(fault))
     }
 
@@ -377,37 +377,6 @@ impl<'de> MapAccess<'de> for Fields<'_> {
         let (key, node) = self.value.expect("serde asks for a value after its key");
         let value = seed.deserialize(self.reader.at(node, Some(&key.name)));
         value.map_err(|fault| fault.inside(key.name.as_str()))
-    }
-}
-
-struct VariantName<'a>(&'a str);
-
-impl<'de> EnumAccess<'de> for VariantName<'_> {
-    type Error = Fault;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
-        Ok((seed.deserialize(StrDeserializer::new(self.0))?, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for VariantName<'_> {
-    type Error = Fault;
-
-    fn unit_variant(self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _: T) -> Result<T::Value, Fault> {
-        Err(Fault::custom("a plain word is accepted"))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Fault> {
-        Err(Fault::custom("a plain word is accepted"))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Fault> {
-        Err(Fault::custom("a plain word is accepted"))
     }
 }
 

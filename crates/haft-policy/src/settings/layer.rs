@@ -15,7 +15,7 @@ use super::de::{LayerPlace, ReadContext, TreeReader, UnknownKey};
 use super::hook::EVENTS;
 use super::input::{self, Unreadable};
 use super::jsonc::{self, Fault, NO_SPOT, Node, Spot};
-use super::known::{ELSEWHERE, closest};
+use super::known::{closest, foreign_keys};
 use super::mcp::{self, Server};
 use super::places::{Places, lexical};
 use super::table::{SectionSpec, TableEntry};
@@ -391,7 +391,7 @@ impl LayerReader<'_> {
 
     fn note_unknown(&mut self, warn: &dyn Fn(Spot, String) -> Warning, unknown: Vec<UnknownKey>) {
         for UnknownKey { at, key, inside, known } in unknown {
-            if inside.is_none() && ELSEWHERE.contains(&key.as_str()) {
+            if inside.is_none() && foreign_keys().any(|foreign| foreign == key) {
                 continue;
             }
             let object = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));

@@ -7,7 +7,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::known::ELSEWHERE;
+use super::known::foreign_keys;
 use super::table::{SectionSpec, TableEntry};
 
 /// The JSON Schema of a settings file, draft 2020-12.
@@ -21,7 +21,7 @@ pub(crate) fn schema_of(table: &SectionSpec) -> Value {
     let mut schema = section_schema(table, &mut generator);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("Settings of haft");
-    for key in ELSEWHERE {
+    for key in foreign_keys() {
         schema["properties"][key] = json!({"description": "Known to Claude Code; means nothing to haft."});
     }
     schema["$defs"] = Value::Object(generator.take_definitions(true));
