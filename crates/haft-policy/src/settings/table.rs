@@ -49,6 +49,9 @@ pub(crate) enum Merge {
 /// Whether a value is looser than the one before it.
 type Loosens = fn(&Node, Option<&Node>) -> bool;
 
+/// Says why a name with its value is left out, if it is; whether a workspace's file sets it is the last argument.
+type CheckName = fn(&str, &Node, bool) -> Result<(), String>;
+
 /// How a setting is merged and protected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingRule {
@@ -68,8 +71,7 @@ pub(crate) struct SettingRule {
     bounds: Option<(u64, Option<u64>)>,
     /// Reads the value in place of its type alone, and checks more.
     check: Option<fn(TreeReader<'_>) -> Result<(), Fault>>,
-    /// Whether a name may be set by a file, which is or isn't a workspace's.
-    pub(crate) check_name: Option<fn(&str, &Node, bool) -> Result<(), String>>,
+    pub(crate) check_name: Option<CheckName>,
 }
 
 impl SettingRule {
@@ -125,7 +127,7 @@ impl SettingRule {
         SettingRule { check: Some(check), ..self }
     }
 
-    pub(crate) const fn check_name(self, check: fn(&str, &Node, bool) -> Result<(), String>) -> SettingRule {
+    pub(crate) const fn check_name(self, check: CheckName) -> SettingRule {
         SettingRule { check_name: Some(check), ..self }
     }
 
