@@ -86,6 +86,11 @@ pub const EVENTS: [(&str, bool); 33] = [
     ("MessageDisplay", false),
 ];
 
+/// Whether there is an event of this name.
+pub(crate) fn is_event(name: &str) -> bool {
+    EVENTS.iter().any(|(known, _)| *known == name)
+}
+
 /// The longest time limit of a hook, in seconds: a day.
 pub const HOOK_TIMEOUT_S_MAX: f64 = 86_400.0;
 
@@ -344,14 +349,13 @@ impl FromTree for HookGroup {
 
 /// Events that there aren't are noted, and nothing below them is read.
 fn check_hooks(reader: TreeReader<'_>) -> Result<(), Fault> {
-    let names = || EVENTS.iter().map(|(known, _)| *known);
     for (event, node) in expect_object(reader.node)? {
-        if names().any(|known| known == event.name) {
+        if is_event(&event.name) {
             let read = reader.at(node, None).read::<Vec<HookGroup>>();
             read.map_err(|fault| fault.inside(event.name.as_str()))?;
             continue;
         }
-        let near = closest(&event.name, names());
+        let near = closest(&event.name, EVENTS.iter().map(|(known, _)| *known));
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let message = format!("there is no event `{}`, so its hooks never run{near}", event.name);
         reader.context.notes.borrow_mut().push((event.at, message));

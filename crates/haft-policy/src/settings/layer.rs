@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::added::{self, Added};
 use super::de::{LayerPlace, ReadContext, TreeReader, UnknownKey};
-use super::hook::EVENTS;
+use super::hook::is_event;
 use super::input::{self, Unreadable};
 use super::jsonc::{self, Fault, NO_SPOT, Node, Spot};
 use super::known::{closest, foreign_keys};
@@ -142,7 +142,7 @@ impl Layer {
     /// The handlers of events that there are, each with its event and matcher.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = (&str, &str, &Node)> {
         let events = self.root.get("hooks").map(Node::fields).unwrap_or_default().iter();
-        let known = events.filter(|(event, _)| EVENTS.iter().any(|(known, _)| *known == event.name));
+        let known = events.filter(|(event, _)| is_event(&event.name));
         let groups = known.flat_map(|(event, groups)| groups.items().iter().map(move |group| (event, group)));
         groups.flat_map(|(event, group)| {
             let matcher = group.get("matcher").and_then(Node::as_str).unwrap_or("*");

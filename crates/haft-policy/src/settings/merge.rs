@@ -6,7 +6,7 @@
 
 use super::Settings;
 use super::de::{LayerPlace, ReadContext, TreeReader};
-use super::hook::{DISABLE, EVENTS, MANAGED_HOOKS};
+use super::hook::{DISABLE, MANAGED_HOOKS, is_event};
 use super::jsonc::{Json, Key, NO_SPOT, Node, Spot};
 use super::layer::{Layer, Layers, Warning, bound};
 use super::table::{Authority, Merge, Section, SectionSpec, SettingRule, SettingsTree, TableEntry, find};
@@ -26,7 +26,7 @@ impl Layers {
     pub fn merge(&self, standing: Standing) -> Settings {
         let mut merge = TreeMerge { layers: &self.layers, standing, warnings: Vec::new() };
         let given = self.layers.iter().map(|layer| (layer, &layer.root)).collect();
-        let root = Node { json: Json::Object(merge.section(self.table, "", given)), ..Node::default() };
+        let root = Node { json: Json::Object(merge.merge_section(self.table, "", given)), ..Node::default() };
         let mut warnings = merge.warnings;
         let layers: Vec<LayerPlace> = self.layers.iter().map(|layer| layer.place.clone()).collect();
         let context = ReadContext { layers: &layers, places: Some(&self.places), ..ReadContext::default() };
@@ -45,7 +45,7 @@ impl Layers {
 }
 
 /// The values of one key, the strongest layer's first.
-type Given<'a> = Vec<(&'a Layer, &'a Node)>;
+type LayerValues<'a> = Vec<(&'a Layer, &'a Node)>;
 
 struct TreeMerge<'a> {
     layers: &'a [Layer],
@@ -58,7 +58,12 @@ impl<'a> TreeMerge<'a> {
         self.warnings.push(Warning { source: layer.source(at), message });
     }
 
-    fn section(&mut self, section: &SectionSpec, path: &str, mut given: Given<'a>) -> Vec<(Key, Node)> {
+    fn merge_section(
+        &mut self,
+        section: &SectionSpec,
+        path: &str,
+        mut given: LayerValues<'a>,
+    ) -> Vec<(Key, Node)> {
         if let Some(reason) = section.own {
             let message = format!("`{path}` counts in your own settings only: {reason}");
             given.retain(|(layer, node)| {
@@ -70,31 +75,31 @@ impl<'a> TreeMerge<'a> {
         }
         let mut fields = Vec::new();
         for (key, entry) in &section.entries {
-            let given: Given<'a> =
+            let given: LayerValues<'a> =
                 given.iter().filter_map(|(layer, node)| Some((*layer, node.get(key)?))).collect();
             if given.is_empty() {
                 continue;
             }
             let path = super::table::join(path, key);
             let merged = match entry {
-                TableEntry::Section(section) => Some(object(self.section(section, &path, given))),
-                TableEntry::Setting(setting) => self.setting(&setting.rule, &path, given),
+                TableEntry::Section(section) => Some(object_node(self.merge_section(section, &path, given))),
+                TableEntry::Setting(setting) => self.merge_setting(&setting.rule, &path, given),
             };
-            fields.extend(merged.map(|node| (name(key), node)));
+            fields.extend(merged.map(|node| (plain_key(key), node)));
         }
         fields
     }
 
     /// Merges the values of one setting, if any of them counts.
-    fn setting(&mut self, rule: &SettingRule, key: &str, mut given: Given<'a>) -> Option<Node> {
+    fn merge_setting(&mut self, rule: &SettingRule, key: &str, mut given: LayerValues<'a>) -> Option<Node> {
         let only_managed = rule.managed_by.is_some_and(|by| self.is_set_by_owner(by));
         given.retain(|(layer, node)| {
-            (!only_managed || layer.is_managed()) && self.counts(rule, key, layer, node)
+            (!only_managed || layer.is_managed()) && self.may_set(rule, key, layer, node)
         });
         match rule.merge {
             Merge::Ignored => None,
-            Merge::Hooks => self.hooks(given),
-            _ => self.named(rule, key, rule.names, given),
+            Merge::Hooks => self.merge_hooks(given),
+            _ => self.merge_names(rule, key, rule.names, given),
         }
     }
 
@@ -105,7 +110,7 @@ impl<'a> TreeMerge<'a> {
     }
 
     /// Whether a layer may set a key at all.
-    fn counts(&mut self, rule: &SettingRule, key: &str, layer: &Layer, node: &Node) -> bool {
+    fn may_set(&mut self, rule: &SettingRule, key: &str, layer: &Layer, node: &Node) -> bool {
         let last = key.rsplit('.').next().unwrap_or(key);
         match rule.authority {
             Authority::Managed if !layer.is_managed() => {
@@ -126,11 +131,17 @@ impl<'a> TreeMerge<'a> {
     }
 
     /// Merges below so many levels of names.
-    fn named(&mut self, rule: &SettingRule, key: &str, names: u8, given: Given<'a>) -> Option<Node> {
+    fn merge_names(
+        &mut self,
+        rule: &SettingRule,
+        key: &str,
+        names: u8,
+        given: LayerValues<'a>,
+    ) -> Option<Node> {
         if names == 0 || !given.iter().all(|(_, node)| matches!(node.json, Json::Object(_))) {
-            return self.combine(rule, key, given);
+            return self.merge_values(rule, key, given);
         }
-        let mut fields: Vec<(Key, Given<'a>)> = Vec::new();
+        let mut fields: Vec<(Key, LayerValues<'a>)> = Vec::new();
         let is_empty = given.is_empty();
         for (layer, node) in given {
             for (key, value) in node.fields() {
@@ -147,14 +158,14 @@ impl<'a> TreeMerge<'a> {
             }
         }
         let merged = fields.into_iter().filter_map(|(key_node, values)| {
-            let node = self.named(rule, key, names - 1, values)?;
+            let node = self.merge_names(rule, key, names - 1, values)?;
             Some((key_node, node))
         });
         let merged: Vec<_> = merged.collect();
-        (!is_empty).then(|| object(merged))
+        (!is_empty).then(|| object_node(merged))
     }
 
-    fn combine(&mut self, rule: &SettingRule, key: &str, given: Given<'a>) -> Option<Node> {
+    fn merge_values(&mut self, rule: &SettingRule, key: &str, given: LayerValues<'a>) -> Option<Node> {
         match rule.merge {
             Merge::Concat if !given.is_empty() => {
                 let items = given.iter().flat_map(|(_, node)| node.items()).cloned();
@@ -164,12 +175,17 @@ impl<'a> TreeMerge<'a> {
                 let set = given.iter().find(|(_, node)| !matches!(node.json, Json::Bool(false)));
                 set.map(|(_, node)| (*node).clone())
             }
-            _ => self.strongest(rule, key, &given).cloned(),
+            _ => self.strongest_value(rule, key, &given).cloned(),
         }
     }
 
     /// The strongest value that counts: what a workspace may only tighten is compared with what holds without it.
-    fn strongest(&mut self, rule: &SettingRule, key: &str, given: &Given<'a>) -> Option<&'a Node> {
+    fn strongest_value(
+        &mut self,
+        rule: &SettingRule,
+        key: &str,
+        given: &LayerValues<'a>,
+    ) -> Option<&'a Node> {
         let mut found: Option<&'a Node> = None;
         for (layer, node) in given.iter().rev() {
             let may_loosen = match rule.authority {
@@ -191,7 +207,7 @@ impl<'a> TreeMerge<'a> {
     }
 
     /// Groups of hooks, the weakest layer's first. A group has no handler that another has for the same matcher.
-    fn hooks(&mut self, given: Given<'a>) -> Option<Node> {
+    fn merge_hooks(&mut self, given: LayerValues<'a>) -> Option<Node> {
         let off: Vec<Scope> = self
             .layers
             .iter()
@@ -210,10 +226,7 @@ impl<'a> TreeMerge<'a> {
         };
         let mut events: Vec<(Key, Vec<Node>)> = Vec::new();
         for (_, node) in given.into_iter().rev().filter(|(layer, _)| runs(layer)) {
-            let known = node
-                .fields()
-                .iter()
-                .filter(|(event, _)| EVENTS.iter().any(|(known, _)| *known == event.name));
+            let known = node.fields().iter().filter(|(event, _)| is_event(&event.name));
             for (event, groups) in known {
                 let index =
                     events.iter().position(|(known, _)| known.name == event.name).unwrap_or_else(|| {
@@ -225,7 +238,7 @@ impl<'a> TreeMerge<'a> {
         }
         (!events.is_empty()).then(|| {
             let list = |(event, groups)| (event, Node { json: Json::List(groups), ..Node::default() });
-            object(events.into_iter().map(list).collect())
+            object_node(events.into_iter().map(list).collect())
         })
     }
 }
@@ -253,10 +266,10 @@ fn add_group(groups: &mut Vec<Node>, group: &Node) {
     }
 }
 
-fn object(fields: Vec<(Key, Node)>) -> Node {
+fn object_node(fields: Vec<(Key, Node)>) -> Node {
     Node { json: Json::Object(fields), ..Node::default() }
 }
 
-fn name(key: &str) -> Key {
+fn plain_key(key: &str) -> Key {
     Key { at: NO_SPOT, name: key.to_owned() }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::jsonc::{Json, Node};
-use super::schema::schema_of;
+use super::schema::table_schema;
 use super::table::{Authority, Merge, SectionSpec, SettingSpec, join};
 
 const HEADER: &str =
@@ -13,7 +13,7 @@ const HEADER: &str =
 
 /// One table for each object at the top, and one for what is in none.
 pub(crate) fn page(table: &SectionSpec) -> String {
-    let schema = schema_of(table);
+    let schema = table_schema(table);
     let mut page = String::new();
     let mut begun: Option<String> = None;
     let mut shown = Vec::new();
@@ -39,14 +39,14 @@ pub(crate) fn page(table: &SectionSpec) -> String {
         let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
         let own = setting.schema(&mut generator).to_value();
         let value = below_names(&own, setting.rule.names.min(1));
-        let (from, merged) = (from_workspace(setting, &own), of_several(setting));
-        row(&mut page, &name, &label(value, &schema), from, merged, setting.docs);
-        parts(&mut page, &name, value, &schema, &mut shown);
+        let (from, merged) = (authority_label(setting, &own), merge_label(setting));
+        write_row(&mut page, &name, &type_label(value, &schema), from, merged, setting.docs);
+        write_parts(&mut page, &name, value, &schema, &mut shown);
     }
     page
 }
 
-fn row(page: &mut String, key: &str, value: &str, from: &str, merged: &str, docs: &str) {
+fn write_row(page: &mut String, key: &str, value: &str, from: &str, merged: &str, docs: &str) {
     let docs = docs.replace('|', "\\|");
     let _ = writeln!(page, "| `{key}` | {value} | {from} | {merged} | {} |", docs.trim_end_matches('.'));
 }
@@ -57,10 +57,10 @@ fn below_names(schema: &Value, names: u8) -> &Value {
 }
 
 /// Rows for the keys of a value that is an object, or a list of objects; each type is shown once.
-fn parts(page: &mut String, key: &str, value: &Value, root: &Value, shown: &mut Vec<Value>) {
+fn write_parts(page: &mut String, key: &str, value: &Value, root: &Value, shown: &mut Vec<Value>) {
     let value = resolve(value, root);
     if value["type"] == "array" {
-        return parts(page, &format!("{key}[]"), &value["items"], root, shown);
+        return write_parts(page, &format!("{key}[]"), &value["items"], root, shown);
     }
     let objects = std::iter::once(value).chain(value["anyOf"].as_array().into_iter().flatten());
     for object in objects.map(|object| resolve(object, root)) {
@@ -70,8 +70,8 @@ fn parts(page: &mut String, key: &str, value: &Value, root: &Value, shown: &mut 
         shown.push(object.clone());
         for (name, part) in properties {
             let docs = part["description"].as_str().unwrap_or_default();
-            row(page, &join(key, name), &label(part, root), "", "", docs);
-            parts(page, &join(key, name), part, root, shown);
+            write_row(page, &join(key, name), &type_label(part, root), "", "", docs);
+            write_parts(page, &join(key, name), part, root, shown);
         }
     }
 }
@@ -82,7 +82,7 @@ fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 }
 
 /// The type of a value, for people.
-fn label(schema: &Value, root: &Value) -> String {
+fn type_label(schema: &Value, root: &Value) -> String {
     let range = |schema: &Value| match (&schema["minimum"], &schema["maximum"]) {
         (Value::Number(min), Value::Number(max)) => format!(", {min} to {max}"),
         (Value::Number(min), _) if min.as_f64() != Some(0.0) => format!(", at least {min}"),
@@ -91,7 +91,7 @@ fn label(schema: &Value, root: &Value) -> String {
     let (given, schema) = (schema, resolve(schema, root));
     let each = |key: &str| {
         let all = schema[key].as_array().into_iter().flatten();
-        all.map(|one| label(one, root)).collect::<Vec<_>>()
+        all.map(|one| type_label(one, root)).collect::<Vec<_>>()
     };
     if let Some(value) = schema.get("const") {
         return format!("`{}`", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
@@ -105,10 +105,10 @@ fn label(schema: &Value, root: &Value) -> String {
         }
         Value::Array(types) => types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
         Value::String(kind) => match kind.as_str() {
-            "array" => format!("list: {}", label(&schema["items"], root)),
+            "array" => format!("list: {}", type_label(&schema["items"], root)),
             "integer" => format!("whole number{}", range(given)),
             "object" if schema["additionalProperties"].is_object() => {
-                format!("by name: {}", label(&schema["additionalProperties"], root))
+                format!("by name: {}", type_label(&schema["additionalProperties"], root))
             }
             kind => format!("{kind}{}", range(given)),
         },
@@ -116,7 +116,7 @@ fn label(schema: &Value, root: &Value) -> String {
     }
 }
 
-fn from_workspace(setting: &SettingSpec, schema: &Value) -> &'static str {
+fn authority_label(setting: &SettingSpec, schema: &Value) -> &'static str {
     let rule = &setting.rule;
     let is_loose = |value| {
         let node = Node { json: Json::Bool(value), ..Node::default() };
@@ -136,7 +136,7 @@ fn from_workspace(setting: &SettingSpec, schema: &Value) -> &'static str {
     }
 }
 
-fn of_several(setting: &SettingSpec) -> &'static str {
+fn merge_label(setting: &SettingSpec) -> &'static str {
     match (setting.rule.merge, setting.rule.names) {
         (Merge::Ignored, _) => "–",
         (Merge::Strongest, 0) => "the strongest",

@@ -33,7 +33,7 @@ settings_section! {
             pub(crate) ask: Vec<RuleEntry> = "ask", rules(anyone());
             /// Calls that run unasked.
             pub(crate) allow: Vec<RuleEntry> = "allow", rules(trusted(Kind::AllowRule)).managed_by(MANAGED_RULES);
-            /// Directories beside the working directory.
+            /// Directories beside the working directory; `~/` is your home.
             pub additional_directories: Vec<At<PathBuf>> = "additionalDirectories", trusted(Kind::Directory).concat();
             /// `disable` forbids the mode `bypassPermissions`.
             pub bypass_disabled: Option<At<Disable>> = "disableBypassPermissionsMode", anyone().merged(Merge::Any);

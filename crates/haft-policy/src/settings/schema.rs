@@ -12,11 +12,11 @@ use super::table::{SectionSpec, TableEntry};
 
 /// The JSON Schema of a settings file, draft 2020-12.
 pub fn schema() -> Value {
-    schema_of(SectionSpec::standard())
+    table_schema(SectionSpec::standard())
 }
 
 /// The JSON Schema of the files that a table describes.
-pub(crate) fn schema_of(table: &SectionSpec) -> Value {
+pub(crate) fn table_schema(table: &SectionSpec) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
     let mut schema = section_schema(table, &mut generator);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");

@@ -262,11 +262,11 @@ pub(crate) trait Section: Sized + Default {
 impl SectionSpec {
     /// The table of all settings.
     pub(crate) fn standard() -> &'static SectionSpec {
-        static TABLE: LazyLock<SectionSpec> = LazyLock::new(SectionSpec::of_type::<Settings>);
+        static TABLE: LazyLock<SectionSpec> = LazyLock::new(SectionSpec::for_type::<Settings>);
         &TABLE
     }
 
-    fn of_type<T: Section>() -> SectionSpec {
+    fn for_type<T: Section>() -> SectionSpec {
         let mut section = SectionSpec { docs: T::DOCS.trim(), own: T::OWN, entries: Vec::new() };
         T::describe(&mut section);
         section
@@ -280,7 +280,7 @@ impl SectionSpec {
     pub(crate) fn add_section<T: Section>(&mut self, key: &'static str) {
         match key {
             "" => T::describe(self),
-            key => self.entries.push((key, TableEntry::Section(SectionSpec::of_type::<T>()))),
+            key => self.entries.push((key, TableEntry::Section(SectionSpec::for_type::<T>()))),
         }
     }
 
@@ -372,7 +372,7 @@ pub struct SettingEntry {
 }
 
 /// Collects the values of one setting in a merged tree: of lists one for each item, of hooks one for each handler.
-pub(crate) fn entries(
+fn collect_entries(
     setting: &SettingSpec,
     key: &str,
     reader: TreeReader<'_>,
@@ -382,7 +382,7 @@ pub(crate) fn entries(
     let rule = &setting.rule;
     if names > 0 {
         for (name, node) in reader.node.fields() {
-            entries(setting, &join(key, &name.name), reader.at(node, None), names - 1, all);
+            collect_entries(setting, &join(key, &name.name), reader.at(node, None), names - 1, all);
         }
         return;
     }
@@ -427,7 +427,7 @@ impl SettingsTree {
         let each = self.table.settings().into_iter().map(|(key, setting)| {
             let mut all = Vec::new();
             if let Some(node) = find(&self.root, &key) {
-                entries(setting, &key, TreeReader::new(node, &context), setting.rule.names, &mut all);
+                collect_entries(setting, &key, TreeReader::new(node, &context), setting.rule.names, &mut all);
             }
             (key, all)
         });

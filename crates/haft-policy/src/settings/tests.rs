@@ -1,7 +1,7 @@
 //! The table of settings as a whole: one row is enough for a setting, and each file may set what its row says.
 
 use super::page::page;
-use super::schema::schema_of;
+use super::schema::table_schema;
 use super::table::{Section as _, SectionSpec, TableEntry, each_loosening, trusted};
 use super::*;
 use crate::source::Scope;
@@ -59,7 +59,7 @@ fn table_with_row() -> &'static SectionSpec {
 #[test]
 fn a_setting_is_one_row() {
     let table = table_with_row();
-    let schema = &schema_of(table)["properties"]["sandbox"]["properties"]["devices"];
+    let schema = &table_schema(table)["properties"]["sandbox"]["properties"]["devices"];
     assert_eq!((&schema["type"], &schema["items"]["type"]), (&"array".into(), &"string".into()));
     let row =
         "| `devices` | list: string | once trusted | all, strongest first | Devices that commands may open |";
