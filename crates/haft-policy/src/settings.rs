@@ -66,7 +66,7 @@ pub use servers::{
 };
 pub use table::{SettingEntry, SettingsTree};
 pub use values::{
-    Classifier, DeclaredEffects, DeclaredTools, Disable, EnvValue, RepetitionGuard, ToolEffects,
+    Classifier, DeclaredEffects, DeclaredTools, DisableKeyword, EnvValue, RepetitionGuard, ToolEffects,
 };
 pub use web::{Answers, PREAPPROVED_MAX, Search, WebSettings};
 

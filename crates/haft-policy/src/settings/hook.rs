@@ -14,7 +14,7 @@ use super::de::{At, FromTree, TreeReader, expect_object};
 use super::jsonc::{Fault, Node};
 use super::known::closest;
 use super::permissions::cut;
-use super::table::{Merge, managed, own_silently, settings_section, trusted};
+use super::table::{MergeRule, managed, own_silently, settings_section, trusted};
 use crate::hooks;
 use crate::rule::Rule;
 use crate::source::{List, Source, WrittenRule};
@@ -26,10 +26,10 @@ settings_section! {
         settings {
             /// Hooks by event, the weakest file's first: of several rewrites the strongest file's is the last. The same
             /// handler for the same event and matcher runs once.
-            pub(crate) by_event: HookGroups = "hooks", trusted(Kind::Hook).merged(Merge::Hooks).by_name(1).check(check_hooks);
+            pub(crate) by_event: HookGroups = "hooks", trusted(Kind::Hook).merged(MergeRule::Hooks).by_name(1).check(check_hooks);
             /// `true` turns hooks off: in your own file those of all but the machine's owner, in a workspace's file those of
             /// the workspace.
-            pub disabled: Option<At<bool>> = "disableAllHooks", own_silently().merged(Merge::Any);
+            pub disabled: Option<At<bool>> = "disableAllHooks", own_silently().merged(MergeRule::Any);
             /// Managed settings only: `true` leaves no hooks but managed ones.
             pub managed_only: Option<At<bool>> = "allowManagedHooksOnly", managed();
             /// Addresses that `http` hooks may use, `*` for any run of characters; an empty list allows none. Not given: any.

@@ -9,7 +9,9 @@ use super::de::{LayerPlace, ReadContext, TreeReader};
 use super::hook::{DISABLE, MANAGED_HOOKS, is_event};
 use super::jsonc::{Json, Key, NO_SPOT, Node, Spot};
 use super::layer::{Layer, Layers, Warning, bound};
-use super::table::{Authority, Merge, Section, SectionSpec, SettingRule, SettingsTree, TableEntry, find};
+use super::table::{
+    MergeRule, SectionSpec, SettingAuthority, SettingRule, SettingsSection, SettingsTree, TableEntry, find,
+};
 use crate::source::Scope;
 
 /// Whether a workspace may run and loosen what its files say.
@@ -97,8 +99,8 @@ impl<'a> TreeMerge<'a> {
             (!only_managed || layer.is_managed()) && self.may_set(rule, key, layer, node)
         });
         match rule.merge {
-            Merge::Ignored => None,
-            Merge::Hooks => self.merge_hooks(given),
+            MergeRule::Ignored => None,
+            MergeRule::Hooks => self.merge_hooks(given),
             _ => self.merge_names(rule, key, rule.names, given),
         }
     }
@@ -113,17 +115,17 @@ impl<'a> TreeMerge<'a> {
     fn may_set(&mut self, rule: &SettingRule, key: &str, layer: &Layer, node: &Node) -> bool {
         let last = key.rsplit('.').next().unwrap_or(key);
         match rule.authority {
-            Authority::Managed if !layer.is_managed() => {
+            SettingAuthority::Managed if !layer.is_managed() => {
                 self.warn(layer, node.at, format!("`{last}` counts in managed settings only"));
                 false
             }
-            Authority::Own if layer.is_workspaces() => {
+            SettingAuthority::Own if layer.is_workspaces() => {
                 let message = format!("a workspace can't set `{key}`; set it in your own settings");
                 self.warn(layer, node.at, message);
                 false
             }
-            Authority::OwnSilently => !layer.is_workspaces(),
-            Authority::Trusted if layer.is_workspaces() && rule.loosens.is_none() => {
+            SettingAuthority::OwnSilently => !layer.is_workspaces(),
+            SettingAuthority::Trusted if layer.is_workspaces() && rule.loosens.is_none() => {
                 self.standing == Standing::Trusted
             }
             _ => true,
@@ -167,11 +169,11 @@ impl<'a> TreeMerge<'a> {
 
     fn merge_values(&mut self, rule: &SettingRule, key: &str, given: LayerValues<'a>) -> Option<Node> {
         match rule.merge {
-            Merge::Concat if !given.is_empty() => {
+            MergeRule::Concat if !given.is_empty() => {
                 let items = given.iter().flat_map(|(_, node)| node.items()).cloned();
                 Some(Node { json: Json::List(items.collect()), ..Node::default() })
             }
-            Merge::Any => {
+            MergeRule::Any => {
                 let set = given.iter().find(|(_, node)| !matches!(node.json, Json::Bool(false)));
                 set.map(|(_, node)| (*node).clone())
             }
@@ -189,13 +191,13 @@ impl<'a> TreeMerge<'a> {
         let mut found: Option<&'a Node> = None;
         for (layer, node) in given.iter().rev() {
             let may_loosen = match rule.authority {
-                Authority::Tightening => !layer.is_workspaces(),
-                Authority::Trusted => !layer.is_workspaces() || self.standing == Standing::Trusted,
+                SettingAuthority::Tightening => !layer.is_workspaces(),
+                SettingAuthority::Trusted => !layer.is_workspaces() || self.standing == Standing::Trusted,
                 _ => true,
             };
             if may_loosen || rule.loosens.is_some_and(|loosens| !loosens(node, found)) {
                 found = Some(node);
-            } else if rule.authority == Authority::Tightening {
+            } else if rule.authority == SettingAuthority::Tightening {
                 let (last, value) = (key.rsplit('.').next().unwrap_or(key), node.to_value());
                 let message = format!(
                     "a workspace can't loosen `{last}` to {value}; set it in your own settings, or for this run"

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::jsonc::{Json, Node};
 use super::schema::table_schema;
-use super::table::{Authority, Merge, SectionSpec, SettingSpec, join};
+use super::table::{MergeRule, SectionSpec, SettingAuthority, SettingSpec, join};
 
 const HEADER: &str =
     "| key | value | from a workspace | of several files | meaning |\n|---|---|---|---|---|\n";
@@ -32,7 +32,7 @@ pub(crate) fn page(table: &SectionSpec) -> String {
         let key = object.map_or(key.as_str(), |object| &key[object.len() + 1..]);
         let name =
             (0..setting.rule.names).fold(key.to_owned(), |key, level| match (setting.rule.merge, level) {
-                (Merge::Hooks, _) => join(&key, "EVENT"),
+                (MergeRule::Hooks, _) => join(&key, "EVENT"),
                 (_, 0) => join(&key, "NAME"),
                 _ => key,
             });
@@ -123,28 +123,28 @@ fn authority_label(setting: &SettingSpec, schema: &Value) -> &'static str {
         rule.loosens.is_some_and(|loosens| loosens(&node, None))
     };
     match (rule.authority, rule.loosens) {
-        _ if rule.merge == Merge::Ignored => "–",
-        (Authority::Anyone, _) => "yes",
-        (Authority::Trusted, None) => "once trusted",
-        (Authority::Trusted, _) if schema["type"] != "boolean" => "tighter; looser once trusted",
-        (Authority::Trusted, _) if is_loose(true) => "`false`; `true` once trusted",
-        (Authority::Trusted, _) => "`true`; `false` once trusted",
-        (Authority::Tightening, _) => "tighter only",
-        (Authority::Own, _) => "never",
-        (Authority::OwnSilently, _) => "for what is its own",
-        (Authority::Managed, _) => "never: managed only",
+        _ if rule.merge == MergeRule::Ignored => "–",
+        (SettingAuthority::Anyone, _) => "yes",
+        (SettingAuthority::Trusted, None) => "once trusted",
+        (SettingAuthority::Trusted, _) if schema["type"] != "boolean" => "tighter; looser once trusted",
+        (SettingAuthority::Trusted, _) if is_loose(true) => "`false`; `true` once trusted",
+        (SettingAuthority::Trusted, _) => "`true`; `false` once trusted",
+        (SettingAuthority::Tightening, _) => "tighter only",
+        (SettingAuthority::Own, _) => "never",
+        (SettingAuthority::OwnSilently, _) => "for what is its own",
+        (SettingAuthority::Managed, _) => "never: managed only",
     }
 }
 
 fn merge_label(setting: &SettingSpec) -> &'static str {
     match (setting.rule.merge, setting.rule.names) {
-        (Merge::Ignored, _) => "–",
-        (Merge::Strongest, 0) => "the strongest",
-        (Merge::Strongest, _) => "by name the strongest",
-        (Merge::Concat, 0) => "all, strongest first",
-        (Merge::Concat, _) => "by name all",
-        (Merge::Hooks, _) => "all, weakest first",
-        (Merge::Any, _) => "holds if any says so",
+        (MergeRule::Ignored, _) => "–",
+        (MergeRule::Strongest, 0) => "the strongest",
+        (MergeRule::Strongest, _) => "by name the strongest",
+        (MergeRule::Concat, 0) => "all, strongest first",
+        (MergeRule::Concat, _) => "by name all",
+        (MergeRule::Hooks, _) => "all, weakest first",
+        (MergeRule::Any, _) => "holds if any says so",
     }
 }
 

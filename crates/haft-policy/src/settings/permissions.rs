@@ -9,9 +9,9 @@ use super::de::{At, TreeReader};
 use super::jsonc::{Fault, Json, Node};
 use super::layer::Layers;
 use super::places::lexical;
-use super::table::Merge;
+use super::table::MergeRule;
 use super::table::{SettingRule, anyone, false_loosens, managed, settings_section, tightening, trusted};
-use super::values::{Disable, RuleEntry};
+use super::values::{DisableKeyword, RuleEntry};
 use crate::rule::Rule;
 use crate::source::{List, Scope, Source, WrittenRule};
 use crate::trust::Kind;
@@ -36,13 +36,13 @@ settings_section! {
             /// Directories beside the working directory; `~/` is your home.
             pub additional_directories: Vec<At<PathBuf>> = "additionalDirectories", trusted(Kind::Directory).concat();
             /// `disable` forbids the mode `bypassPermissions`.
-            pub bypass_disabled: Option<At<Disable>> = "disableBypassPermissionsMode", anyone().merged(Merge::Any);
+            pub bypass_disabled: Option<At<DisableKeyword>> = "disableBypassPermissionsMode", anyone().merged(MergeRule::Any);
             /// `disable` forbids the mode `auto`.
-            pub auto_disabled: Option<At<Disable>> = "disableAutoMode", anyone().merged(Merge::Any);
+            pub auto_disabled: Option<At<DisableKeyword>> = "disableAutoMode", anyone().merged(MergeRule::Any);
             /// `true` denies reads outside of the working directories; nothing lifts it.
-            pub block_reads_outside: Option<At<bool>> = "blockReadsOutsideWorkingDirectories", anyone().merged(Merge::Any);
+            pub block_reads_outside: Option<At<bool>> = "blockReadsOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
             /// `true` denies writes outside of the working directories; nothing lifts it.
-            pub block_writes_outside: Option<At<bool>> = "blockWritesOutsideWorkingDirectories", anyone().merged(Merge::Any);
+            pub block_writes_outside: Option<At<bool>> = "blockWritesOutsideWorkingDirectories", anyone().merged(MergeRule::Any);
             /// `true` denies what would ask.
             pub deny_instead_of_prompting: Option<At<bool>> = "denyInsteadOfPrompting", tightening(prompting_loosens);
             /// Managed settings only: `true` leaves no allow rules but managed ones, answers of yours included; deny and ask

@@ -161,7 +161,7 @@ pub struct HiddenFile {
     /// The path.
     pub path: String,
     /// What commands may do with it.
-    mode: Hidden,
+    mode: HiddenMode,
 }
 
 /// A variable that commands don't see.
@@ -172,13 +172,14 @@ pub struct HiddenVariable {
     /// The name.
     pub name: String,
     /// What commands may do with it.
-    mode: Hidden,
+    mode: HiddenMode,
 }
 
 /// The one word that there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-enum Hidden {
+#[schemars(rename = "Hidden")]
+enum HiddenMode {
     /// Nothing.
     Deny,
 }

@@ -16,7 +16,7 @@ use crate::trust::Kind;
 
 /// The files that may set a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Authority {
+pub(crate) enum SettingAuthority {
     /// Every file.
     Anyone,
     /// A workspace's files once the workspace is trusted; before, only values that don't loosen.
@@ -33,7 +33,7 @@ pub(crate) enum Authority {
 
 /// How the values of several layers become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Merge {
+pub(crate) enum MergeRule {
     /// The strongest layer's value.
     Strongest,
     /// Lists are concatenated, the strongest layer's items first.
@@ -55,8 +55,8 @@ type CheckName = fn(&str, &Node, bool) -> Result<(), String>;
 /// How a setting is merged and protected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingRule {
-    pub(crate) authority: Authority,
-    pub(crate) merge: Merge,
+    pub(crate) authority: SettingAuthority,
+    pub(crate) merge: MergeRule,
     /// How many levels of free names lie between the key and what is merged.
     pub(crate) names: u8,
     /// Which values loosen; `None` means all.
@@ -75,10 +75,10 @@ pub(crate) struct SettingRule {
 }
 
 impl SettingRule {
-    const fn new(authority: Authority) -> SettingRule {
+    const fn new(authority: SettingAuthority) -> SettingRule {
         SettingRule {
             authority,
-            merge: Merge::Strongest,
+            merge: MergeRule::Strongest,
             names: 0,
             loosens: None,
             trust: None,
@@ -91,10 +91,10 @@ impl SettingRule {
     }
 
     pub(crate) const fn concat(self) -> SettingRule {
-        SettingRule { merge: Merge::Concat, ..self }
+        SettingRule { merge: MergeRule::Concat, ..self }
     }
 
-    pub(crate) const fn merged(self, merge: Merge) -> SettingRule {
+    pub(crate) const fn merged(self, merge: MergeRule) -> SettingRule {
         SettingRule { merge, ..self }
     }
 
@@ -151,37 +151,37 @@ impl SettingRule {
 
 /// Any file may set it.
 pub(crate) const fn anyone() -> SettingRule {
-    SettingRule::new(Authority::Anyone)
+    SettingRule::new(SettingAuthority::Anyone)
 }
 
 /// It loosens: a workspace's file may set it once the workspace is trusted, and is shown as an item of this kind.
 pub(crate) const fn trusted(kind: Kind) -> SettingRule {
-    SettingRule { trust: Some(kind), ..SettingRule::new(Authority::Trusted) }
+    SettingRule { trust: Some(kind), ..SettingRule::new(SettingAuthority::Trusted) }
 }
 
 /// A workspace's file may only tighten it.
 pub(crate) const fn tightening(loosens: Loosens) -> SettingRule {
-    SettingRule::new(Authority::Tightening).loosens(loosens)
+    SettingRule::new(SettingAuthority::Tightening).loosens(loosens)
 }
 
 /// A workspace's file may not set it.
 pub(crate) const fn own() -> SettingRule {
-    SettingRule::new(Authority::Own)
+    SettingRule::new(SettingAuthority::Own)
 }
 
 /// A workspace's file sets it for the workspace alone: it is left out without a warning.
 pub(crate) const fn own_silently() -> SettingRule {
-    SettingRule::new(Authority::OwnSilently)
+    SettingRule::new(SettingAuthority::OwnSilently)
 }
 
 /// Only the machine's owner may set it.
 pub(crate) const fn managed() -> SettingRule {
-    SettingRule::new(Authority::Managed).merged(Merge::Any)
+    SettingRule::new(SettingAuthority::Managed).merged(MergeRule::Any)
 }
 
 /// It is checked and means nothing here.
 pub(crate) const fn ignored() -> SettingRule {
-    SettingRule::new(Authority::Anyone).merged(Merge::Ignored)
+    SettingRule::new(SettingAuthority::Anyone).merged(MergeRule::Ignored)
 }
 
 /// `true` loosens.
@@ -250,7 +250,7 @@ pub(crate) enum TableEntry {
 }
 
 /// A part of the typed settings whose fields are rows of the table.
-pub(crate) trait Section: Sized + Default {
+pub(crate) trait SettingsSection: Sized + Default {
     const DOCS: &'static str;
     const OWN: Option<&'static str>;
 
@@ -266,7 +266,7 @@ impl SectionSpec {
         &TABLE
     }
 
-    fn for_type<T: Section>() -> SectionSpec {
+    fn for_type<T: SettingsSection>() -> SectionSpec {
         let mut section = SectionSpec { docs: T::DOCS.trim(), own: T::OWN, entries: Vec::new() };
         T::describe(&mut section);
         section
@@ -277,7 +277,7 @@ impl SectionSpec {
     }
 
     /// Adds an object; its entries are added here where the key is empty.
-    pub(crate) fn add_section<T: Section>(&mut self, key: &'static str) {
+    pub(crate) fn add_section<T: SettingsSection>(&mut self, key: &'static str) {
         match key {
             "" => T::describe(self),
             key => self.entries.push((key, TableEntry::Section(SectionSpec::for_type::<T>()))),
@@ -337,7 +337,7 @@ pub(crate) fn find<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
 }
 
 /// A value that needs trust where a workspace sets it.
-pub(crate) struct Loosening<'a> {
+pub(crate) struct LooseningSetting<'a> {
     pub(crate) kind: Kind,
     /// The full key.
     pub(crate) key: &'a str,
@@ -347,12 +347,12 @@ pub(crate) struct Loosening<'a> {
 }
 
 /// Calls `found` for each value of a tree that needs trust.
-pub(crate) fn each_loosening(table: &SectionSpec, root: &Node, mut found: impl FnMut(&Loosening<'_>)) {
+pub(crate) fn each_loosening(table: &SectionSpec, root: &Node, mut found: impl FnMut(&LooseningSetting<'_>)) {
     for (key, setting) in table.settings() {
         let (Some(kind), Some(node)) = (setting.rule.trust, find(root, &key)) else { continue };
-        let mut add = |name, node| found(&Loosening { kind, key: &key, name, node });
+        let mut add = |name, node| found(&LooseningSetting { kind, key: &key, name, node });
         match (setting.rule.names, setting.rule.merge) {
-            (0, Merge::Concat) => node.items().iter().for_each(|item| add(None, item)),
+            (0, MergeRule::Concat) => node.items().iter().for_each(|item| add(None, item)),
             (0, _) if setting.rule.loosens.is_some_and(|loosens| !loosens(node, None)) => {}
             (0, _) => add(None, node),
             _ => node.fields().iter().for_each(|(name, node)| add(Some(name.name.as_str()), node)),
@@ -394,8 +394,8 @@ fn collect_entries(
         all.push(SettingEntry { key: key.to_owned(), value, source: reader.at(node, None).source() });
     };
     match rule.merge {
-        Merge::Concat => reader.node.items().iter().for_each(|item| add(item, None)),
-        Merge::Hooks => {
+        MergeRule::Concat => reader.node.items().iter().for_each(|item| add(item, None)),
+        MergeRule::Hooks => {
             for group in reader.node.items() {
                 let handlers = group.get("hooks").map(Node::items).unwrap_or_default();
                 handlers.iter().for_each(|handler| add(handler, group.get("matcher")));
@@ -466,7 +466,7 @@ macro_rules! settings_section {
             $($($(#[doc = $derived_docs])* pub $derived: $derived_type,)*)?
         }
 
-        impl $crate::settings::table::Section for $name {
+        impl $crate::settings::table::SettingsSection for $name {
             const DOCS: &'static str = concat!($($docs),*);
             const OWN: Option<&'static str> = $crate::settings::table::first(&[$($own)?]);
 
@@ -502,7 +502,10 @@ pub(crate) const fn first(all: &[&'static str]) -> Option<&'static str> {
 }
 
 /// Reads an object of settings; its keys stand in the same object where the key is empty.
-pub(crate) fn read_section<T: Section>(reader: TreeReader<'_>, key: &'static str) -> Result<T, Fault> {
+pub(crate) fn read_section<T: SettingsSection>(
+    reader: TreeReader<'_>,
+    key: &'static str,
+) -> Result<T, Fault> {
     match key {
         "" => T::read(reader),
         key => reader.get(key).map_or_else(|| Ok(T::default()), T::read),

@@ -2,7 +2,7 @@
 
 use super::page::page;
 use super::schema::table_schema;
-use super::table::{Section as _, SectionSpec, TableEntry, each_loosening, trusted};
+use super::table::{SectionSpec, SettingsSection as _, TableEntry, each_loosening, trusted};
 use super::*;
 use crate::source::Scope;
 use crate::trust::Inventory;

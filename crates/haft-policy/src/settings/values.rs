@@ -14,7 +14,8 @@ use crate::source::{List, WrittenRule};
 /// The one word that some keys take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Disable {
+#[schemars(rename = "Disable")]
+pub enum DisableKeyword {
     /// Forbids it.
     Disable,
 }
@@ -171,7 +172,7 @@ impl Classifier {
     }
 }
 
-read_by_serde!(Disable, DeclaredEffects, Classifier);
+read_by_serde!(DisableKeyword, DeclaredEffects, Classifier);
 
 /// When the same call, turn after turn, asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::digest::Digest;
 use super::inventory::{Item, Kind, Named, UsersScript, shown};
 use super::{files, named};
-use crate::settings::table::{Loosening, each_loosening, find};
+use crate::settings::table::{LooseningSetting, each_loosening, find};
 use crate::settings::{Layer, Layers, Node, Places, Server, Spot, Transport, input, is_refused_variable};
 
 /// How many bytes of a skill or command are read for its tools.
@@ -128,8 +128,8 @@ impl Collect<'_> {
     }
 
     /// A setting that needs trust. Its name and content are part of the hash that the user trusted.
-    fn setting(&mut self, layer: &Layer, loosening: &Loosening<'_>) {
-        let Loosening { kind, key, name, node } = *loosening;
+    fn setting(&mut self, layer: &Layer, loosening: &LooseningSetting<'_>) {
+        let LooseningSetting { kind, key, name, node } = *loosening;
         let value = node.to_value();
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let (name, text, content) = match (kind, name) {
