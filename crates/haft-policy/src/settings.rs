@@ -8,7 +8,7 @@
 //!                                 └── Layers::merge ── one tree ── Settings  <────┘
 //! ```
 //!
-//! Each key is one row of the table ([`table`]), written with the field that the program reads. A file that can't be
+//! Each key is one row of the table (`table.rs`), written with the field that the program reads. A file that can't be
 //! understood is an error, never "no rules". What a workspace's files may say depends on whether the workspace is trusted; that
 //! is decided in [`trust`](crate::trust), from the same trees. Rules are kept as they were written and hooks as data: other
 //! modules judge by them and run them.

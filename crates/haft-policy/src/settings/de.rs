@@ -1,4 +1,4 @@
-//! Typed values from trees whose leaves know their place: the trait [`FromTree`], and a serde deserializer for what has no
+//! Typed values from trees whose leaves know their place: the trait `FromTree`, and a serde deserializer for what has no
 //! places inside.
 //!
 //! Keys that a type doesn't have are no error. They are collected with the names that the type does have, so that a warning

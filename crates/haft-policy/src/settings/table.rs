@@ -2,7 +2,7 @@
 //! merge, and which values loosen.
 //!
 //! Checking a file, merging, trust items, `haft settings show`, the JSON Schema and the documentation all walk this table.
-//! A row is written once, by the macro [`settings_section`], together with the field that the program reads.
+//! A row is written once, by the macro `settings_section`, together with the field that the program reads.
 
 use std::sync::LazyLock;
 
