@@ -24,7 +24,7 @@ fuzz_target!(|rest: &str| {
         Ok(layers) => {
             for standing in [Standing::Trusted, Standing::Untrusted] {
                 let settings = layers.merge(standing);
-                let _ = settings.sandbox.each();
+                let _ = settings.tree.entries();
                 assert!(settings.warnings.iter().all(|warning| !warning.to_string().is_empty()));
             }
             assert!(Inventory::of(&layers).is_empty(), "a flag's settings are nobody's to trust");

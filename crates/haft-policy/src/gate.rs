@@ -253,7 +253,10 @@ impl Policy {
             wording: setup.wording,
             rule_set: setup.rule_set,
             remembered: state_dir.map(|state| Remembered::at(state, &setup.places.cwd)),
-            deny_instead_of_prompting: permissions.deny_instead_of_prompting.clone(),
+            deny_instead_of_prompting: permissions
+                .deny_instead_of_prompting
+                .as_ref()
+                .map(|at| at.source.clone()),
             non_interactive: setup.non_interactive,
             answers_count: permissions.managed_rules_only.is_none(),
             forbidden: forbidden.collect(),

@@ -319,7 +319,7 @@ impl Hooks {
     ) -> Result<Hooks, BadHooks> {
         let mut read = Read { session: &session, problems: Vec::new(), warnings: Vec::new() };
         let (mut hooks, mut listed) = (BTreeMap::<Event, Vec<Arc<Hook>>>::new(), Vec::new());
-        for group in &settings.hooks.groups {
+        for group in settings.hooks.groups.iter() {
             let event = Event::of(&group.event);
             let matcher = Matcher::read(group.matcher.as_deref());
             for handler in &group.handlers {
@@ -361,7 +361,7 @@ impl Hooks {
         if !problems.is_empty() {
             return Err(BadHooks(problems));
         }
-        let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into())).collect();
+        let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.0.clone().into())).collect();
         let bash = has_bash(&session);
         Ok(Hooks(Arc::new(Inner {
             hooks,

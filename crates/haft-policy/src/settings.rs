@@ -1,14 +1,17 @@
 //! Settings: which files there are, what is in them, and what they say together.
 //!
 //! ```text
-//! Places ── where to look        Layers::read ── every file, read once        Layers::merge ── Settings
-//!                                       │                                          ▲
-//!                                       └── trust::Inventory ── trust::TrustStore ─┘ Standing
+//! Places ── where to look     Layers::read ── every file, parsed once and checked by the table of settings
+//!                                 │
+//!                                 ├── trust::Inventory ── trust::TrustStore ── Standing
+//!                                 │                                               │
+//!                                 └── Layers::merge ── one tree ── Settings  <────┘
 //! ```
 //!
-//! A file that can't be understood is an error, never "no rules". What a workspace's files may say depends on whether
-//! the workspace is trusted; that is decided next door, in [`trust`](crate::trust), from the same bytes. Rules are kept
-//! as they were written and hooks as data: others judge by them and run them.
+//! Each key is one row of the table (`table.rs`), written with the field that the program reads. A file that can't be
+//! understood is an error, never "no rules". What a workspace's files may say depends on whether the workspace is trusted; that
+//! is decided in [`trust`](crate::trust), from the same trees. Rules are kept as they were written and hooks as data: other
+//! modules judge by them and run them.
 
 mod added;
 mod de;
@@ -21,39 +24,131 @@ mod known;
 mod layer;
 mod mcp;
 mod merge;
+#[cfg(test)]
+mod page;
+mod permissions;
 mod places;
 mod protected;
-mod raw;
 mod repository_writes;
 mod run;
 mod sandbox;
 mod schema;
 mod serve;
 mod servers;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+mod values;
 mod web;
 
-pub use hook::{Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, OnFailure, Shell};
+pub use de::At;
+pub use hook::{
+    Action, Background, EVENTS, HOOK_TIMEOUT_S_MAX, Handler, HookGroup, HookSettings, OnFailure, Shell,
+};
 pub use journal::{Durability, JournalSettings};
 pub use jsonc::{SETTINGS_DEPTH_MAX, Spot};
 pub use known::is_refused_variable;
 pub use layer::{Flags, Layer, Layers, Problem, SETTINGS_BYTES_MAX, SettingsError, WARNINGS_MAX, Warning};
 pub use mcp::{Remote, SERVER_TIMEOUT_MS_MIN, SERVERS_MAX, Server, Transport, check_server};
-pub use merge::{
-    At, HookSettings, McpSettings, PermissionSettings, Refused, ServerMatch, Settings, Standing, ToolEffects,
-    Withheld,
-};
+pub use merge::Standing;
+pub use permissions::PermissionSettings;
 pub use places::{BadPlace, CLAUDE_CONFIG_DIR, CLAUDE_MANAGED_DIR, MANAGED_SETTINGS, Places, git_root};
 pub use protected::{Protected, Protection};
-pub use raw::{Classifier, DeclaredEffects, RepetitionGuard};
 pub use repository_writes::repository_write;
-pub use run::{Prices, Provider, RunSettings};
-pub use sandbox::{PrivateHost, Sandbox, SandboxFiles, SandboxNetwork};
+pub use run::{Prices, Provider, ProviderSettings, RunSettings};
+pub use sandbox::{
+    HiddenFile, HiddenVariable, PrivateHost, Sandbox, SandboxCredentials, SandboxFiles, SandboxNetwork,
+};
 pub use schema::schema;
 pub use serve::{SERVE_CLIENTS_MAX, ServeClient, ServeOauth, ServeSettings};
-pub use servers::{McpOptions, ServerOptions, ToolSearchSettings};
+pub use servers::{
+    McpOptions, McpSettings, Refused, ServerMatch, ServerOptions, ToolSearchSettings, Withheld,
+};
+pub use table::{SettingEntry, SettingsTree};
+pub use values::{
+    Classifier, DeclaredEffects, DeclaredTools, DisableKeyword, EnvValue, RepetitionGuard, ToolEffects,
+};
 pub use web::{Answers, PREAPPROVED_MAX, Search, WebSettings};
 
 pub(crate) use places::lexical;
+
+use std::collections::BTreeMap;
+
+use crate::trust::Kind;
+pub(crate) use jsonc::Node;
+use table::{anyone, settings_section, trusted};
+
+settings_section! {
+    /// Settings of `haft`: what tools may do, hooks, and what else a workspace, a user or a machine sets.
+    pub struct Settings {
+        settings {}
+        sections {
+            /// Rules and the mode.
+            permissions: PermissionSettings = "permissions";
+            /// Hooks.
+            hooks: HookSettings = "";
+        }
+        settings {
+            /// Environment variables for the commands that tools run.
+            pub env: BTreeMap<String, At<EnvValue>> = "env", trusted(Kind::Env).by_name(1).check_name(check_variable);
+            /// What tools touch that don't say so themselves, by name or glob.
+            pub effects: DeclaredTools = "effects", trusted(Kind::Effects).by_name(1);
+        }
+        sections {
+            /// The sandbox.
+            sandbox: Sandbox = "sandbox";
+            /// Servers.
+            mcp: McpSettings = "";
+        }
+        settings {
+            /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
+            pub tool_search: Option<At<ToolSearchSettings>> = "toolSearch", anyone().check(ToolSearchSettings::check);
+            /// A command that decides on calls before the user is asked: it gets the call as JSON and answers allow, deny or
+            /// ask.
+            pub classifier: Option<At<Classifier>> = "classifier", trusted(Kind::Classifier).check(Classifier::check);
+            /// In how many turns in a row the same call may come before it asks; `false` never asks. Default: 3.
+            pub repetition_guard: Option<At<RepetitionGuard>> = "repetitionGuard", trusted(Kind::RepetitionGuard).loosens(guard_loosens);
+        }
+        sections {
+            /// The model that `haft run` asks.
+            run: RunSettings = "run";
+            /// Who may use `haft serve`.
+            serve: ServeSettings = "serve";
+            /// How sessions are kept.
+            journal: JournalSettings = "journal";
+            /// What searches the web, and whose pages need no question.
+            web: WebSettings = "web";
+        }
+        ignored {
+            /// The schema of this file, for editors.
+            "$schema": String;
+        }
+        derived {
+            /// All of it as one tree, for those who show it.
+            tree: SettingsTree;
+            /// What a person should know.
+            warnings: Vec<Warning>;
+        }
+    }
+}
+
+/// Whether a variable may be set by a file, which is or isn't a workspace's.
+fn check_variable(name: &str, value: &Node, is_workspaces: bool) -> Result<(), String> {
+    let is_odd = name.is_empty() || name.contains(['=', '\0']);
+    if is_odd || value.as_str().is_some_and(|value| value.contains('\0')) {
+        return Err("a variable has a name without `=`, and no zero byte anywhere; it is left out".to_owned());
+    }
+    match is_workspaces && is_refused_variable(name) {
+        true => Err(format!("a workspace can't set the variable `{name}`; set it in your own settings")),
+        false => Ok(()),
+    }
+}
+
+fn guard_loosens(node: &Node, before: Option<&Node>) -> bool {
+    let guard = |node: &Node| RepetitionGuard::from_json(&node.json);
+    let before = before.and_then(guard).unwrap_or_default();
+    guard(node).is_none_or(|guard| !guard.is_within(before))
+}
 
 /// The text of a file as settings are read: a regular one of bounded length, UTF-8; nothing where there is none.
 ///

@@ -231,7 +231,9 @@ impl SessionRecorder {
         lookup: Lookup<'_>,
         notices: &NoticeSink,
     ) -> Result<JournalState, SessionError> {
-        let Some(state) = state.filter(|_| settings.enabled()) else { return Ok(JournalState::Off) };
+        let Some(state) = state.filter(|_| settings.enabled.unwrap_or(true)) else {
+            return Ok(JournalState::Off);
+        };
         let store = Store::at(state);
         let options = options(settings, lookup);
         let opened = match mark {
@@ -239,8 +241,8 @@ impl SessionRecorder {
             None => store.create(id, began, options),
         };
         // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
-        let days = settings.keep_days().unwrap_or(haft_journal::limits::KEPT_DAYS);
-        let most = settings.keep_megabytes().map(|megabytes| megabytes.saturating_mul(1024 * 1024));
+        let days = settings.keep_days.unwrap_or(haft_journal::limits::KEPT_DAYS);
+        let most = settings.keep_megabytes.map(|megabytes| megabytes.saturating_mul(1024 * 1024));
         store.clean(
             Duration::from_secs(days.saturating_mul(DAY)),
             most.unwrap_or(haft_journal::limits::KEPT_BYTES),
@@ -329,11 +331,10 @@ impl SessionRecorder {
 }
 
 fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
-    let named = settings.redact();
-    let names = named.iter().map(String::as_str).chain(SECRET);
+    let names = settings.redact.iter().map(String::as_str).chain(SECRET);
     let value = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
     let secrets = names.filter_map(|name| Some((name.to_owned(), value(name)?)));
-    let durability = match settings.durability() {
+    let durability = match settings.durability.unwrap_or_default() {
         settings::Durability::Off => Durability::Off,
         settings::Durability::Batch => Durability::Batch,
         settings::Durability::Call => Durability::Call,

@@ -1,16 +1,13 @@
-//! Settings as rows: each value under the key by which it is written.
+//! Settings as rows: each value under the key by which it is written, in the order of the table of settings.
 //!
-//! Named fields are listed one by one on purpose: a value that is added to the settings and forgotten here would be one
-//! that works and that nobody can see.
+//! What a session may change (rules, the mode, the guard against repeated calls) is shown as it is in the typed settings,
+//! everything else as the merged files have it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use haft::ports::Setting;
-use haft_policy::settings::{
-    Action, At, Background, Handler, HookSettings, McpSettings, OnFailure, PermissionSettings, Remote,
-    RepetitionGuard, Server, ServerMatch, Settings, Shell, Transport, Withheld,
-};
+use haft_policy::settings::{At, McpSettings, Remote, RepetitionGuard, Server, Transport, Withheld};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -104,83 +101,58 @@ pub fn in_force(given: &LoadedSettings) -> Vec<Setting> {
 
 /// All rows, in the order of the keys in the documents.
 pub fn rows(given: &LoadedSettings) -> Vec<SettingRow> {
-    let loaded = &given.loaded;
-    let Settings {
-        permissions,
-        hooks,
-        env,
-        effects,
-        sandbox,
-        mcp,
-        classifier,
-        repetition_guard,
-        run,
-        tool_search,
-        serve,
-        web,
-        journal,
-        warnings: _,
-    } = &loaded.settings;
+    let settings = &given.loaded.settings;
+    let permissions = &settings.permissions;
     let mut rows = SettingRows(Vec::new());
-    rows.permissions(permissions, &loaded.remembered);
-    rows.hooks(hooks);
-    for (name, At { value, source }) in env {
-        let value = if is_secret(name) { HIDDEN } else { value };
-        rows.add(&format!("env.{name}"), json!(value), source);
-    }
-    for At { value, source } in effects {
-        let given = [
-            ("reads", &value.effects.reads),
-            ("writes", &value.effects.writes),
-            ("deletes", &value.effects.deletes),
-            ("runs", &value.effects.runs),
-            ("reaches", &value.effects.reaches),
-        ];
-        let given = given.into_iter().filter(|(_, list)| !list.is_empty());
-        let given: Map<String, Value> = given.map(|(key, list)| (key.to_owned(), json!(list))).collect();
-        rows.add(&format!("effects.{}", value.tool), Value::Object(given), source);
-    }
-    for (key, At { value, source }) in sandbox.each() {
-        rows.add(&key, value, &source);
-    }
-    rows.mcp(mcp);
-    if let Some(At { value, source }) = tool_search {
-        let given = [
-            ("enabled", value.enabled.map(|value| json!(value))),
-            ("above", value.above.map(|value| json!(value))),
-            ("percent", value.percent.map(|value| json!(value))),
-            ("native", value.native.map(|value| json!(value))),
-        ];
-        let given = given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        rows.add("toolSearch", Value::Object(given.collect()), source);
-    }
-    if let Some(At { value, source }) = classifier {
-        let mut given = json!({"command": value.command});
-        if let Some(limit) = value.timeout_ms {
-            given["timeoutMs"] = limit.into();
-        }
-        rows.add("classifier", given, source);
-    }
-    if let Some(At { value, source }) = repetition_guard {
-        let value = match value {
-            RepetitionGuard::Off => json!(false),
-            RepetitionGuard::After(turns) => json!(turns),
+    for (key, entries) in settings.tree.entries() {
+        let rules = |list: List| {
+            permissions.rules.iter().chain(&given.loaded.remembered).filter(move |rule| rule.list == list)
         };
-        rows.add("repetitionGuard", value, source);
-    }
-    for (key, At { value, source }) in run.each() {
-        rows.add(&key, value, &source);
-    }
-    for (key, At { value, source }) in serve.each() {
-        rows.add(key, value, &source);
-    }
-    for (key, At { value, source }) in journal.each() {
-        rows.add(&key, value, &source);
-    }
-    for (key, At { value, source }) in web.each() {
-        rows.add(key, value, &source);
+        match key.as_str() {
+            "permissions.defaultMode" => {
+                rows.set(&key, permissions.default_mode.as_ref(), |mode| json!(mode.to_string()));
+            }
+            "permissions.deny" => rows.rules(&key, rules(List::Deny)),
+            "permissions.ask" => rows.rules(&key, rules(List::Ask)),
+            "permissions.allow" => rows.rules(&key, rules(List::Allow)),
+            "permissions.additionalDirectories" => {
+                let dirs = permissions.additional_directories.iter();
+                dirs.for_each(|dir| rows.set(&key, Some(dir), |dir| json!(dir.display().to_string())));
+            }
+            "repetitionGuard" => rows.set(&key, settings.repetition_guard.as_ref(), |guard| match guard {
+                RepetitionGuard::Off => json!(false),
+                RepetitionGuard::After(turns) => json!(turns),
+            }),
+            _ => entries.into_iter().for_each(|entry| {
+                let value = without_secret_values(&entry.key, entry.value);
+                rows.add(&entry.key, value, &entry.source);
+            }),
+        }
+        if key == "deniedMcpServers" {
+            rows.servers(&settings.mcp);
+        }
     }
     rows.0
+}
+
+/// A value without what looks like a secret: a variable, a header, a part of an address.
+fn without_secret_values(key: &str, mut value: Value) -> Value {
+    if key.strip_prefix("env.").is_some_and(is_secret) {
+        return json!(HIDDEN);
+    }
+    if key.starts_with("hooks.") {
+        if let Some(url) = value["url"].as_str().map(without_secrets) {
+            value["url"] = json!(url);
+        }
+        if let Some(headers) = value.get_mut("headers").and_then(Value::as_object_mut) {
+            for (name, header) in headers {
+                if header.as_str().is_some_and(|text| hides(name, text)) {
+                    *header = json!(HIDDEN);
+                }
+            }
+        }
+    }
+    value
 }
 
 struct SettingRows(Vec<SettingRow>);
@@ -197,103 +169,21 @@ impl SettingRows {
         });
     }
 
-    /// A key that is as good as `value` wherever it holds.
-    fn says(&mut self, key: &str, value: Value, source: &Option<Source>) {
-        if let Some(source) = source {
-            self.add(key, value, source);
+    fn set<T>(&mut self, key: &str, at: Option<&At<T>>, show: impl Fn(&T) -> Value) {
+        if let Some(At { value, source }) = at {
+            self.add(key, show(value), source);
         }
     }
 
-    fn flag(&mut self, key: &str, given: &Option<At<bool>>) {
-        if let Some(At { value, source }) = given {
-            self.add(key, json!(value), source);
-        }
+    fn rules<'a>(&mut self, key: &str, rules: impl Iterator<Item = &'a WrittenRule>) {
+        rules.for_each(|rule| self.add(key, written(rule), &rule.source));
     }
 
-    fn texts(&mut self, key: &str, given: &[At<String>]) {
-        given.iter().for_each(|At { value, source }| self.add(key, json!(value), source));
-    }
-
-    /// A list that restricts: an empty one allows nothing, which has no place of its own.
-    fn restriction(&mut self, key: &str, given: &Option<Vec<At<String>>>) {
-        self.texts(key, given.as_deref().unwrap_or_default());
-    }
-
-    fn permissions(&mut self, permissions: &PermissionSettings, remembered: &[WrittenRule]) {
-        let PermissionSettings {
-            rules,
-            default_mode,
-            additional_directories,
-            bypass_disabled,
-            auto_disabled,
-            block_reads_outside,
-            block_writes_outside,
-            deny_instead_of_prompting,
-            managed_rules_only,
-        } = permissions;
-        if let Some(At { value, source }) = default_mode {
-            self.add("permissions.defaultMode", json!(value.to_string()), source);
-        }
-        for (list, key) in [(List::Deny, "deny"), (List::Ask, "ask"), (List::Allow, "allow")] {
-            let of_list = rules.iter().chain(remembered).filter(|rule| rule.list == list);
-            for rule in of_list {
-                self.add(&format!("permissions.{key}"), written(rule), &rule.source);
-            }
-        }
-        for At { value, source } in additional_directories {
-            self.add("permissions.additionalDirectories", json!(value.display().to_string()), source);
-        }
-        self.says("permissions.disableBypassPermissionsMode", json!("disable"), bypass_disabled);
-        self.says("permissions.disableAutoMode", json!("disable"), auto_disabled);
-        self.says("permissions.blockReadsOutsideWorkingDirectories", json!(true), block_reads_outside);
-        self.says("permissions.blockWritesOutsideWorkingDirectories", json!(true), block_writes_outside);
-        self.says("permissions.denyInsteadOfPrompting", json!(true), deny_instead_of_prompting);
-        self.says("permissions.allowManagedPermissionRulesOnly", json!(true), managed_rules_only);
-    }
-
-    fn hooks(&mut self, hooks: &HookSettings) {
-        let HookSettings { groups, disabled, allowed_urls, allowed_env_vars } = hooks;
-        self.says("disableAllHooks", json!(true), disabled);
-        for group in groups {
-            for handler in &group.handlers {
-                let mut value = self::handler(handler);
-                if let Some(matcher) = &group.matcher {
-                    value["matcher"] = json!(matcher);
-                }
-                self.add(&format!("hooks.{}", group.event), value, &handler.source);
-            }
-        }
-        self.restriction("allowedHttpHookUrls", allowed_urls);
-        self.restriction("httpHookAllowedEnvVars", allowed_env_vars);
-    }
-
-    fn mcp(&mut self, mcp: &McpSettings) {
-        let McpSettings {
-            servers,
-            withheld,
-            enable_all_project,
-            enabled,
-            disabled,
-            allowed,
-            denied,
-            options,
-        } = mcp;
-        for (key, At { value, source }) in options.each() {
-            self.add(&key, value, &source);
-        }
-        self.flag("enableAllProjectMcpServers", enable_all_project);
-        self.texts("enabledMcpjsonServers", enabled);
-        self.texts("disabledMcpjsonServers", disabled);
-        for At { value, source } in allowed.iter().flatten() {
-            self.add("allowedMcpServers", which(value), source);
-        }
-        for At { value, source } in denied {
-            self.add("deniedMcpServers", which(value), source);
-        }
-        for server in servers {
+    fn servers(&mut self, mcp: &McpSettings) {
+        for server in &mcp.servers {
             self.add(&format!("mcpServers.{}", server.name), self::server(server), &server.source);
         }
-        for (server, why) in withheld {
+        for (server, why) in &mcp.withheld {
             self.add(&format!("mcpServers.{}", server.name), self::server(server), &server.source);
             let why = match why {
                 Withheld::Untrusted => "the workspace is not trusted".to_owned(),
@@ -322,80 +212,6 @@ fn written(rule: &WrittenRule) -> Value {
     }
     object.insert("rule".to_owned(), json!(rule.rule));
     Value::Object(object)
-}
-
-fn handler(handler: &Handler) -> Value {
-    let mut value = match &handler.action {
-        Action::Command { command, args, shell, background } => {
-            let mut value = json!({"type": "command", "command": command});
-            if let Some(args) = args {
-                value["args"] = json!(args);
-            }
-            if let Some(shell) = shell {
-                value["shell"] = json!(match shell {
-                    Shell::Bash => "bash",
-                    Shell::Powershell => "powershell",
-                });
-            }
-            if let Some(background) = background {
-                let key = match background {
-                    Background::Quiet => "async",
-                    Background::Rewake => "asyncRewake",
-                };
-                value[key] = json!(true);
-            }
-            value
-        }
-        Action::Http { url, headers, allowed_env_vars } => {
-            let mut value = json!({"type": "http", "url": without_secrets(url)});
-            if !headers.is_empty() {
-                value["headers"] = shown_headers(headers);
-            }
-            if !allowed_env_vars.is_empty() {
-                value["allowedEnvVars"] = json!(allowed_env_vars);
-            }
-            value
-        }
-        Action::McpTool { server, tool, input } => {
-            json!({"type": "mcp_tool", "server": server, "tool": tool, "input": input})
-        }
-        Action::Prompt { prompt, model, continue_on_block } => {
-            asked("prompt", prompt, model.as_ref(), *continue_on_block)
-        }
-        Action::Agent { prompt, model, continue_on_block } => {
-            asked("agent", prompt, model.as_ref(), *continue_on_block)
-        }
-    };
-    if let Some(condition) = &handler.condition {
-        value["if"] = json!(condition);
-    }
-    if let Some(limit) = handler.timeout {
-        value["timeout"] = json!(limit.as_secs_f64());
-    }
-    if let Some(words) = &handler.status_message {
-        value["statusMessage"] = json!(words);
-    }
-    if handler.once {
-        value["once"] = json!(true);
-    }
-    if let Some(on_failure) = handler.on_failure {
-        value["onFailure"] = json!(match on_failure {
-            OnFailure::Continue => "continue",
-            OnFailure::Block => "block",
-        });
-    }
-    value
-}
-
-fn asked(kind: &str, prompt: &str, model: Option<&String>, continue_on_block: bool) -> Value {
-    let mut value = json!({"type": kind, "prompt": prompt});
-    if let Some(model) = model {
-        value["model"] = json!(model);
-    }
-    if continue_on_block {
-        value["continueOnBlock"] = json!(true);
-    }
-    value
 }
 
 fn server(server: &Server) -> Value {
@@ -435,21 +251,17 @@ fn server(server: &Server) -> Value {
     value
 }
 
-fn which(server: &ServerMatch) -> Value {
-    match server {
-        ServerMatch::Name(name) => json!({"serverName": name}),
-        ServerMatch::Command(command) => json!({"serverCommand": command}),
-        ServerMatch::Url(url) => json!({"serverUrl": url}),
-    }
-}
-
 /// Values by name, those hidden that look like secrets. One that only names a variable is no secret.
 fn shown_headers(given: &BTreeMap<String, String>) -> Value {
-    let shown = given.iter().map(|(name, value)| {
-        let hidden = is_secret(name) && !value.contains('$');
-        (name.clone(), json!(if hidden { HIDDEN } else { value }))
-    });
+    let shown = given
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(if hides(name, value) { HIDDEN } else { value })));
     Value::Object(shown.collect())
+}
+
+/// Whether the value of a name is a secret, and not the name of a variable that holds one.
+fn hides(name: &str, value: &str) -> bool {
+    is_secret(name) && !value.contains('$')
 }
 
 fn is_secret(name: &str) -> bool {

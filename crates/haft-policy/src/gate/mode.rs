@@ -24,7 +24,7 @@ use super::Inner;
 use super::case::Case;
 use crate::conventions;
 use crate::rule::{Effect, Place, RuleMatches, Touch};
-use crate::settings::{PermissionSettings, Protection, repository_write};
+use crate::settings::{At, PermissionSettings, Protection, repository_write};
 use crate::source::Source;
 use haft_shell::SubCommand;
 
@@ -36,8 +36,11 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn new(permissions: &PermissionSettings) -> Blocks {
-        let PermissionSettings { block_reads_outside, block_writes_outside, .. } = permissions;
-        Blocks { reads: block_reads_outside.clone(), writes: block_writes_outside.clone() }
+        let source = |block: &Option<At<bool>>| block.as_ref().map(|at| at.source.clone());
+        Blocks {
+            reads: source(&permissions.block_reads_outside),
+            writes: source(&permissions.block_writes_outside),
+        }
     }
 
     /// The block of what is touched so, by its key, and where it stands.

@@ -37,13 +37,20 @@ impl SandboxDenials {
             list.iter().map(host).collect()
         };
         let mut unreadable = paths(&settings.files.deny_read);
-        unreadable.extend(paths(&settings.files.hidden));
+        let hidden = settings.credentials.files.iter().cloned();
+        let hidden: Vec<_> = hidden.map(|At { value, source }| At { value: value.path, source }).collect();
+        unreadable.extend(paths(&hidden));
         SandboxDenials {
             unreadable,
             unwritable: paths(&settings.files.deny_write),
             allowed_hosts: hosts(&settings.network.allowed_domains),
             denied_hosts: hosts(&settings.network.denied_domains),
-            hidden_variables: settings.hidden_variables.iter().map(|at| at.value.clone().into()).collect(),
+            hidden_variables: settings
+                .credentials
+                .variables
+                .iter()
+                .map(|at| at.value.name.clone().into())
+                .collect(),
             workspace: setup.workspace.dirs().map(Path::to_owned).collect(),
         }
     }

@@ -4,14 +4,15 @@
 //! Nothing else of such a file is used, and most of it is skipped without being kept: it grows with every project that was
 //! ever opened. So servers of it know their file and not their line.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::input::{self, Unreadable};
-use super::jsonc::{Json, Node, SETTINGS_DEPTH_MAX, Spot};
+use super::jsonc::{Json, NO_SPOT, Node, SETTINGS_DEPTH_MAX, Spot};
 use super::mcp::{self, SERVERS_MAX, Server};
 use crate::source::{Scope, Source};
 
@@ -40,28 +41,39 @@ pub(super) fn read(path: &Path, roots: &[&Path], source: &dyn Fn(Scope) -> Sourc
         Err(Unreadable { why, at: None }) => return Err(format!("can't be read: {why}")),
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let mut json = serde_json::Deserializer::from_str(text);
-    let kept = Whole { roots }.deserialize(&mut json).and_then(|kept| json.end().map(|()| kept));
-    let kept = kept.map_err(|error| format!("can't be read: {error}"))?;
+    let read = || {
+        let file: RawObject<'_> = serde_json::from_str(text)?;
+        let projects: RawObject<'_> = member(&file, "projects")?;
+        // The folder itself before the root of the repository.
+        let local =
+            roots.iter().filter_map(|root| projects.iter().find(|(path, _)| Path::new(path) == *root));
+        let local = local.map(|(_, project)| member(&serde_json::from_str(project.get())?, "mcpServers"));
+        Ok((local.collect::<Result<Vec<Value>, _>>()?, member(&file, "mcpServers")?))
+    };
+    let read = read().map_err(|error: serde_json::Error| format!("can't be read: {error}"));
+    let (local, user) = read?;
     let mut added = Added::default();
-    // The folder itself before the root of the repository.
-    let local =
-        roots.iter().filter_map(|root| kept.projects.iter().find(|(path, _)| Path::new(path) == *root));
-    let local: Vec<Value> = local.map(|(_, servers)| servers.clone()).collect();
     for servers in local {
         added.local.extend(servers_of(servers, source(Scope::Local), &mut added.odd));
     }
-    added.user = servers_of(kept.user, source(Scope::User), &mut added.odd);
+    added.user = servers_of(user, source(Scope::User), &mut added.odd);
     Ok(added)
 }
 
+/// An object whose members are not parsed yet.
+type RawObject<'a> = BTreeMap<String, &'a RawValue>;
+
+/// A member of an object; the default where there is none.
+fn member<'a, T: Deserialize<'a> + Default>(object: &RawObject<'a>, name: &str) -> serde_json::Result<T> {
+    object.get(name).map_or_else(|| Ok(T::default()), |text| serde_json::from_str(text.get()))
+}
+
 fn servers_of(servers: Value, source: Source, odd: &mut Vec<String>) -> Vec<Server> {
-    let nowhere = Spot { line: 1, column: 1 };
     if depth_exceeds(&servers, SETTINGS_DEPTH_MAX) {
         odd.push(format!("`mcpServers` nests deeper than {SETTINGS_DEPTH_MAX}; it is left out"));
         return Vec::new();
     }
-    let entries = match Node::of_value(servers, nowhere).json {
+    let entries = match Node::from_value(servers, NO_SPOT, 0).json {
         Json::Object(entries) => entries,
         Json::Null => return Vec::new(),
         _ => {
@@ -90,104 +102,5 @@ pub(super) fn depth_exceeds(value: &Value, left: usize) -> bool {
         Value::Array(items) => left == 0 || items.iter().any(|item| depth_exceeds(item, left - 1)),
         Value::Object(fields) => left == 0 || fields.values().any(|item| depth_exceeds(item, left - 1)),
         _ => false,
-    }
-}
-
-/// The parts of the file that are kept.
-#[derive(Debug, Default)]
-struct Kept {
-    user: Value,
-    projects: Vec<(String, Value)>,
-}
-
-struct Whole<'a> {
-    roots: &'a [&'a Path],
-}
-
-impl<'de> DeserializeSeed<'de> for Whole<'_> {
-    type Value = Kept;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kept, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Whole<'_> {
-    type Value = Kept;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Kept, A::Error> {
-        let mut kept = Kept::default();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "mcpServers" => kept.user = map.next_value()?,
-                "projects" => kept.projects = map.next_value_seed(Projects { roots: self.roots })?,
-                _ => _ = map.next_value::<IgnoredAny>()?,
-            }
-        }
-        Ok(kept)
-    }
-}
-
-struct Projects<'a> {
-    roots: &'a [&'a Path],
-}
-
-impl<'de> DeserializeSeed<'de> for Projects<'_> {
-    type Value = Vec<(String, Value)>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Projects<'_> {
-    type Value = Vec<(String, Value)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object by path")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut kept = Vec::new();
-        while let Some(path) = map.next_key::<String>()? {
-            if self.roots.iter().any(|root| Path::new(&path) == *root) {
-                kept.push((path, map.next_value::<Project>()?.0));
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(kept)
-    }
-}
-
-/// The servers of one project; nothing else of it.
-struct Project(Value);
-
-impl<'de> Deserialize<'de> for Project {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Project, D::Error> {
-        struct Visit;
-        impl<'de> Visitor<'de> for Visit {
-            type Value = Project;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Project, A::Error> {
-                let mut servers = Value::Null;
-                while let Some(key) = map.next_key::<String>()? {
-                    match key.as_str() {
-                        "mcpServers" => servers = map.next_value()?,
-                        _ => _ = map.next_value::<IgnoredAny>()?,
-                    }
-                }
-                Ok(Project(servers))
-            }
-        }
-        deserializer.deserialize_map(Visit)
     }
 }

@@ -1,80 +1,266 @@
-//! From values with places to types: a serde deserializer that says where a value stands and which keys nobody asked
-//! for.
+//! Typed values from trees whose leaves know their place: the trait `FromTree`, and a serde deserializer for what has no
+//! places inside.
 //!
-//! Types that want to know their place are wrapped in [`Spanned`]. Keys that a struct doesn't have are not an error
-//! but are noted, with the names that the struct does have, so that a person can be told the closest one.
+//! Keys that a type doesn't have are no error. They are collected with the names that the type does have, so that a warning
+//! can name the closest one.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
+use haft::ports::PermissionMode;
 use haft::text::truncate_chars;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::value::{StrDeserializer, U32Deserializer};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::de::value::StrDeserializer;
 use serde::de::{
-    self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer,
-    MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
+    self, Deserialize, DeserializeSeed, Deserializer, Error as _, Expected, MapAccess, SeqAccess, Unexpected,
+    Visitor,
 };
 
 use super::jsonc::{Fault, Json, Key, Node, Spot};
+use super::places::{Places, lexical};
+use crate::source::{Scope, Source};
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spanned<T> {
-    pub(crate) value: T,
-    pub(crate) at: Spot,
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands.
+    pub source: Source,
 }
 
-/// An object whose keys are free: an ordered map that keeps the places of its keys.
+/// The place of a layer of settings.
 #[derive(Debug, Clone)]
-pub(crate) struct Table<T>(pub(crate) Vec<(Spanned<String>, T)>);
+pub(crate) struct LayerPlace {
+    pub(crate) scope: Scope,
+    /// The file as people read it; `None` for flags.
+    pub(crate) shown: Option<Arc<Path>>,
+    pub(crate) anchor: Arc<Path>,
+}
 
-impl<T> Default for Table<T> {
-    fn default() -> Table<T> {
-        Table(Vec::new())
+impl LayerPlace {
+    /// The place of a value in this layer.
+    pub(crate) fn source(&self, at: Spot) -> Source {
+        let line = self.shown.is_some().then_some(at.line);
+        Source { scope: self.scope, file: self.shown.clone(), line, anchor: self.anchor.clone() }
     }
 }
 
-/// A key that the struct around it doesn't have.
+/// A key that the object around it doesn't have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownKey {
     pub(crate) at: Spot,
     pub(crate) key: String,
-    /// The key that the struct itself is the value of; none for the whole file.
+    /// The key of the object itself; `None` for the whole file.
     pub(crate) inside: Option<String>,
-    /// The keys that the struct has.
-    pub(crate) known: &'static [&'static str],
+    /// The keys that the object has.
+    pub(crate) known: Rc<[&'static str]>,
 }
 
-/// Reads a type from a value.
-pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(node: &Node) -> Result<(T, Vec<Unknown>), Fault> {
-    let unknown = RefCell::new(Vec::new());
-    let value = T::deserialize(Reader { node, inside: None, unknown: &unknown })?;
-    Ok((value, unknown.into_inner()))
+/// What reading needs to know, and what it finds besides the value.
+#[derive(Default)]
+pub(crate) struct ReadContext<'a> {
+    pub(crate) layers: &'a [LayerPlace],
+    pub(crate) places: Option<&'a Places>,
+    pub(crate) unknown: RefCell<Vec<UnknownKey>>,
+    /// Things that stop nothing.
+    pub(crate) notes: RefCell<Vec<(Spot, String)>>,
+    /// Faults after which reading goes on, so that all of them are reported.
+    pub(crate) faults: RefCell<Vec<Fault>>,
 }
 
-/// The keys that an object of this type has, as its reader asks for them; none of them may be needed.
-pub(crate) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-    let strange = super::jsonc::parse(r#"{"": true}"#).and_then(|node| from_node::<T>(&node));
-    strange.ok().and_then(|(_, unknown)| unknown.first().map(|unknown| unknown.known)).unwrap_or_default()
-}
-
-/// The name by which [`Spanned`] asks for its place.
-const SPANNED: &str = "$haft::Spanned";
-
+/// A value in a tree, on its way to a type.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
-    node: &'a Node,
+pub(crate) struct TreeReader<'a> {
+    pub(crate) node: &'a Node,
+    /// The closest key above.
     inside: Option<&'a str>,
-    unknown: &'a RefCell<Vec<Unknown>>,
+    pub(crate) context: &'a ReadContext<'a>,
 }
 
-impl<'a> Reader<'a> {
-    fn at(self, fault: Fault) -> Fault {
-        Fault { at: fault.at.or(Some(self.node.at)), ..fault }
+impl<'a> TreeReader<'a> {
+    pub(crate) fn new(node: &'a Node, context: &'a ReadContext<'a>) -> TreeReader<'a> {
+        TreeReader { node, inside: None, context }
     }
 
-    fn any<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    /// A value below this one.
+    pub(crate) fn at(self, node: &'a Node, key: Option<&'a str>) -> TreeReader<'a> {
+        TreeReader { node, inside: key.or(self.inside), context: self.context }
+    }
+
+    pub(crate) fn get(self, key: &'static str) -> Option<TreeReader<'a>> {
+        Some(self.at(self.node.get(key)?, Some(key)))
+    }
+
+    /// The value of a key; the default where there is none.
+    pub(crate) fn field<T: FromTree + Default>(self, key: &'static str) -> Result<T, Fault> {
+        self.get(key).map_or_else(
+            || Ok(T::default()),
+            |reader| T::from_tree(reader).map_err(|fault| fault.inside(key)),
+        )
+    }
+
+    pub(crate) fn read<T: FromTree>(self) -> Result<T, Fault> {
+        T::from_tree(self)
+    }
+
+    pub(crate) fn source(self) -> Source {
+        let layer = self.context.layers.get(usize::from(self.node.layer));
+        layer.map_or_else(|| Source::of(Scope::User, "/"), |layer| layer.source(self.node.at))
+    }
+
+    /// Says that the value is none of those that are accepted.
+    pub(crate) fn reject<T>(self, accepted: &str) -> Result<T, Fault> {
+        let fault = Fault::custom(not_accepted(unexpected(self.node), &accepted));
+        Err(self.with_place(fault))
+    }
+
+    /// Says that an object lacks a key.
+    pub(crate) fn missing<T>(self, key: &'static str) -> Result<T, Fault> {
+        Err(self.with_place(Fault::missing_field(key)))
+    }
+
+    /// Notes the keys of an object that it doesn't have.
+    pub(crate) fn note_unknown(self, known: &[&'static str]) {
+        let mut unknown = self.node.fields().iter().filter(|(key, _)| !known.contains(&key.name.as_str()));
+        let Some(first) = unknown.next() else { return };
+        let known: Rc<[&'static str]> = known.into();
+        let note = |(key, _): &(Key, Node)| UnknownKey {
+            at: key.at,
+            key: key.name.clone(),
+            inside: self.inside.map(str::to_owned),
+            known: known.clone(),
+        };
+        self.context.unknown.borrow_mut().extend(std::iter::once(first).chain(unknown).map(note));
+    }
+
+    fn with_place(self, fault: Fault) -> Fault {
+        Fault { at: fault.at.or(Some(self.node.at)), ..fault }
+    }
+}
+
+/// A type that is read from a tree and may keep places.
+pub(crate) trait FromTree: Sized {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Self, Fault>;
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema;
+}
+
+impl<T: FromTree> FromTree for At<T> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<At<T>, Fault> {
+        Ok(At { value: T::from_tree(reader)?, source: reader.source() })
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        T::schema(generator)
+    }
+}
+
+impl<T: FromTree> FromTree for Option<T> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Option<T>, Fault> {
+        T::from_tree(reader).map(Some)
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        T::schema(generator)
+    }
+}
+
+impl<T: FromTree> FromTree for Vec<T> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Vec<T>, Fault> {
+        let Json::List(items) = &reader.node.json else { return reader.reject("a list") };
+        let read = |node| T::from_tree(reader.at(node, None));
+        let item = |(index, node)| read(node).map_err(|fault| fault.inside(format!("[{index}]")));
+        items.iter().enumerate().map(item).collect()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "array", "items": T::schema(generator)})
+    }
+}
+
+impl<T: FromTree> FromTree for BTreeMap<String, T> {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Self, Fault> {
+        let entry = |Key { name, .. }: &Key, node: &Node| {
+            let value =
+                T::from_tree(reader.at(node, Some(name))).map_err(|fault| fault.inside(name.as_str()))?;
+            Ok((name.clone(), value))
+        };
+        expect_object(reader.node)?.iter().map(|(key, node)| entry(key, node)).collect()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object", "additionalProperties": T::schema(generator)})
+    }
+}
+
+/// A directory: `~` is the home directory, a relative path starts in the working directory.
+impl FromTree for PathBuf {
+    fn from_tree(reader: TreeReader<'_>) -> Result<PathBuf, Fault> {
+        let text = String::deserialize(reader)?;
+        let Some(places) = reader.context.places else { return Ok(text.into()) };
+        let in_home = text.strip_prefix("~/").or_else(|| (text == "~").then_some(""));
+        Ok(match (in_home, &places.home) {
+            (Some(rest), Some(home)) => lexical(home, Path::new(rest)),
+            _ => lexical(&places.cwd, Path::new(&text)),
+        })
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<String>()
+    }
+}
+
+/// Reads types by their serde implementation: they keep no places.
+macro_rules! read_by_serde {
+    ($($type:ty),* $(,)?) => {
+        $(impl $crate::settings::de::FromTree for $type {
+            fn from_tree(
+                reader: $crate::settings::de::TreeReader<'_>,
+            ) -> Result<$type, $crate::settings::jsonc::Fault> {
+                serde::Deserialize::deserialize(reader)
+            }
+
+            fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                generator.subschema_for::<$type>()
+            }
+        })*
+    };
+}
+pub(crate) use read_by_serde;
+
+read_by_serde!(bool, u16, u64, f64, String, PermissionMode);
+
+/// Reads a type from a value that is no layer of settings.
+pub(crate) fn from_node<T: for<'de> Deserialize<'de>>(node: &Node) -> Result<(T, Vec<UnknownKey>), Fault> {
+    let context = ReadContext::default();
+    let value = T::deserialize(TreeReader::new(node, &context))?;
+    Ok((value, context.unknown.into_inner()))
+}
+
+/// The entries of a value that has to be an object.
+pub(crate) fn expect_object(node: &Node) -> Result<&[(Key, Node)], Fault> {
+    let at = Some(node.at);
+    match &node.json {
+        Json::Object(fields) => Ok(fields),
+        Json::Null => Err(Fault { at, ..null() }),
+        _ => Err(Fault { at, ..Fault::custom(not_accepted(unexpected(node), &"an object")) }),
+    }
+}
+
+/// A key that was emptied by hand or by a program would otherwise be a list of rules that is gone.
+pub(crate) fn null() -> Fault {
+    Fault::custom("`null` is not accepted; leave the key out, or give it a value")
+}
+
+impl<'de> Deserializer<'de> for TreeReader<'_> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.node.json {
             Json::Null => visitor.visit_unit(),
             Json::Bool(value) => visitor.visit_bool(*value),
@@ -89,37 +275,22 @@ impl<'a> Reader<'a> {
                 visitor.visit_map(Fields { reader: self, fields: fields.iter(), value: None })
             }
         }
-        .map_err(|fault| self.at(fault))
-    }
-}
-
-impl<'de> Deserializer<'de> for Reader<'_> {
-    type Error = Fault;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.any(visitor)
+        .map_err(|fault| self.with_place(fault))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        // A key that was emptied by hand or by a program would else be a list of rules that is gone.
         if let Json::Null = self.node.json {
-            return Err(
-                self.at(Fault::custom("`null` is not accepted; leave the key out, or give it a value"))
-            );
+            return Err(self.with_place(null()));
         }
-        visitor.visit_some(self).map_err(|fault| self.at(fault))
+        visitor.visit_some(self).map_err(|fault| self.with_place(fault))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let read = match name {
-            SPANNED => visitor.visit_seq(Place { at: self.node.at, given: 0, value: Some(self) }),
-            _ => visitor.visit_newtype_struct(self),
-        };
-        read.map_err(|fault| self.at(fault))
+        visitor.visit_newtype_struct(self).map_err(|fault| self.with_place(fault))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -128,21 +299,12 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        // A derived type would take a list as its fields in order, which nobody means.
+        // A derived type would take a list as its fields in order, which is never meant.
         if let Json::List(_) = &self.node.json {
-            return Err(self.at(Fault::invalid_type(Unexpected::Seq, &visitor)));
+            return Err(self.with_place(Fault::invalid_type(Unexpected::Seq, &visitor)));
         }
-        if let Json::Object(fields) = &self.node.json {
-            let inside = self.inside.map(str::to_owned);
-            let strange = fields.iter().filter(|(key, _)| !known.contains(&key.name.as_str()));
-            self.unknown.borrow_mut().extend(strange.map(|(key, _)| Unknown {
-                at: key.at,
-                key: key.name.clone(),
-                inside: inside.clone(),
-                known,
-            }));
-        }
-        self.any(visitor)
+        self.note_unknown(known);
+        self.deserialize_any(visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -151,10 +313,9 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let Json::String(name) = &self.node.json else {
-            return Err(self.at(Fault::invalid_type(unexpected(self.node), &"a string")));
-        };
-        visitor.visit_enum(Name(name)).map_err(|fault| self.at(fault))
+        let Json::String(name) = &self.node.json else { return self.reject("a string") };
+        let read = visitor.visit_enum(StrDeserializer::new(name));
+        read.map_err(|fault| self.with_place(fault))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -179,7 +340,7 @@ fn unexpected(node: &Node) -> Unexpected<'_> {
 }
 
 struct Items<'a> {
-    reader: Reader<'a>,
+    reader: TreeReader<'a>,
     items: std::slice::Iter<'a, Node>,
     index: usize,
 }
@@ -191,13 +352,13 @@ impl<'de> SeqAccess<'de> for Items<'_> {
         let Some(node) = self.items.next() else { return Ok(None) };
         let index = self.index;
         self.index += 1;
-        let value = seed.deserialize(Reader { node, ..self.reader });
-        value.map(Some).map_err(|fault| inside(fault, format!("[{index}]")))
+        let value = seed.deserialize(self.reader.at(node, None));
+        value.map(Some).map_err(|fault| fault.inside(format!("[{index}]")))
     }
 }
 
 struct Fields<'a> {
-    reader: Reader<'a>,
+    reader: TreeReader<'a>,
     fields: std::slice::Iter<'a, (Key, Node)>,
     value: Option<&'a (Key, Node)>,
 }
@@ -208,182 +369,14 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
         self.value = self.fields.next();
         let Some((key, _)) = self.value else { return Ok(None) };
-        seed.deserialize(KeyReader(key)).map(Some)
+        let name = seed.deserialize(StrDeserializer::<Fault>::new(&key.name));
+        name.map(Some).map_err(|fault| Fault { at: fault.at.or(Some(key.at)), ..fault })
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let (key, node) = self.value.expect("serde asks for a value after its key");
-        let reader = Reader { node, inside: Some(&key.name), unknown: self.reader.unknown };
-        seed.deserialize(reader).map_err(|fault| inside(fault, key.name.clone()))
-    }
-}
-
-fn inside(mut fault: Fault, key: String) -> Fault {
-    fault.path.insert(0, key);
-    fault
-}
-
-#[derive(Clone, Copy)]
-struct KeyReader<'a>(&'a Key);
-
-impl<'de> Deserializer<'de> for KeyReader<'_> {
-    type Error = Fault;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor
-            .visit_str(&self.0.name)
-            .map_err(|fault: Fault| Fault { at: fault.at.or(Some(self.0.at)), ..fault })
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        match name {
-            SPANNED => visitor.visit_seq(Place { at: self.0.at, given: 0, value: Some(self) }),
-            _ => visitor.visit_newtype_struct(self),
-        }
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-        unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-/// Hands out line, column and value of a [`Spanned`], in this order.
-struct Place<D> {
-    at: Spot,
-    given: u8,
-    value: Option<D>,
-}
-
-impl<'de, D: Deserializer<'de, Error = Fault>> SeqAccess<'de> for Place<D> {
-    type Error = Fault;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        self.given += 1;
-        let number = |n: u32| -> U32Deserializer<Fault> { n.into_deserializer() };
-        match (self.given, self.value.take()) {
-            (1, value) => {
-                self.value = value;
-                seed.deserialize(number(self.at.line)).map(Some)
-            }
-            (2, value) => {
-                self.value = value;
-                seed.deserialize(number(self.at.column)).map(Some)
-            }
-            (_, Some(value)) => seed.deserialize(value).map(Some),
-            (_, None) => Ok(None),
-        }
-    }
-}
-
-struct Name<'a>(&'a str);
-
-impl<'de> EnumAccess<'de> for Name<'_> {
-    type Error = Fault;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
-        Ok((seed.deserialize(StrDeserializer::new(self.0))?, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for Name<'_> {
-    type Error = Fault;
-
-    fn unit_variant(self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _: T) -> Result<T::Value, Fault> {
-        Err(Fault::custom("a plain word is accepted"))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Fault> {
-        Err(Fault::custom("a plain word is accepted"))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Fault> {
-        Err(Fault::custom("a plain word is accepted"))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<T>, D::Error> {
-        struct Visit<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Visit<T> {
-            type Value = Spanned<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value with its place")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Spanned<T>, A::Error> {
-                let missing = || A::Error::custom("only settings files have places");
-                let line = parts.next_element()?.ok_or_else(missing)?;
-                let column = parts.next_element()?.ok_or_else(missing)?;
-                let value = parts.next_element()?.ok_or_else(missing)?;
-                Ok(Spanned { value, at: Spot { line, column } })
-            }
-        }
-        deserializer.deserialize_newtype_struct(SPANNED, Visit(PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Spanned<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> std::borrow::Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Table<T>, D::Error> {
-        struct Visit<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Visit<T> {
-            type Value = Table<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(key) = map.next_key::<Spanned<String>>()? {
-                    entries.push((key, map.next_value()?));
-                }
-                Ok(Table(entries))
-            }
-        }
-        deserializer.deserialize_map(Visit(PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Table<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        format!("TableOf{}", T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        std::collections::BTreeMap::<String, T>::json_schema(generator)
+        let value = seed.deserialize(self.reader.at(node, Some(&key.name)));
+        value.map_err(|fault| fault.inside(key.name.as_str()))
     }
 }
 
@@ -392,11 +385,11 @@ const SHOWN_CHARS_MAX: usize = 60;
 
 impl de::Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Fault {
-        Fault { at: None, path: Vec::new(), message: message.to_string() }
+        Fault { at: None, path: Some(Vec::new()), message: message.to_string() }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Fault {
-        Fault::custom(format!("{} is not accepted; {} is", show(found), accepted(expected)))
+        Fault::custom(not_accepted(found, expected))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Fault {
@@ -405,13 +398,25 @@ impl de::Error for Fault {
 
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> Fault {
         let known: Vec<_> = known.iter().map(|name| format!("\"{name}\"")).collect();
-        let accepted = known.join(", ");
-        Fault::custom(format!("{} is not accepted; one of {accepted} is", show(Unexpected::Str(found))))
+        Fault::custom(not_accepted(Unexpected::Str(found), &format!("one of {}", known.join(", ")).as_str()))
     }
 
     fn missing_field(name: &'static str) -> Fault {
         Fault::custom(format!("the key `{name}` is missing"))
     }
+}
+
+fn not_accepted(found: Unexpected<'_>, accepted: &dyn Expected) -> String {
+    // serde's words for its own types are those of a programmer.
+    let accepted = match accepted.to_string().as_str() {
+        "a sequence" => "a list".to_owned(),
+        "a map" => "an object".to_owned(),
+        "a boolean" => "`true` or `false`".to_owned(),
+        "f64" => "a number".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on".to_owned(),
+        other => other.to_owned(),
+    };
+    format!("{} is not accepted; {accepted} is", show(found))
 }
 
 fn show(found: Unexpected<'_>) -> String {
@@ -432,22 +437,10 @@ fn show(found: Unexpected<'_>) -> String {
     }
 }
 
-/// The words of serde for its own types are those of a programmer.
-fn accepted(expected: &dyn Expected) -> String {
-    match expected.to_string().as_str() {
-        "a sequence" => "a list".to_owned(),
-        "a map" => "an object".to_owned(),
-        "a boolean" => "`true` or `false`".to_owned(),
-        "f64" => "a number".to_owned(),
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut path = String::new();
-        for key in &self.path {
+        for key in self.path.iter().flatten() {
             if !key.starts_with('[') && !path.is_empty() {
                 path.push('.');
             }
@@ -467,13 +460,13 @@ mod tests {
     #[derive(Debug, Default, serde::Deserialize)]
     #[serde(default, expecting = "an object")]
     struct Sample {
-        list: Vec<Spanned<String>>,
+        list: Vec<String>,
         flag: Option<bool>,
-        table: Table<Vec<f64>>,
+        table: BTreeMap<String, Vec<f64>>,
         inner: Option<Box<Sample>>,
     }
 
-    fn read(text: &str) -> Result<(Sample, Vec<Unknown>), String> {
+    fn read(text: &str) -> Result<(Sample, Vec<UnknownKey>), String> {
         from_node(&parse(text).unwrap()).map_err(|fault| {
             let at = fault.at.unwrap();
             format!("{}:{} {fault}", at.line, at.column)
@@ -481,22 +474,28 @@ mod tests {
     }
 
     #[test]
-    fn values_know_their_lines_and_strange_keys_are_noted() {
-        let (sample, unknown) =
-            read("{\"list\": [\"a\",\n\"b\"],\n\"table\": {\"x\":\n[1]}, \"inner\": {\n\"flog\": true}}")
-                .unwrap();
-        assert_eq!(sample.list.iter().map(|item| item.at.line).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!((sample.table.0[0].0.value.as_str(), sample.table.0[0].0.at.line), ("x", 3));
+    fn values_keep_their_lines_and_unknown_keys_are_noted() {
+        let node = parse("{\"list\": [\"a\",\n\"b\"]}").unwrap();
+        let layers = [LayerPlace {
+            scope: Scope::User,
+            shown: Some(Path::new("f").into()),
+            anchor: Path::new("/").into(),
+        }];
+        let context = ReadContext { layers: &layers, ..ReadContext::default() };
+        let list: Vec<At<String>> = TreeReader::new(&node, &context).field("list").unwrap();
+        let lines: Vec<_> = list.iter().map(|item| item.source.to_string()).collect();
+        assert_eq!(lines, ["f:1", "f:2"]);
+        let (sample, unknown) = read("{\"inner\": {\n\"flog\": true}}").unwrap();
         assert!(sample.inner.is_some());
         let [unknown] = &unknown[..] else { panic!("{unknown:?}") };
         assert_eq!(
             (unknown.key.as_str(), unknown.inside.as_deref(), unknown.at.line),
-            ("flog", Some("inner"), 5)
+            ("flog", Some("inner"), 2)
         );
     }
 
     #[test]
-    fn wrong_types_are_told_with_path_and_place() {
+    fn wrong_types_are_reported_with_path_and_place() {
         let check = |text: &str, expected: &str| assert_eq!(read(text).unwrap_err(), expected);
         check("[]", "1:1 a list is not accepted; an object is");
         check("{\"list\":\n \"a\"}", "2:2 `list`: the string \"a\" is not accepted; a list is");

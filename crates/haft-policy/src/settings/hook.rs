@@ -6,15 +6,48 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::de::Spanned;
-use super::jsonc::Spot;
-use super::layer::cut;
+use super::de::{At, FromTree, TreeReader, expect_object};
+use super::jsonc::{Fault, Node};
+use super::known::closest;
+use super::permissions::cut;
+use super::table::{MergeRule, managed, own_silently, settings_section, trusted};
+use crate::hooks;
 use crate::rule::Rule;
 use crate::source::{List, Source, WrittenRule};
+use crate::trust::Kind;
+
+settings_section! {
+    /// Hooks.
+    pub struct HookSettings {
+        settings {
+            /// Hooks by event, the weakest file's first: of several rewrites the strongest file's is the last. The same
+            /// handler for the same event and matcher runs once.
+            pub(crate) by_event: HookGroups = "hooks", trusted(Kind::Hook).merged(MergeRule::Hooks).by_name(1).check(check_hooks);
+            /// `true` turns hooks off: in your own file those of all but the machine's owner, in a workspace's file those of
+            /// the workspace.
+            pub disabled: Option<At<bool>> = "disableAllHooks", own_silently().merged(MergeRule::Any);
+            /// Managed settings only: `true` leaves no hooks but managed ones.
+            pub managed_only: Option<At<bool>> = "allowManagedHooksOnly", managed();
+            /// Addresses that `http` hooks may use, `*` for any run of characters; an empty list allows none. Not given: any.
+            pub allowed_urls: Option<Vec<At<String>>> = "allowedHttpHookUrls", trusted(Kind::HookReach).concat();
+            /// Environment variables that headers of `http` hooks may use. Not given: those that the hook lists.
+            pub allowed_env_vars: Option<Vec<At<String>>> = "httpHookAllowedEnvVars", trusted(Kind::HookReach).concat();
+        }
+        derived {
+            /// All groups, the weakest layer's first: of several rewrites the last one counts.
+            groups: Vec<HookGroup>;
+        }
+    }
+}
+
+/// The key that turns hooks off.
+pub(crate) const DISABLE: &str = "disableAllHooks";
+/// The key that leaves managed hooks only.
+pub(crate) const MANAGED_HOOKS: &str = "allowManagedHooksOnly";
 
 /// The events that there are, with whether something fires them here.
 pub const EVENTS: [(&str, bool); 33] = [
@@ -53,32 +86,38 @@ pub const EVENTS: [(&str, bool); 33] = [
     ("MessageDisplay", false),
 ];
 
+/// Whether there is an event of this name.
+pub(crate) fn is_event(name: &str) -> bool {
+    EVENTS.iter().any(|(known, _)| *known == name)
+}
+
 /// The longest time limit of a hook, in seconds: a day.
 pub const HOOK_TIMEOUT_S_MAX: f64 = 86_400.0;
 
 /// Handlers, and for what they run.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", expecting = "an object")]
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "HookGroup", extend("additionalProperties" = false))]
-pub(crate) struct RawGroup {
+#[expect(dead_code, reason = "only its schema is used; `HookGroup` reads it")]
+struct GroupObject {
     /// Names of tools (`Edit|Write`) or a regular expression; empty, `*` or not given means all.
-    pub(crate) matcher: Option<Spanned<String>>,
+    matcher: Option<String>,
     /// What runs.
-    pub(crate) hooks: Vec<Spanned<RawHandler>>,
+    hooks: Vec<HandlerObject>,
 }
 
 /// What runs when an event fires.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[schemars(rename = "HookHandler", extend("additionalProperties" = false), transform = needs_of_types)]
-pub(crate) struct RawHandler {
+struct HandlerObject {
     /// The kind of handler.
-    r#type: RawType,
+    r#type: HandlerType,
     /// One permission rule; the hook runs only for calls that it matches.
-    r#if: Option<Spanned<String>>,
+    r#if: Option<String>,
     /// How long it may take, in seconds.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = HOOK_TIMEOUT_S_MAX))]
-    timeout: Option<Spanned<f64>>,
+    timeout: Option<f64>,
     /// What the user is shown while it runs.
     status_message: Option<String>,
     /// Runs once a session.
@@ -118,7 +157,7 @@ pub(crate) struct RawHandler {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "HookType")]
-enum RawType {
+enum HandlerType {
     Command,
     Http,
     McpTool,
@@ -138,8 +177,8 @@ const NEEDS: [(&str, &[&str]); 5] = [
 fn needs_of_types(schema: &mut Schema) {
     let rules = NEEDS.iter().map(|(name, keys)| {
         let given: Map<_, _> =
-            keys.iter().map(|key| ((*key).to_owned(), serde_json::json!({"type": "string"}))).collect();
-        serde_json::json!({
+            keys.iter().map(|key| ((*key).to_owned(), json!({"type": "string"}))).collect();
+        json!({
             "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
             "then": {"required": keys, "properties": given},
         })
@@ -266,17 +305,97 @@ pub enum Background {
     Rewake,
 }
 
-impl RawHandler {
-    /// The handler, or what it lacks.
-    pub(crate) fn understand(&self, at: Spot, source: Source) -> Result<Handler, (Spot, String)> {
+/// Groups of hooks by event.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HookGroups(pub(crate) Vec<HookGroup>);
+
+impl FromTree for HookGroups {
+    fn from_tree(reader: TreeReader<'_>) -> Result<HookGroups, Fault> {
+        let mut all = Vec::new();
+        for (event, node) in expect_object(reader.node)? {
+            let groups: Vec<HookGroup> =
+                reader.at(node, None).read().map_err(|fault| fault.inside(event.name.as_str()))?;
+            all.extend(groups.into_iter().map(|group| HookGroup { event: event.name.clone(), ..group }));
+        }
+        Ok(HookGroups(all))
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let groups = generator.subschema_for::<Vec<GroupObject>>();
+        let events: Vec<_> = EVENTS.iter().map(|(event, _)| *event).collect();
+        schemars::json_schema!({
+            "type": "object", "additionalProperties": groups, "propertyNames": {"enum": events},
+        })
+    }
+}
+
+impl FromTree for HookGroup {
+    fn from_tree(reader: TreeReader<'_>) -> Result<HookGroup, Fault> {
+        expect_object(reader.node)?;
+        reader.note_unknown(&["matcher", "hooks"]);
+        let matcher: Option<String> = reader.field("matcher")?;
+        let Some(handlers) = reader.node.get("hooks") else { return reader.missing("hooks") };
+        let handlers = reader.at(handlers, None).read().map_err(|fault| fault.inside("hooks"))?;
+        if let (Some(matcher), Some(node)) = (&matcher, reader.node.get("matcher")) {
+            hooks::check_matcher(matcher).map_err(|words| Fault::new(node.at, words))?;
+        }
+        Ok(HookGroup { event: String::new(), matcher, handlers })
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<GroupObject>()
+    }
+}
+
+/// Events that there aren't are noted, and nothing below them is read.
+fn check_hooks(reader: TreeReader<'_>) -> Result<(), Fault> {
+    for (event, node) in expect_object(reader.node)? {
+        if is_event(&event.name) {
+            let read = reader.at(node, None).read::<Vec<HookGroup>>();
+            read.map_err(|fault| fault.inside(event.name.as_str()))?;
+            continue;
+        }
+        let near = closest(&event.name, EVENTS.iter().map(|(known, _)| *known));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let message = format!("there is no event `{}`, so its hooks never run{near}", event.name);
+        reader.context.notes.borrow_mut().push((event.at, message));
+    }
+    Ok(())
+}
+
+impl FromTree for Handler {
+    fn from_tree(reader: TreeReader<'_>) -> Result<Handler, Fault> {
+        let object = HandlerObject::deserialize(reader)?;
+        let place = |key: &str| reader.node.get(key).unwrap_or(reader.node);
+        let source = reader.source();
+        Ok(Handler {
+            condition: object.condition(place("if"), &source)?,
+            timeout: object.timeout(place("timeout"))?,
+            once: object.once == Some(true),
+            on_failure: object.on_failure,
+            status_message: object.status_message.clone(),
+            action: object.action(reader.node)?,
+            source,
+        })
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<HandlerObject>()
+    }
+}
+
+impl HandlerObject {
+    /// What the handler does, or what it lacks.
+    fn action(self, node: &Node) -> Result<Action, Fault> {
         let (name, _) = NEEDS[self.r#type as usize];
-        let need = |key: &str, value: &Option<String>| {
-            value.clone().ok_or_else(|| (at, format!("a hook of type `{name}` needs the key `{key}`")))
+        let need = |key: &str, value: Option<String>| {
+            value.ok_or_else(|| Fault::new(node.at, format!("a hook of type `{name}` needs the key `{key}`")))
         };
-        let action = match self.r#type {
-            RawType::Command => Action::Command {
-                command: need("command", &self.command)?,
-                args: self.args.clone(),
+        let (model, continue_on_block) = (self.model, self.continue_on_block == Some(true));
+        Ok(match self.r#type {
+            HandlerType::Command => Action::Command {
+                command: need("command", self.command)?,
+                args: self.args,
                 shell: self.shell,
                 background: match (self.async_rewake, self.r#async) {
                     (Some(true), _) => Some(Background::Rewake),
@@ -284,56 +403,45 @@ impl RawHandler {
                     _ => None,
                 },
             },
-            RawType::Http => Action::Http {
-                url: need("url", &self.url)?,
-                headers: self.headers.clone().unwrap_or_default(),
-                allowed_env_vars: self.allowed_env_vars.clone().unwrap_or_default(),
+            HandlerType::Http => Action::Http {
+                url: need("url", self.url)?,
+                headers: self.headers.unwrap_or_default(),
+                allowed_env_vars: self.allowed_env_vars.unwrap_or_default(),
             },
-            RawType::McpTool => Action::McpTool {
-                server: need("server", &self.server)?,
-                tool: need("tool", &self.tool)?,
-                input: self.input.clone().unwrap_or_default(),
+            HandlerType::McpTool => Action::McpTool {
+                server: need("server", self.server)?,
+                tool: need("tool", self.tool)?,
+                input: self.input.unwrap_or_default(),
             },
-            RawType::Prompt | RawType::Agent => {
-                let prompt = need("prompt", &self.prompt)?;
-                let (model, continue_on_block) = (self.model.clone(), self.continue_on_block == Some(true));
-                match self.r#type {
-                    RawType::Prompt => Action::Prompt { prompt, model, continue_on_block },
-                    _ => Action::Agent { prompt, model, continue_on_block },
-                }
+            HandlerType::Prompt => {
+                Action::Prompt { prompt: need("prompt", self.prompt)?, model, continue_on_block }
             }
-        };
-        Ok(Handler {
-            action,
-            condition: self.condition(&source)?,
-            timeout: self.timeout()?,
-            status_message: self.status_message.clone(),
-            once: self.once == Some(true),
-            on_failure: self.on_failure,
-            source,
+            HandlerType::Agent => {
+                Action::Agent { prompt: need("prompt", self.prompt)?, model, continue_on_block }
+            }
         })
     }
 
     /// The rule that narrows it, which has to be one.
-    fn condition(&self, source: &Source) -> Result<Option<String>, (Spot, String)> {
-        let Some(Spanned { value, at }) = &self.r#if else { return Ok(None) };
-        let written = WrittenRule::plain(value, List::Deny, source.clone());
+    fn condition(&self, node: &Node, source: &Source) -> Result<Option<String>, Fault> {
+        let Some(condition) = &self.r#if else { return Ok(None) };
+        let written = WrittenRule::plain(condition, List::Deny, source.clone());
         match Rule::parse(written) {
-            Ok(_) => Ok(Some(value.clone())),
-            Err(bad) => Err((*at, format!("`if`: bad rule `{}`: {}", cut(value), bad.what))),
+            Ok(_) => Ok(Some(condition.clone())),
+            Err(bad) => {
+                Err(Fault::new(node.at, format!("`if`: bad rule `{}`: {}", cut(condition), bad.what)))
+            }
         }
     }
 
-    fn timeout(&self) -> Result<Option<Duration>, (Spot, String)> {
-        let Some(Spanned { value, at }) = self.timeout else { return Ok(None) };
-        let words = || {
-            format!(
+    fn timeout(&self, node: &Node) -> Result<Option<Duration>, Fault> {
+        let Some(value) = self.timeout else { return Ok(None) };
+        let limit = (value > 0.0 && value <= HOOK_TIMEOUT_S_MAX).then(|| Duration::try_from_secs_f64(value));
+        limit.and_then(Result::ok).map(Some).ok_or_else(|| {
+            let message = format!(
                 "the time limit {value} is not accepted; seconds above 0, at most {HOOK_TIMEOUT_S_MAX}, are"
-            )
-        };
-        if !(value > 0.0 && value <= HOOK_TIMEOUT_S_MAX) {
-            return Err((at, words()));
-        }
-        Duration::try_from_secs_f64(value).map(Some).map_err(|_| (at, words()))
+            );
+            Fault::new(node.at, message)
+        })
     }
 }

@@ -28,23 +28,34 @@ pub struct Spot {
 /// What is wrong with a text, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Not known until somebody who knows the place has added it.
+    /// Unknown until a caller that knows the place adds it.
     pub(crate) at: Option<Spot>,
-    /// The keys on the way to the value, outermost first.
-    pub(crate) path: Vec<String>,
+    /// The keys that lead to the value, outermost first; `None` where the message names the key itself.
+    pub(crate) path: Option<Vec<String>>,
     pub(crate) message: String,
 }
 
 impl Fault {
+    /// A fault whose message needs no path.
     pub(crate) fn new(at: Spot, message: impl Into<String>) -> Fault {
-        Fault { at: Some(at), path: Vec::new(), message: message.into() }
+        Fault { at: Some(at), path: None, message: message.into() }
+    }
+
+    /// The same fault, seen from the object or list around it.
+    pub(crate) fn inside(mut self, key: impl Into<String>) -> Fault {
+        if let Some(path) = &mut self.path {
+            path.insert(0, key.into());
+        }
+        self
     }
 }
 
-/// A value and its place.
+/// A value, its place and the layer that it comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) at: Spot,
+    /// The index of the layer, the strongest being 0.
+    pub(crate) layer: u16,
     pub(crate) json: Json,
 }
 
@@ -66,29 +77,55 @@ pub(crate) struct Key {
     pub(crate) name: String,
 }
 
+/// A place for what has none.
+pub(crate) const NO_SPOT: Spot = Spot { line: 1, column: 1 };
+
+impl Default for Node {
+    fn default() -> Node {
+        Node { at: NO_SPOT, layer: 0, json: Json::Object(Vec::new()) }
+    }
+}
+
 impl Node {
+    /// The entries of an object; none for any other value.
+    pub(crate) fn fields(&self) -> &[(Key, Node)] {
+        if let Json::Object(fields) = &self.json { fields } else { &[] }
+    }
+
+    /// The items of a list; none for any other value.
+    pub(crate) fn items(&self) -> &[Node] {
+        if let Json::List(items) = &self.json { items } else { &[] }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Json::String(text) = &self.json { Some(text) } else { None }
+    }
+
+    pub(crate) fn is_true(&self) -> bool {
+        matches!(self.json, Json::Bool(true))
+    }
+
     /// The value of a key, where this is an object.
     pub(crate) fn get(&self, name: &str) -> Option<&Node> {
-        let Json::Object(fields) = &self.json else { return None };
-        fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+        self.fields().iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
     /// A value that has no places of its own.
-    pub(crate) fn of_value(value: Value, at: Spot) -> Node {
+    pub(crate) fn from_value(value: Value, at: Spot, layer: u16) -> Node {
         let json = match value {
             Value::Null => Json::Null,
             Value::Bool(value) => Json::Bool(value),
             Value::Number(value) => Json::Number(value),
             Value::String(value) => Json::String(value),
             Value::Array(items) => {
-                Json::List(items.into_iter().map(|item| Node::of_value(item, at)).collect())
+                Json::List(items.into_iter().map(|item| Node::from_value(item, at, layer)).collect())
             }
             Value::Object(fields) => {
-                let field = |(name, value)| (Key { at, name }, Node::of_value(value, at));
+                let field = |(name, value)| (Key { at, name }, Node::from_value(value, at, layer));
                 Json::Object(fields.into_iter().map(field).collect())
             }
         };
-        Node { at, json }
+        Node { at, layer, json }
     }
 
     /// The value without its places.
@@ -107,10 +144,15 @@ impl Node {
     }
 }
 
-/// Reads a text. A byte order mark at its beginning is skipped.
+/// Parses a text that is no layer of settings. A byte order mark at its beginning is skipped.
 pub(crate) fn parse(text: &str) -> Result<Node, Fault> {
+    parse_layer(text, 0)
+}
+
+/// Parses a text; every value knows the layer.
+pub(crate) fn parse_layer(text: &str, layer: u16) -> Result<Node, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = Lines::of(text);
+    let lines = Lines::new(text, layer);
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -150,7 +192,7 @@ fn convert(value: ast::Value<'_>, lines: &Lines<'_>, depth: usize) -> Result<Nod
         }
         ast::Value::Object(object) => Json::Object(fields(object, lines, depth)?),
     };
-    Ok(Node { at, json })
+    Ok(Node { at, layer: lines.layer, json })
 }
 
 fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Vec<(Key, Node)>, Fault> {
@@ -174,16 +216,17 @@ fn fields(object: ast::Object<'_>, lines: &Lines<'_>, depth: usize) -> Result<Ve
 /// would take forever otherwise.
 struct Lines<'a> {
     text: &'a str,
+    layer: u16,
     starts: Vec<usize>,
     /// The last place: bytes from the beginning, line (from 0), characters before it in the line.
     last: Cell<(usize, usize, usize)>,
 }
 
 impl<'a> Lines<'a> {
-    fn of(text: &'a str) -> Lines<'a> {
+    fn new(text: &'a str, layer: u16) -> Lines<'a> {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(after_breaks).collect();
-        Lines { text, starts, last: Cell::new((0, 0, 0)) }
+        Lines { text, layer, starts, last: Cell::new((0, 0, 0)) }
     }
 
     fn spot(&self, at: usize) -> Spot {
@@ -272,10 +315,10 @@ mod tests {
     #[test]
     fn columns_are_counted_in_any_order() {
         let text = "{\"ä\": 1}\n x ö y";
-        let lines = Lines::of(text);
+        let lines = Lines::new(text, 0);
         let spot = |at: usize| (lines.spot(at).line, lines.spot(at).column);
         let in_order: Vec<_> = text.char_indices().map(|(at, _)| spot(at)).collect();
-        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (Lines::of(text).spot(at), at)).collect();
+        let fresh: Vec<_> = text.char_indices().map(|(at, _)| (Lines::new(text, 0).spot(at), at)).collect();
         assert!(in_order.iter().zip(&fresh).all(|(a, (b, _))| *a == (b.line, b.column)), "{in_order:?}");
         for (expected, at) in fresh.iter().rev() {
             assert_eq!(lines.spot(*at), *expected);

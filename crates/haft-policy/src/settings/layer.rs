@@ -7,23 +7,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::text::{truncate_chars, truncate_with_ellipsis};
-use serde_json::Value;
+use haft::text::truncate_chars;
+use serde_json::{Map, Value, json};
 
 use super::added::{self, Added};
-use super::de::{self, Unknown};
-use super::hook::{EVENTS, HookGroup};
+use super::de::{LayerPlace, ReadContext, TreeReader, UnknownKey};
+use super::hook::is_event;
 use super::input::{self, Unreadable};
-use super::jsonc::{self, Fault, Spot};
-use super::known::{ELSEWHERE, closest};
+use super::jsonc::{self, Fault, NO_SPOT, Node, Spot};
+use super::known::{closest, foreign_keys};
 use super::mcp::{self, Server};
 use super::places::{Places, lexical};
-use super::raw::{RawPermissions, RawRule, RawSettings};
-use super::sandbox::RawSandbox;
-use super::servers::ToolSearchSettings;
-use crate::hooks;
-use crate::rule::Rule;
-use crate::source::{List, Scope, Source, WrittenRule};
+use super::table::{SectionSpec, TableEntry};
+use crate::source::{Scope, Source};
 use haft::ports::PermissionMode;
 
 /// The longest settings file, in bytes.
@@ -34,17 +30,15 @@ pub const WARNINGS_MAX: usize = 100;
 const MANAGED_PIECES_MAX: usize = 200;
 /// How many characters of an unknown key are shown.
 const KEY_CHARS_MAX: usize = 80;
-/// How many characters of a rule that can't be understood are shown.
-const RULE_CHARS_MAX: usize = 200;
-
-/// Where a key belongs that stands in the wrong object, in words.
-fn belongs(key: &str) -> Option<String> {
-    let places = [
-        ("at the top of the file", de::keys_of::<RawSettings>()),
-        ("in `permissions`", de::keys_of::<RawPermissions>()),
-        ("in `sandbox`", de::keys_of::<RawSandbox>()),
-    ];
-    places.iter().find(|(_, keys)| keys.contains(&key)).map(|(place, _)| format!("it belongs {place}"))
+/// Where a key belongs that stands in the wrong object, as a message.
+fn belongs(table: &SectionSpec, key: &str) -> Option<String> {
+    if table.get(key).is_some() {
+        return Some("it belongs at the top of the file".to_owned());
+    }
+    let has =
+        |entry: &TableEntry| matches!(entry, TableEntry::Section(section) if section.get(key).is_some());
+    let section = table.entries.iter().find(|(_, entry)| has(entry));
+    section.map(|(section, _)| format!("it belongs in `{section}`"))
 }
 
 /// What flags say about settings.
@@ -122,30 +116,39 @@ impl fmt::Display for Warning {
     }
 }
 
-/// One file of settings, or one flag with JSON in it.
+/// One file of settings, or what flags say.
 #[derive(Debug)]
 pub struct Layer {
-    pub(crate) scope: Scope,
-    /// The file; none where a flag holds the JSON.
+    /// The file; `None` where a flag holds the JSON.
     pub(crate) path: Option<PathBuf>,
-    shown: Arc<Path>,
-    anchor: Arc<Path>,
-    pub(crate) raw: RawSettings,
-    pub(crate) hooks: Vec<HookGroup>,
-    /// The whole file, without its places.
-    pub(crate) given: Value,
+    pub(crate) place: LayerPlace,
+    pub(crate) root: Node,
 }
 
 impl Layer {
-    /// The place of something in this file.
     pub(crate) fn source(&self, at: Spot) -> Source {
-        let (file, anchor) = (Some(self.shown.clone()), self.anchor.clone());
-        Source { scope: self.scope, file, line: Some(at.line), anchor }
+        self.place.source(at)
     }
 
     /// Whether it lies in the workspace, so that anybody who writes there has written it.
     pub(crate) fn is_workspaces(&self) -> bool {
-        is_workspaces(self.scope)
+        is_workspaces(self.place.scope)
+    }
+
+    pub(crate) fn is_managed(&self) -> bool {
+        self.place.scope == Scope::Managed
+    }
+
+    /// The handlers of events that there are, each with its event and matcher.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = (&str, &str, &Node)> {
+        let events = self.root.get("hooks").map(Node::fields).unwrap_or_default().iter();
+        let known = events.filter(|(event, _)| is_event(&event.name));
+        let groups = known.flat_map(|(event, groups)| groups.items().iter().map(move |group| (event, group)));
+        groups.flat_map(|(event, group)| {
+            let matcher = group.get("matcher").and_then(Node::as_str).unwrap_or("*");
+            let handlers = group.get("hooks").map(Node::items).unwrap_or_default();
+            handlers.iter().map(move |handler| (event.name.as_str(), matcher, handler))
+        })
     }
 }
 
@@ -157,6 +160,7 @@ pub(crate) fn is_workspaces(scope: Scope) -> bool {
 /// Everything that was read.
 #[derive(Debug)]
 pub struct Layers {
+    pub(crate) table: &'static SectionSpec,
     /// Strongest first.
     pub(crate) layers: Vec<Layer>,
     pub(crate) servers: Vec<Server>,
@@ -171,20 +175,30 @@ impl Layers {
     /// # Errors
     /// Files that can't be read or understood.
     pub fn read(places: &Places, flags: &Flags) -> Result<Layers, SettingsError> {
-        let mut reading = Reading { places, layers: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
-        reading.settings(flags);
-        let servers = reading.servers(flags);
-        let Reading { layers, mut warnings, problems, .. } = reading;
+        Layers::read_with(SectionSpec::standard(), places, flags)
+    }
+
+    /// Reads all files by a table of settings.
+    pub(crate) fn read_with(
+        table: &'static SectionSpec,
+        places: &Places,
+        flags: &Flags,
+    ) -> Result<Layers, SettingsError> {
+        let mut reader =
+            LayerReader { table, places, layers: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
+        reader.settings(flags);
+        let servers = reader.servers(flags);
+        let LayerReader { layers, mut warnings, problems, .. } = reader;
         if !problems.is_empty() {
             return Err(SettingsError { problems });
         }
         bound(&mut warnings);
-        Ok(Layers { layers, servers, flags: flags.clone(), places: places.clone(), warnings })
+        Ok(Layers { table, layers, servers, flags: flags.clone(), places: places.clone(), warnings })
     }
 
     /// The files that were there, strongest first, with their scopes.
     pub fn files(&self) -> impl Iterator<Item = (&Path, Scope)> {
-        self.layers.iter().filter_map(|layer| Some((layer.path.as_deref()?, layer.scope)))
+        self.layers.iter().filter_map(|layer| Some((layer.path.as_deref()?, layer.place.scope)))
     }
 }
 
@@ -198,14 +212,15 @@ pub(crate) fn bound(warnings: &mut Vec<Warning>) {
     }
 }
 
-struct Reading<'a> {
+struct LayerReader<'a> {
+    table: &'static SectionSpec,
     places: &'a Places,
     layers: Vec<Layer>,
     warnings: Vec<Warning>,
     problems: Vec<Problem>,
 }
 
-impl Reading<'_> {
+impl LayerReader<'_> {
     fn settings(&mut self, flags: &Flags) {
         let places = self.places;
         let cwd: Arc<Path> = places.cwd.as_path().into();
@@ -218,6 +233,7 @@ impl Reading<'_> {
                 self.file(Scope::Managed, &path, &anchor, Needed::No);
             }
         }
+        self.flags(flags, &cwd);
         // Of two flags the later one is stronger.
         for given in flags.settings.iter().rev() {
             if given.trim_start().starts_with('{') {
@@ -256,6 +272,26 @@ impl Reading<'_> {
         for path in users {
             self.file(Scope::User, &path, &folder_of(&path), Needed::No);
         }
+    }
+
+    /// What flags say of permissions, as a layer. Their rules are checked with those of all layers together.
+    fn flags(&mut self, flags: &Flags, cwd: &Arc<Path>) {
+        let mode = flags.permission_mode.map(|mode| json!(mode.to_string()));
+        let lists = [("deny", &flags.deny), ("ask", &flags.ask), ("allow", &flags.allow)];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        let lists = lists.map(|(key, list)| (key.to_owned(), json!(list)));
+        let permissions: Map<String, Value> =
+            lists.chain(mode.map(|mode| ("defaultMode".to_owned(), mode))).collect();
+        if !permissions.is_empty() {
+            let root = Node::from_value(json!({"permissions": permissions}), NO_SPOT, self.next_layer());
+            let place = LayerPlace { scope: Scope::CommandLine, shown: None, anchor: cwd.clone() };
+            self.layers.push(Layer { path: None, place, root });
+        }
+    }
+
+    /// The index of the layer that is read next.
+    fn next_layer(&self) -> u16 {
+        u16::try_from(self.layers.len()).unwrap_or(u16::MAX)
     }
 
     /// The machine owner's files for Claude Code, strongest first: of the pieces in a folder a later name has the last
@@ -327,22 +363,13 @@ impl Reading<'_> {
         text: &str,
     ) {
         let file = shown.display().to_string();
-        let read = jsonc::parse(text).and_then(|root| {
-            let (raw, unknown) = de::from_node::<RawSettings>(&root)?;
-            Ok((raw, unknown, root.to_value()))
-        });
-        let layer = read.and_then(|(raw, unknown, given)| {
-            let mut layer =
-                Layer { scope, path, shown, anchor: anchor.clone(), raw, hooks: Vec::new(), given };
-            self.note_unknown(&layer, unknown);
-            layer.hooks = self.hooks(&layer)?;
-            check(&layer.raw)?;
-            Ok(layer)
-        });
-        match layer {
-            Ok(layer) => {
-                self.rules(&layer);
-                self.layers.push(layer);
+        let place = LayerPlace { scope, shown: Some(shown), anchor: anchor.clone() };
+        let read = jsonc::parse_layer(text, self.next_layer());
+        let checked = read.and_then(|root| self.check(&place, &root).map(|faults| (root, faults)));
+        match checked {
+            Ok((root, faults)) => {
+                faults.iter().for_each(|fault| self.problem(file.clone(), fault));
+                self.layers.push(Layer { path, place, root });
             }
             Err(fault) => self.problem(file, &fault),
         }
@@ -352,64 +379,31 @@ impl Reading<'_> {
         self.problems.push(Problem { file, at: fault.at, message: fault.to_string() });
     }
 
-    /// Every rule has to be understood, whether or not it counts today: a file with one that isn't is wrong.
-    fn rules(&mut self, layer: &Layer) {
-        let bad = rules_of(layer).filter_map(|(at, rule)| Some((at, Rule::parse(rule).err()?)));
-        let problems = bad.map(|(at, bad)| Problem {
-            file: layer.shown.display().to_string(),
-            at: Some(at),
-            message: format!("bad rule `{}`: {}", cut(&bad.rule), bad.what),
-        });
-        self.problems.extend(problems);
+    /// Checks a whole file by the table. Returns what is wrong without making the rest senseless.
+    fn check(&mut self, place: &LayerPlace, root: &Node) -> Result<Vec<Fault>, Fault> {
+        let context = ReadContext { places: Some(self.places), ..ReadContext::default() };
+        self.table.check(TreeReader::new(root, &context))?;
+        let warn = |at: Spot, message: String| Warning { source: place.source(at), message };
+        self.note_unknown(&warn, context.unknown.into_inner());
+        self.warnings.extend(context.notes.into_inner().into_iter().map(|(at, message)| warn(at, message)));
+        Ok(context.faults.into_inner())
     }
 
-    fn note_unknown(&mut self, layer: &Layer, unknown: Vec<Unknown>) {
-        for Unknown { at, key, inside, known } in unknown {
-            if inside.is_none() && ELSEWHERE.contains(&key.as_str()) {
+    fn note_unknown(&mut self, warn: &dyn Fn(Spot, String) -> Warning, unknown: Vec<UnknownKey>) {
+        for UnknownKey { at, key, inside, known } in unknown {
+            if inside.is_none() && foreign_keys().any(|foreign| foreign == key) {
                 continue;
             }
-            let place = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
-            // Beyond what is shown nobody reads the closest name, and finding it takes time.
+            let object = inside.map_or_else(|| "settings".to_owned(), |inside| format!("`{inside}`"));
+            // Beyond what is shown the closest name helps no reader, and finding it takes time.
             let few = self.warnings.len() < WARNINGS_MAX;
-            let near = || {
-                let near =
-                    || closest(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-                belongs(&key).or_else(near)
-            };
-            let near = few.then(near).flatten().map_or_else(String::new, |near| format!("; {near}"));
+            let near = || closest(&key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+            let near = few.then(|| belongs(self.table, &key).or_else(near)).flatten();
+            let near = near.map_or_else(String::new, |near| format!("; {near}"));
             let key = truncate_chars(&key, KEY_CHARS_MAX);
-            let message = format!("`{key}` is not a key of {place} and does nothing{near}");
-            self.warnings.push(Warning { source: layer.source(at), message });
+            let message = format!("`{key}` is not a key of {object} and does nothing{near}");
+            self.warnings.push(warn(at, message));
         }
-    }
-
-    /// Hooks by event, understood.
-    fn hooks(&mut self, layer: &Layer) -> Result<Vec<HookGroup>, Fault> {
-        let mut all = Vec::new();
-        for (event, groups) in layer.raw.hooks.iter().flat_map(|table| &table.0) {
-            if !EVENTS.iter().any(|(known, _)| *known == event.value) {
-                let near = closest(&event.value, EVENTS.iter().map(|(known, _)| *known));
-                let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                let message = format!("there is no event `{}`, so its hooks never run{near}", event.value);
-                self.warnings.push(Warning { source: layer.source(event.at), message });
-                continue;
-            }
-            for group in groups {
-                if let Some(matcher) = &group.value.matcher {
-                    hooks::check_matcher(&matcher.value).map_err(|words| Fault::new(matcher.at, words))?;
-                }
-                let handlers = group.value.hooks.iter().map(|handler| {
-                    let handler = handler.value.understand(handler.at, layer.source(handler.at));
-                    handler.map_err(|(at, words)| Fault::new(at, words))
-                });
-                all.push(HookGroup {
-                    event: event.value.clone(),
-                    matcher: group.value.matcher.as_ref().map(|matcher| matcher.value.clone()),
-                    handlers: handlers.collect::<Result<_, _>>()?,
-                });
-            }
-        }
-        Ok(all)
     }
 
     fn servers(&mut self, flags: &Flags) -> Vec<Server> {
@@ -485,58 +479,4 @@ enum Needed {
 
 fn folder_of(path: &Path) -> Arc<Path> {
     path.parent().unwrap_or(Path::new("/")).into()
-}
-
-/// So much of a rule as a message has room for: a pasted page is no help to anybody.
-pub(crate) fn cut(rule: &str) -> String {
-    truncate_with_ellipsis(rule, RULE_CHARS_MAX)
-}
-
-/// The rules of a file, each with the place of its text.
-pub(crate) fn rules_of(layer: &Layer) -> impl Iterator<Item = (Spot, WrittenRule)> {
-    let lists = layer.raw.permissions.iter().flat_map(|permissions| {
-        [(List::Deny, &permissions.deny), (List::Ask, &permissions.ask), (List::Allow, &permissions.allow)]
-    });
-    let each = lists.flat_map(|(list, given)| given.iter().flatten().map(move |rule| (list, rule)));
-    each.map(|(list, given)| {
-        let RawRule { rule, at, matches, not_matches, message } = given.value.clone();
-        let source = layer.source(given.at);
-        (at.unwrap_or(given.at), WrittenRule { rule, list, matches, not_matches, message, source })
-    })
-}
-
-/// What types alone don't say.
-fn check(raw: &RawSettings) -> Result<(), Fault> {
-    for given in [&raw.allowed_mcp_servers, &raw.denied_mcp_servers].into_iter().flatten().flatten() {
-        let server = &given.value;
-        let empty = server.server_command.as_ref().is_some_and(Vec::is_empty);
-        let keys =
-            [server.server_name.is_some(), server.server_command.is_some(), server.server_url.is_some()];
-        if empty || keys.into_iter().filter(|given| *given).count() != 1 {
-            let words = "exactly one of `serverName`, `serverCommand` and `serverUrl` is accepted, and not an empty one";
-            return Err(Fault::new(given.at, words));
-        }
-    }
-    if let Some(classifier) = &raw.classifier {
-        if classifier.value.command.is_empty() {
-            return Err(Fault::new(classifier.at, "`command` names a program at least"));
-        }
-        if classifier.value.timeout_ms == Some(0) {
-            return Err(Fault::new(classifier.at, "`timeoutMs` is at least 1"));
-        }
-    }
-    if let Some(run) = &raw.run {
-        run.value.check(run.at)?;
-    }
-    if let Some(mcp) = &raw.mcp {
-        mcp.value.check(mcp.at)?;
-    }
-    if let Some(serve) = &raw.serve {
-        serve.value.check(serve.at)?;
-    }
-    if let Some(web) = &raw.web {
-        web.value.check(web.at)?;
-    }
-    raw.tool_search.as_ref().map_or(Ok(()), ToolSearchSettings::check)?;
-    Ok(())
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::de::{self, Table};
-use super::jsonc::{self, Fault, Json, Node, Spot};
+use super::de;
+use super::jsonc::{self, Fault, NO_SPOT, Node, Spot};
 use crate::source::{Scope, Source};
 
 /// How many servers one file may name.
@@ -80,12 +80,6 @@ pub enum Remote {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
-struct RawFile {
-    mcp_servers: Option<Table<Value>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct RawServer {
     r#type: Option<String>,
     command: Option<String>,
@@ -105,17 +99,14 @@ type Found = (Vec<Server>, Vec<(Spot, String)>);
 /// The servers of a text.
 pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path>) -> Result<Found, Fault> {
     let root = jsonc::parse(text)?;
-    // Servers are read one by one, so that a wrong one is left out alone; here only their table is asked for.
-    let (RawFile { mcp_servers: _ }, unknown) = de::from_node(&root)?;
+    // Servers are read one by one, so that a wrong one is left out alone; only their table has to be one.
+    let unknown = de::expect_object(&root)?.iter().filter(|(key, _)| key.name != "mcpServers");
     let mut warnings: Vec<(Spot, String)> = unknown
-        .iter()
-        .map(|unknown| (unknown.at, format!("`{}` is not known here; `mcpServers` is", unknown.key)))
+        .map(|(key, _)| (key.at, format!("`{}` is not known here; `mcpServers` is", key.name)))
         .collect();
     let mut servers = Vec::new();
-    let Some(Node { json: Json::Object(entries), .. }) = root.get("mcpServers") else {
-        return Ok((servers, warnings));
-    };
-    for (key, node) in entries {
+    let Some(entries) = root.get("mcpServers") else { return Ok((servers, warnings)) };
+    for (key, node) in de::expect_object(entries).map_err(|fault| fault.inside("mcpServers"))? {
         if servers.len() == SERVERS_MAX {
             warnings.push((key.at, format!("more than {SERVERS_MAX} servers; the rest is left out")));
             break;
@@ -148,11 +139,10 @@ pub(crate) fn read(text: &str, scope: Scope, file: &Arc<Path>, anchor: &Arc<Path
 /// # Errors
 /// Why it would not be one, in words.
 pub fn check_server(name: &str, entry: &Value) -> Result<Vec<String>, String> {
-    let nowhere = Spot { line: 1, column: 1 };
     if super::added::depth_exceeds(entry, jsonc::SETTINGS_DEPTH_MAX) {
         return Err(format!("it nests deeper than {}", jsonc::SETTINGS_DEPTH_MAX));
     }
-    let node = Node::of_value(entry.clone(), nowhere);
+    let node = Node::from_value(entry.clone(), NO_SPOT, 0);
     let understood = server(name, &node, Source::of(Scope::User, "/")).map_err(|(_, words)| words)?;
     Ok(understood.1.into_iter().map(|(_, words)| words).collect())
 }

@@ -1,28 +1,47 @@
 //! The published JSON Schema of a settings file.
 //!
-//! It is made from the types that the loader reads with. A test holds the two to each other over a table of files: what
+//! It is made from the table that the loader reads with. A test holds the two to each other over many files: what
 //! the schema takes loads without an error and without an unknown key, and the other way round.
 
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::known::ELSEWHERE;
-use super::raw::RawSettings;
+use super::known::foreign_keys;
+use super::table::{SectionSpec, TableEntry};
 
 /// The JSON Schema of a settings file, draft 2020-12.
 pub fn schema() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_deserialize();
-    let mut schema = settings.into_generator().into_root_schema_for::<RawSettings>().to_value();
+    table_schema(SectionSpec::standard())
+}
+
+/// The JSON Schema of the files that a table describes.
+pub(crate) fn table_schema(table: &SectionSpec) -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
+    let mut schema = section_schema(table, &mut generator);
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("Settings of haft");
-    for key in ELSEWHERE {
+    for key in foreign_keys() {
         schema["properties"][key] = json!({"description": "Known to Claude Code; means nothing to haft."});
     }
-    let events: Vec<_> = super::hook::EVENTS.iter().map(|(event, _)| *event).collect();
-    schema["properties"]["hooks"]["propertyNames"] = json!({"enum": events});
+    schema["$defs"] = Value::Object(generator.take_definitions(true));
     without_null(&mut schema);
     schema
 }
 
+fn section_schema(section: &SectionSpec, generator: &mut SchemaGenerator) -> Value {
+    let properties = section.entries.iter().map(|(key, entry)| {
+        let schema = match entry {
+            TableEntry::Section(section) => section_schema(section, generator),
+            TableEntry::Setting(setting) => setting.schema(generator).to_value(),
+        };
+        ((*key).to_owned(), schema)
+    });
+    let properties: Map<String, Value> = properties.collect();
+    json!({
+        "description": section.docs, "type": "object", "properties": properties, "additionalProperties": false,
+    })
+}
 /// Takes `null` out of every type: what need not be given is left out, never empty.
 fn without_null(schema: &mut Value) {
     match schema {

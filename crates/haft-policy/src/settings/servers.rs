@@ -1,32 +1,65 @@
-//! What settings say about MCP servers and about finding tools: time limits, what a server may, when tools are searched for.
-//!
-//! A workspace has no say in what a server may: it would speak for its own servers. How many tools a model is shown at once
-//! loosens nothing, so anybody may set that.
+//! Settings of MCP servers and of the search for tools: which servers are approved, how they are treated, when tools are
+//! searched for.
 
-use schemars::JsonSchema;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
-use super::de::{Spanned, Table};
-use super::jsonc::{Fault, Spot};
-use super::merge::At;
+use super::de::{At, FromTree, TreeReader, read_by_serde};
+use super::jsonc::Fault;
+use super::layer::Layers;
+use super::mcp::Server;
+use super::merge::Standing;
+use super::table::{anyone, own, settings_section, true_loosens, trusted};
 use crate::source::Source;
+use crate::trust::Kind;
 
 /// The largest time limit, in milliseconds: a day.
 const MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// How MCP servers are treated. Not from a workspace.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-#[schemars(rename = "Mcp", extend("additionalProperties" = false))]
-pub(crate) struct RawMcp {
-    /// How long a server may take until its tools are known, in milliseconds. Default: 30000.
-    #[schemars(range(min = 1))]
-    connect_timeout_ms: Option<u64>,
-    /// After how long a call goes on in the background, in milliseconds; 0 keeps it in the foreground. Default: 120000.
-    background_after_ms: Option<u64>,
-    /// What single servers may, by name.
-    servers: Option<Table<ServerOptions>>,
+settings_section! {
+    /// MCP servers.
+    pub struct McpSettings {
+        settings {}
+        sections {
+            /// How they are treated.
+            options: McpOptions = "mcp";
+        }
+        settings {
+            /// `true` approves every server of the workspace's `.mcp.json`.
+            pub enable_all_project: Option<At<bool>> = "enableAllProjectMcpServers", trusted(Kind::ServerApproval).loosens(true_loosens);
+            /// Servers of `.mcp.json` that are approved, by name.
+            pub enabled: Vec<At<String>> = "enabledMcpjsonServers", trusted(Kind::ServerApproval).concat();
+            /// Servers of `.mcp.json` that are not started, by name.
+            pub disabled: Vec<At<String>> = "disabledMcpjsonServers", anyone().concat();
+            /// The only servers that may be used. Not given: any.
+            pub allowed: Option<Vec<At<ServerMatch>>> = "allowedMcpServers", trusted(Kind::ServerApproval).concat();
+            /// Servers that are never used; stronger than `allowedMcpServers`.
+            pub denied: Vec<At<ServerMatch>> = "deniedMcpServers", anyone().concat();
+        }
+        derived {
+            /// Servers that may be started, the strongest scope first; no two have one name.
+            servers: Vec<Server>;
+            /// Servers that may not, and why.
+            withheld: Vec<(Server, Withheld)>;
+        }
+    }
+}
+
+settings_section! {
+    /// How MCP servers are treated. Not from a workspace, which would speak for its own servers.
+    own "it says what servers may"
+    pub struct McpOptions {
+        settings {
+            /// After how long a call goes on in the background, in milliseconds; 0 keeps it in the foreground. Default: 120000.
+            pub background_after_ms: Option<u64> = "backgroundAfterMs", own().between(0, MS_MAX);
+            /// How long a server may take until its tools are known, in milliseconds. Default: 30000.
+            pub connect_timeout_ms: Option<u64> = "connectTimeoutMs", own().between(1, MS_MAX);
+            /// What single servers may, by name.
+            pub servers: BTreeMap<String, ServerOptions> = "servers", own().by_name(2).check(check_servers);
+        }
+    }
 }
 
 /// What a server may, and how it is run.
@@ -48,98 +81,6 @@ pub struct ServerOptions {
     pub idle_timeout_ms: Option<u64>,
 }
 
-impl RawMcp {
-    /// What types alone don't say.
-    pub(crate) fn check(&self, at: Spot) -> Result<(), Fault> {
-        let of_servers = self.servers.iter().flat_map(|table| &table.0);
-        let limits = [("connectTimeoutMs", self.connect_timeout_ms)];
-        let limits =
-            limits.into_iter().chain(of_servers.clone().map(|(_, of)| ("idleTimeoutMs", of.idle_timeout_ms)));
-        for (key, limit) in limits {
-            if limit.is_some_and(|limit| limit == 0 || limit > MS_MAX) {
-                return Err(Fault::new(at, format!("`{key}` is between 1 and {MS_MAX}")));
-            }
-        }
-        if self.background_after_ms.is_some_and(|after| after > MS_MAX) {
-            return Err(Fault::new(at, format!("`backgroundAfterMs` is at most {MS_MAX}")));
-        }
-        match of_servers.flat_map(|(_, of)| of.concurrency).any(|calls| calls == 0 || calls > 1_000) {
-            true => Err(Fault::new(at, "`concurrency` is between 1 and 1000")),
-            false => Ok(()),
-        }
-    }
-
-    fn each(&self) -> Map<String, Value> {
-        let mut shown = Map::new();
-        let mut put = |key: String, value: Option<Value>| {
-            value.map(|value| shown.insert(key, value));
-        };
-        put("mcp.connectTimeoutMs".to_owned(), self.connect_timeout_ms.map(|limit| json!(limit)));
-        put("mcp.backgroundAfterMs".to_owned(), self.background_after_ms.map(|after| json!(after)));
-        for (name, of) in self.servers.iter().flat_map(|table| &table.0) {
-            let key = |key: &str| format!("mcp.servers.{}.{key}", name.value);
-            put(key("sandbox"), of.sandbox.map(|value| json!(value)));
-            put(key("sampling"), of.sampling.map(|value| json!(value)));
-            put(key("readOnlyHints"), of.read_only_hints.map(|value| json!(value)));
-            put(key("concurrency"), of.concurrency.map(|value| json!(value)));
-            put(key("idleTimeoutMs"), of.idle_timeout_ms.map(|value| json!(value)));
-        }
-        shown
-    }
-}
-
-/// What all files that count say about how servers are treated.
-#[derive(Debug, Clone, Default)]
-pub struct McpOptions {
-    /// Strongest first.
-    layers: Vec<(RawMcp, Source)>,
-}
-
-impl McpOptions {
-    pub(crate) fn add(&mut self, raw: RawMcp, source: Source) {
-        self.layers.push((raw, source));
-    }
-
-    /// How long a server may take until its tools are known, in milliseconds.
-    pub fn connect_timeout_ms(&self) -> Option<u64> {
-        self.layers.iter().find_map(|(raw, _)| raw.connect_timeout_ms)
-    }
-
-    /// After how long a call goes on in the background, in milliseconds; 0 for never.
-    pub fn background_after_ms(&self) -> Option<u64> {
-        self.layers.iter().find_map(|(raw, _)| raw.background_after_ms)
-    }
-
-    /// What a server may, key by key.
-    pub fn of_server(&self, name: &str) -> ServerOptions {
-        let mut all = ServerOptions::default();
-        for (raw, _) in &self.layers {
-            let found = raw.servers.iter().flat_map(|table| &table.0).find(|(known, _)| known.value == name);
-            let Some((_, of)) = found else { continue };
-            all.sandbox = all.sandbox.or(of.sandbox);
-            all.sampling = all.sampling.or(of.sampling);
-            all.read_only_hints = all.read_only_hints.or(of.read_only_hints);
-            all.concurrency = all.concurrency.or(of.concurrency);
-            all.idle_timeout_ms = all.idle_timeout_ms.or(of.idle_timeout_ms);
-        }
-        all
-    }
-
-    /// Every value that counts, under the key by which it is written.
-    pub fn each(&self) -> Vec<(String, At<Value>)> {
-        let mut shown: Vec<(String, At<Value>)> = Vec::new();
-        for (raw, source) in &self.layers {
-            for (key, value) in raw.each() {
-                if !shown.iter().any(|(known, _)| *known == key) {
-                    shown.push((key, At { value, source: source.clone() }));
-                }
-            }
-        }
-        shown.sort_by(|(a, _), (b, _)| a.cmp(b));
-        shown
-    }
-}
-
 /// When a model is given only the names of tools, and finds the rest by `ToolSearch`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
@@ -156,13 +97,198 @@ pub struct ToolSearchSettings {
     pub native: Option<bool>,
 }
 
+read_by_serde!(ServerOptions, ToolSearchSettings);
+
+fn check_servers(reader: TreeReader<'_>) -> Result<(), Fault> {
+    for options in reader.read::<BTreeMap<String, ServerOptions>>()?.values() {
+        if options.idle_timeout_ms.is_some_and(|limit| limit == 0 || limit > MS_MAX) {
+            return Err(Fault::new(reader.node.at, format!("`idleTimeoutMs` is between 1 and {MS_MAX}")));
+        }
+        if options.concurrency.is_some_and(|calls| calls == 0 || calls > 1_000) {
+            return Err(Fault::new(reader.node.at, "`concurrency` is between 1 and 1000"));
+        }
+    }
+    Ok(())
+}
+
 impl ToolSearchSettings {
-    pub(crate) fn check(given: &Spanned<ToolSearchSettings>) -> Result<(), Fault> {
-        match given.value.percent {
+    /// What the types alone don't check.
+    pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), Fault> {
+        match reader.read::<ToolSearchSettings>()?.percent {
             Some(percent) if !(1..=100).contains(&percent) => {
-                Err(Fault::new(given.at, "`percent` is between 1 and 100"))
+                Err(Fault::new(reader.node.at, "`percent` is between 1 and 100"))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Which servers are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerMatch {
+    /// By name.
+    Name(String),
+    /// By the whole command.
+    Command(Vec<String>),
+    /// By address, with `*`.
+    Url(String),
+}
+
+/// Which servers are meant; one of the keys.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+#[schemars(rename = "ServerMatch", extend("additionalProperties" = false, "minProperties" = 1, "maxProperties" = 1))]
+struct ServerMatchObject {
+    /// The server's name.
+    server_name: Option<String>,
+    /// The command that starts it, with all arguments.
+    #[schemars(extend("minItems" = 1))]
+    server_command: Option<Vec<String>>,
+    /// Its address, `*` for any run of characters.
+    server_url: Option<String>,
+}
+
+impl FromTree for ServerMatch {
+    fn from_tree(reader: TreeReader<'_>) -> Result<ServerMatch, Fault> {
+        let ServerMatchObject { server_name, server_command, server_url } = Deserialize::deserialize(reader)?;
+        match (server_name, server_command, server_url) {
+            (Some(name), None, None) => Ok(ServerMatch::Name(name)),
+            (None, Some(command), None) if !command.is_empty() => Ok(ServerMatch::Command(command)),
+            (None, None, Some(url)) => Ok(ServerMatch::Url(url)),
+            _ => Err(Fault::new(
+                reader.node.at,
+                "exactly one of `serverName`, `serverCommand` and `serverUrl` is accepted, and not an empty one",
+            )),
+        }
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<ServerMatchObject>()
+    }
+}
+
+/// Why the lists of servers rule one out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// An entry of `deniedMcpServers` means it.
+    Denied(Source),
+    /// There is a list `allowedMcpServers`, and nothing in it means it.
+    NotAllowed,
+}
+
+/// Why a server may not be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Withheld {
+    /// The workspace that names it isn't trusted.
+    Untrusted,
+    /// Settings turn it off.
+    Disabled(Source),
+    /// A stronger file names one that is called the same.
+    Hidden(Source),
+}
+
+impl McpSettings {
+    /// Whether the user or the trusted workspace approves a server of `.mcp.json` by its name.
+    pub fn is_enabled(&self, name: &str) -> bool {
+        self.enable_all_project.as_ref().is_some_and(|all| all.value)
+            || self.enabled.iter().any(|enabled| enabled.value == name)
+    }
+
+    /// Sorts the servers that files name into those that may be started and those that may not.
+    pub(crate) fn complete(&mut self, layers: &Layers, standing: Standing) {
+        for server in &layers.servers {
+            let is_off = |name: &&At<String>| server.of_workspace && name.value == server.name;
+            let stronger = self.servers.iter().find(|known| known.name == server.name);
+            let why = match (self.disabled.iter().find(is_off), stronger) {
+                (Some(off), _) => Withheld::Disabled(off.source.clone()),
+                (None, _) if server.of_workspace && standing == Standing::Untrusted => Withheld::Untrusted,
+                (None, Some(stronger)) => Withheld::Hidden(stronger.source.clone()),
+                (None, None) => {
+                    self.servers.push(server.clone());
+                    continue;
+                }
+            };
+            self.withheld.push((server.clone(), why));
+        }
+    }
+
+    /// Whether the lists rule a server out that is called so and reached so: by a command with its arguments, or by an
+    /// address. What is denied is denied, whatever allows it. Where a list allows commands, a process needs one of them,
+    /// and its name alone is not enough; so it is with addresses.
+    pub fn refuses(&self, name: &str, command: Option<&[String]>, url: Option<&str>) -> Option<Refused> {
+        let means = |which: &ServerMatch| match which {
+            ServerMatch::Name(known) => known == name,
+            ServerMatch::Command(known) => command.is_some_and(|command| command == known.as_slice()),
+            ServerMatch::Url(pattern) => url.is_some_and(|url| covers(pattern, url)),
+        };
+        if let Some(denied) = self.denied.iter().find(|denied| means(&denied.value)) {
+            return Some(Refused::Denied(denied.source.clone()));
+        }
+        let allowed = self.allowed.as_ref()?;
+        let by_command = allowed.iter().any(|at| matches!(at.value, ServerMatch::Command(_)));
+        let by_url = allowed.iter().any(|at| matches!(at.value, ServerMatch::Url(_)));
+        let needs_more = (command.is_some() && by_command) || (url.is_some() && by_url);
+        let enough = |which: &ServerMatch| !needs_more || !matches!(which, ServerMatch::Name(_));
+        let fits = allowed.iter().any(|at| enough(&at.value) && means(&at.value));
+        (!fits).then_some(Refused::NotAllowed)
+    }
+}
+
+/// Whether a pattern, with `*` for any run of characters, is the whole of a text.
+fn covers(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut rest = rest;
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Scope;
+
+    #[test]
+    fn a_star_is_any_run_of_characters_and_the_pattern_is_the_whole() {
+        let check =
+            |pattern: &str, url: &str, fits: bool| assert_eq!(covers(pattern, url), fits, "{pattern} {url}");
+        check("https://a.example/mcp", "https://a.example/mcp", true);
+        check("https://a.example/mcp", "https://a.example/mcp2", false);
+        check("https://*.example/*", "https://a.b.example/x/y", true);
+        check("https://*.example/*", "https://example/x", false);
+        check("*", "anything", true);
+        check("*a*a", "aa", true);
+        check("*a*a", "a", false);
+        check("a*a", "a", false);
+        check("", "", true);
+        check("", "x", false);
+    }
+
+    #[test]
+    fn denied_is_denied_and_a_name_is_not_enough_beside_commands() {
+        let at = |value: ServerMatch| At { value, source: Source::of(Scope::User, "/") };
+        let command = vec!["npx".to_owned(), "x".to_owned()];
+        let mut mcp = McpSettings::default();
+        assert_eq!(mcp.refuses("a", Some(&command), None), None);
+        mcp.allowed = Some(Vec::new());
+        assert_eq!(mcp.refuses("a", Some(&command), None), Some(Refused::NotAllowed));
+        mcp.allowed = Some(vec![at(ServerMatch::Name("a".to_owned()))]);
+        assert_eq!(mcp.refuses("a", Some(&command), None), None);
+        mcp.allowed.as_mut().unwrap().push(at(ServerMatch::Command(vec!["npx".to_owned()])));
+        assert_eq!(
+            mcp.refuses("a", Some(&command), None),
+            Some(Refused::NotAllowed),
+            "not the whole command"
+        );
+        assert_eq!(mcp.refuses("a", None, Some("https://x")), None, "no address is asked for");
+        mcp.denied = vec![at(ServerMatch::Url("https://*".to_owned()))];
+        assert!(matches!(mcp.refuses("a", None, Some("https://x")), Some(Refused::Denied(_))));
     }
 }

@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 use super::digest::Digest;
 use super::inventory::{Item, Kind, Named, UsersScript, shown};
 use super::{files, named};
-use crate::settings::{
-    Action, EVENTS, Layer, Layers, Places, RepetitionGuard, Server, Spot, Transport, input,
-    is_refused_variable,
-};
+use crate::settings::table::{LooseningSetting, each_loosening, find};
+use crate::settings::{Layer, Layers, Node, Places, Server, Spot, Transport, input, is_refused_variable};
 
 /// How many bytes of a skill or command are read for its tools.
 const SKILL_BYTES_MAX: u64 = 1024 * 1024;
@@ -33,7 +31,8 @@ pub(crate) struct Found {
 pub(crate) fn collect(layers: &Layers) -> Found {
     let mut collect = Collect { places: &layers.places, found: Found::default(), seen: BTreeSet::new() };
     for layer in layers.layers.iter().filter(|layer| layer.is_workspaces()) {
-        collect.settings(layer);
+        collect.hooks(layer);
+        each_loosening(layers.table, &layer.root, |loosening| collect.setting(layer, loosening));
     }
     for server in layers.servers.iter().filter(|server| server.of_workspace) {
         collect.server(server);
@@ -49,9 +48,9 @@ pub(crate) fn collect(layers: &Layers) -> Found {
 
 /// Directories that are worked in beside the working directory.
 pub(crate) fn added(layers: &Layers) -> Vec<PathBuf> {
-    let of_settings = layers.layers.iter().filter_map(|layer| layer.raw.permissions.as_ref());
-    let of_settings = of_settings.flat_map(|permissions| permissions.additional_directories.iter().flatten());
-    let of_settings = of_settings.map(|dir| PathBuf::from(&dir.value));
+    let lists =
+        layers.layers.iter().filter_map(|layer| find(&layer.root, "permissions.additionalDirectories"));
+    let of_settings = lists.flat_map(Node::items).filter_map(Node::as_str).map(PathBuf::from);
     let dirs = layers.flags.add_dirs.iter().cloned().chain(of_settings);
     let dirs = dirs.map(|dir| match (dir.strip_prefix("~"), &layers.places.home) {
         (Ok(rest), Some(home)) => home.join(rest),
@@ -73,23 +72,28 @@ pub(crate) fn of_user(layers: &Layers, dirs: &[PathBuf]) -> Vec<UsersScript> {
     let bases: Vec<&Path> =
         [places.cwd.as_path()].into_iter().chain(dirs.iter().map(PathBuf::as_path)).collect();
     for layer in layers.layers.iter().filter(|layer| !layer.is_workspaces()) {
-        for handler in layer.hooks.iter().flat_map(|group| &group.handlers) {
-            let Action::Command { command, args, .. } = &handler.action else { continue };
-            let paths = match args {
-                Some(args) => {
-                    let words = std::iter::once(command).chain(args).map(String::as_str);
-                    named::in_args(words, places, &bases)
-                }
-                None => named::in_line(command, places, &bases),
-            };
-            add(Named::Hook(&handler.source).key(), paths);
+        for (_, _, handler) in layer.handlers() {
+            add(Named::Hook(&layer.source(handler.at)).key(), named_by(handler, places, &bases));
         }
-        if let Some(classifier) = &layer.raw.classifier {
-            let words = classifier.value.command.iter().map(String::as_str);
-            add("classifier".into(), named::in_args(words, places, &bases));
+        if let Some(classifier) = find(&layer.root, "classifier.command") {
+            add("classifier".into(), named::in_args(words(classifier), places, &bases));
         }
     }
     found
+}
+
+/// The files that the command of a handler names.
+fn named_by(handler: &Node, places: &Places, bases: &[&Path]) -> Vec<PathBuf> {
+    let command = handler.get("command").and_then(Node::as_str).unwrap_or_default();
+    match handler.get("args") {
+        Some(args) => named::in_args(std::iter::once(command).chain(words(args)), places, bases),
+        None => named::in_line(command, places, bases),
+    }
+}
+
+/// The texts of a list.
+fn words(list: &Node) -> impl Iterator<Item = &str> + Clone {
+    list.items().iter().filter_map(Node::as_str)
 }
 
 /// Whether a file that is there is run, and not only read: it may be, or looks like it.
@@ -123,81 +127,61 @@ impl Collect<'_> {
         self.found.items.push(Item::new(kind, name, text, place, &content));
     }
 
-    fn settings(&mut self, layer: &Layer) {
-        let raw = &layer.raw;
-        self.hooks(layer);
-        if let Some(classifier) = &raw.classifier {
-            let command = &classifier.value.command;
-            self.add(
-                layer,
-                classifier.at,
-                Kind::Classifier,
-                "classifier",
-                &command.join(" "),
-                &layer.given["classifier"],
-            );
-            let found = named::in_args(command.iter().map(String::as_str), self.places, &[&self.places.cwd]);
-            self.scripts(found);
-        }
-        if let Some(permissions) = &raw.permissions {
-            for rule in permissions.allow.iter().flatten() {
-                let text = &rule.value.rule;
-                self.add(layer, rule.at, Kind::AllowRule, text, text, &json!(text));
+    /// A setting that needs trust. Its name and content are part of the hash that the user trusted.
+    fn setting(&mut self, layer: &Layer, loosening: &LooseningSetting<'_>) {
+        let LooseningSetting { kind, key, name, node } = *loosening;
+        let value = node.to_value();
+        let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let (name, text, content) = match (kind, name) {
+            // Handlers are items of their own.
+            (Kind::Hook, _) => return,
+            (Kind::AllowRule, _) => {
+                let rule = node.get("rule").and_then(Node::as_str).map_or(plain, str::to_owned);
+                (rule.clone(), rule.clone(), json!(rule))
             }
-            for dir in permissions.additional_directories.iter().flatten() {
-                self.add(layer, dir.at, Kind::Directory, &dir.value, &dir.value, &json!(dir.value));
+            (Kind::Env, Some(name)) if is_refused_variable(name) => return,
+            (Kind::Env, Some(name)) => (name.to_owned(), format!("{name}={plain}"), json!(plain)),
+            (Kind::Effects, Some(name)) => (name.to_owned(), format!("{name}: {value}"), value),
+            (Kind::Directory, _) => (plain.clone(), plain, value),
+            (Kind::RepetitionGuard, _) => (key.to_owned(), plain, value),
+            (Kind::Classifier, _) => {
+                let command = find(node, "command").map(|command| words(command).collect::<Vec<_>>());
+                let command = command.unwrap_or_default();
+                self.scripts(named::in_args(command.iter().copied(), self.places, &[&self.places.cwd]));
+                (key.to_owned(), command.join(" "), value)
             }
-        }
-        for (tool, _) in raw.effects.iter().flat_map(|table| &table.0) {
-            let given = &layer.given["effects"][&tool.value];
-            let text = format!("{}: {given}", tool.value);
-            self.add(layer, tool.at, Kind::Effects, &tool.value, &text, given);
-        }
-        for (name, value) in raw.env.iter().flat_map(|table| &table.0) {
-            if !is_refused_variable(&name.value) {
-                let text = format!("{}={}", name.value, value.0);
-                self.add(layer, name.at, Kind::Env, &name.value, &text, &json!(value.0));
+            (Kind::ServerApproval, _) if key == "enabledMcpjsonServers" => (plain.clone(), plain, value),
+            (Kind::ServerApproval, _) if key == "allowedMcpServers" => {
+                let text = format!("allowed: {value}");
+                (text.clone(), text, value)
             }
-        }
-        self.sandbox(layer);
-        self.servers_of(layer);
-        let reach = [
-            ("allowedHttpHookUrls", &raw.allowed_http_hook_urls),
-            ("httpHookAllowedEnvVars", &raw.http_hook_allowed_env_vars),
-        ];
-        for (key, list) in reach {
-            for given in list.iter().flatten() {
-                let text = format!("{key}: {}", given.value);
-                self.add(layer, given.at, Kind::HookReach, &text, &text, &json!(given.value));
+            (Kind::ServerApproval, _) => ("all".to_owned(), "all servers of .mcp.json".to_owned(), value),
+            (_, name) => {
+                let key = key.strip_prefix("sandbox.").unwrap_or(key);
+                let (plain, value) = match name {
+                    Some(name) => (json!({ name: value }).to_string(), json!({ name: value })),
+                    None => (plain, value),
+                };
+                let text = format!("{key}: {plain}");
+                (text.clone(), text, value)
             }
-        }
-        if let Some(guard) = &raw.repetition_guard
-            && !guard.value.is_within(RepetitionGuard::default())
-        {
-            let given = &layer.given["repetitionGuard"];
-            self.add(layer, guard.at, Kind::RepetitionGuard, "repetitionGuard", &given.to_string(), given);
-        }
+        };
+        self.add(layer, node.at, kind, &name, &text, &content);
     }
 
     fn hooks(&mut self, layer: &Layer) {
-        for (event, groups) in layer.raw.hooks.iter().flat_map(|table| &table.0) {
-            if !EVENTS.iter().any(|(known, _)| *known == event.value) {
-                continue;
+        for (event, matcher, handler) in layer.handlers() {
+            let given = handler.to_value();
+            let text = format!("{event} {matcher}: {}", action(&given));
+            let content = json!([event, matcher, given]);
+            self.add(layer, handler.at, Kind::Hook, &text, &text, &content);
+            if given["onFailure"] == "continue" {
+                self.add(layer, handler.at, Kind::FailingOpen, &text, &text, &content);
             }
-            let given = layer.given["hooks"][&event.value].as_array();
-            for (group, given) in groups.iter().zip(given.into_iter().flatten()) {
-                let matcher = group.value.matcher.as_ref().map_or("*", |matcher| matcher.value.as_str());
-                let handlers = given["hooks"].as_array().into_iter().flatten();
-                for (handler, given) in group.value.hooks.iter().zip(handlers) {
-                    let text = format!("{} {matcher}: {}", event.value, action(given));
-                    let content = json!([event.value, matcher, given]);
-                    self.add(layer, handler.at, Kind::Hook, &text, &text, &content);
-                    if given["onFailure"] == "continue" {
-                        self.add(layer, handler.at, Kind::FailingOpen, &text, &text, &content);
-                    }
-                    self.scripts_of(&Named::Hook(&layer.source(handler.at)), given);
-                }
-            }
+            let found = named_by(handler, self.places, &[&self.places.cwd]);
+            let hook = Named::Hook(&layer.source(handler.at)).key();
+            self.found.scripts.entry(hook).or_default().extend(found.iter().cloned());
+            self.scripts(found);
         }
     }
 
@@ -209,21 +193,6 @@ impl Collect<'_> {
             (Err(_), Some(inside)) => format!(":/{}", inside.display()),
             (Err(_), None) => path.display().to_string(),
         }
-    }
-
-    /// The files that a handler names.
-    fn scripts_of(&mut self, hook: &Named<'_>, handler: &Value) {
-        let bases: [&Path; 1] = [&self.places.cwd];
-        let command = handler["command"].as_str().unwrap_or_default();
-        let found = match handler["args"].as_array() {
-            Some(args) => {
-                let args = args.iter().filter_map(Value::as_str);
-                named::in_args(std::iter::once(command).chain(args), self.places, &bases)
-            }
-            None => named::in_line(command, self.places, &bases),
-        };
-        self.found.scripts.entry(hook.key()).or_default().extend(found.iter().cloned());
-        self.scripts(found);
     }
 
     fn scripts(&mut self, found: Vec<PathBuf>) {
@@ -245,33 +214,6 @@ impl Collect<'_> {
                 self.found.items.push(Item { kind, name, text, place, digest, file: Some(path.to_owned()) });
             }
             Err(words) => self.found.obstacles.push(format!("`{}` can't be hashed: {words}", shown(&name))),
-        }
-    }
-
-    /// What the sandbox would let through that it doesn't by itself.
-    fn sandbox(&mut self, layer: &Layer) {
-        for (key, value, at) in layer.raw.sandbox.iter().flat_map(|raw| raw.value.loosening()) {
-            let text = match &value {
-                Value::String(value) => format!("{key}: {value}"),
-                value => format!("{key}: {value}"),
-            };
-            self.add(layer, at, Kind::Sandbox, &text, &text, &value);
-        }
-    }
-
-    fn servers_of(&mut self, layer: &Layer) {
-        let raw = &layer.raw;
-        if let Some(all) = raw.enable_all_project_mcp_servers.as_ref().filter(|all| all.value) {
-            self.add(layer, all.at, Kind::ServerApproval, "all", "all servers of .mcp.json", &json!(true));
-        }
-        for name in raw.enabled_mcpjson_servers.iter().flatten() {
-            self.add(layer, name.at, Kind::ServerApproval, &name.value, &name.value, &json!(name.value));
-        }
-        let given = layer.given["allowedMcpServers"].as_array();
-        let allowed = raw.allowed_mcp_servers.iter().flatten().zip(given.into_iter().flatten());
-        for (server, given) in allowed {
-            let text = format!("allowed: {given}");
-            self.add(layer, server.at, Kind::ServerApproval, &text, &text, given);
         }
     }
 

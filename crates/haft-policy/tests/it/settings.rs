@@ -93,7 +93,7 @@ fn every_value_knows_its_line() {
     assert_eq!((read.source.line, bash.source.line), (Some(4), Some(5)));
     assert_eq!((bash.matches.len(), bash.not_matches.len(), bash.message.as_deref()), (2, 1, Some("no")));
     assert_eq!(bash.list, List::Allow);
-    assert_eq!((settings.env["A"].value.as_str(), settings.env["B"].value.as_str()), ("x", "1"));
+    assert_eq!((settings.env["A"].value.0.as_str(), settings.env["B"].value.0.as_str()), ("x", "1"));
     assert_eq!(settings.env["B"].source.line, Some(10));
     assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
 }

@@ -427,7 +427,7 @@ fn what_a_flag_names_is_trusted_by_that() {
         .with("work/mine.json", r#"{"permissions": {"allow": ["Edit"]}, "env": {"PATH": "/mine"}}"#);
     let loaded = room.load_with(&json_flag("mine.json"));
     assert_eq!(rules(&loaded.settings.permissions.rules), "+Edit");
-    assert_eq!(loaded.settings.env["PATH"].value, "/mine", "the user may");
+    assert_eq!(loaded.settings.env["PATH"].value.0, "/mine", "the user may");
     assert!(loaded.inventory.is_empty() && loaded.notice().is_none());
 }
 

@@ -87,7 +87,7 @@ pub(super) fn children(
     given: &LoadedSettings,
 ) -> GuardedProcesses<SessionProcesses> {
     let Loaded { settings, inventory, judgement, .. } = &given.loaded;
-    let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.clone().into()));
+    let env = settings.env.iter().map(|(name, at)| (name.into(), at.value.0.clone().into()));
     let children = GuardedProcesses::new(processes.clone(), env);
     match judgement {
         Judgement::Trusted => children.with_trusted(given.places.cwd.join(PROJECT_TOOLS), inventory.clone()),

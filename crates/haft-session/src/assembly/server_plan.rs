@@ -209,7 +209,7 @@ fn refused(settings: &Settings, config: &ServerConfig) -> Option<Refused> {
 /// A server as it is written, with what the user's settings say about it.
 fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) -> ServerConfig {
     let options = &settings.mcp.options;
-    let own = options.of_server(&server.name);
+    let own = options.servers.get(&server.name).cloned().unwrap_or_default();
     let confinement = match own.sandbox.unwrap_or(server.of_workspace) {
         true => Confinement::Session,
         false => Confinement::Outside,
@@ -239,7 +239,7 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
     };
     let mut config = ServerConfig::new(server.name.as_str(), transport);
     config.trust = if server.of_workspace { Trust::Approvals } else { Trust::Given };
-    if let Some(limit) = options.connect_timeout_ms() {
+    if let Some(limit) = options.connect_timeout_ms {
         config.connect_timeout = Duration::from_millis(limit);
     }
     if let Some(limit) = server.timeout_ms {
@@ -252,7 +252,7 @@ fn config(server: &Server, settings: &Settings, cwd: &Path, lookup: Lookup<'_>) 
     config.always_load = server.always_load;
     config.read_only_hints_hold = own.read_only_hints == Some(true);
     config.may_sample = own.sampling == Some(true);
-    config.background_after = match options.background_after_ms() {
+    config.background_after = match options.background_after_ms {
         Some(0) => None,
         Some(after) => Some(Duration::from_millis(after)),
         None => Some(limits::BACKGROUND_AFTER),

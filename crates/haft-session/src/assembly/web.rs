@@ -42,7 +42,7 @@ pub(super) fn tools(
 ) -> Result<(WebFetch, WebSearch), SessionError> {
     let settings = &given.loaded.settings;
     let network = &settings.sandbox.network;
-    let usual = web_fetch::PREAPPROVED.iter().filter(|_| settings.web.usual_preapproved());
+    let usual = web_fetch::PREAPPROVED.iter().filter(|_| settings.web.usual_preapproved.unwrap_or(true));
     let usual = usual.map(|host| host.parse().expect("a test reads every name of the table"));
     let preapproved: Vec<HostRule> = usual.chain(of_settings(&settings.web.preapproved)?).collect();
     // A rule for one address opens that, as it does to commands; this machine is opened by its port alone.
@@ -66,9 +66,9 @@ pub(super) fn tools(
 /// The search backend, if one is configured.
 fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, SessionError> {
     let set = |name: &str, of_settings: Option<String>| provider::variable(lookup, name).or(of_settings);
-    let searxng = || set(SEARXNG_URL, web.searxng_url());
-    let brave = || set(BRAVE_API_KEY, web.brave_api_key());
-    let tavily = || set(TAVILY_API_KEY, web.tavily_api_key());
+    let searxng = || set(SEARXNG_URL, web.searxng_url.clone());
+    let brave = || set(BRAVE_API_KEY, web.brave_api_key.clone());
+    let tavily = || set(TAVILY_API_KEY, web.tavily_api_key.clone());
     let at = |url: String| {
         let bad = |bad| {
             SessionError::settings(format!("{SEARXNG_URL}, or `web.searxngUrl` of your settings: {bad}"))
@@ -80,7 +80,7 @@ fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, Ses
             "`web.search` is `{what}`, and there is nothing to reach it by; set {name}, or `web.{key}` in your own settings"
         ))
     };
-    match web.search() {
+    match web.search {
         Some(Search::None | Search::Provider) => Ok(None),
         Some(Search::Searxng) => at(searxng().ok_or_else(|| missing("searxng", SEARXNG_URL, "searxngUrl"))?),
         Some(Search::Brave) => {
@@ -101,7 +101,7 @@ fn backend(web: &WebSettings, lookup: Lookup<'_>) -> Result<Option<Backend>, Ses
 
 fn reader(given: &LoadedSettings, lookup: Lookup<'_>) -> Option<Arc<dyn PageReader>> {
     let settings = &given.loaded.settings;
-    let answers = settings.web.answers()?;
+    let answers = settings.web.answers.as_ref()?;
     let model = provider::small(answers.provider, &answers.model, &settings.run, lookup);
     Some(Arc::new(SmallModel(model)))
 }

@@ -145,7 +145,7 @@ fn choose(
 
 /// Whether the provider searches the web itself: settings want it, and no rule denies the tool that it replaces.
 fn uses_provider_search(session: &SessionParts) -> bool {
-    if session.given.loaded.settings.web.search() != Some(Search::Provider) {
+    if session.given.loaded.settings.web.search != Some(Search::Provider) {
         return false;
     }
     let denied = session.policy.denies_tool("WebSearch");
@@ -158,9 +158,9 @@ fn uses_provider_search(session: &SessionParts) -> bool {
 /// How far a run may go: what the caller says, else what settings say.
 pub fn limits(max_turns: Option<u64>, settings: &RunSettings) -> RunOptions {
     let mut options = RunOptions::new();
-    options.max_turns = max_turns.or_else(|| settings.max_turns());
-    options.max_tokens = settings.max_tokens();
-    options.max_time = settings.max_seconds().map(Duration::from_secs);
-    options.max_cost = settings.max_cost();
+    options.max_turns = max_turns.or(settings.max_turns);
+    options.max_tokens = settings.max_tokens;
+    options.max_time = settings.max_seconds.map(Duration::from_secs);
+    options.max_cost = settings.max_cost;
     options
 }

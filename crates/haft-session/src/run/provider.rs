@@ -120,8 +120,11 @@ pub fn is_configured(
     }
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let run = loaded_settings::load(common, cwd, lookup)?.loaded.settings.run;
-    let of_settings = |provider| run.api_key(provider).or(run.base_url(provider)).is_some();
-    Ok(run.provider().is_some() || ORDER.into_iter().any(of_settings))
+    let of_settings = |provider| {
+        let given = run.for_provider(provider);
+        given.api_key.is_some() || given.base_url.is_some()
+    };
+    Ok(run.provider.is_some() || ORDER.into_iter().any(of_settings))
 }
 
 /// The model of a run. Nothing is sent yet.
@@ -152,7 +155,7 @@ pub fn choose(
 }
 
 fn auto(args: &ModelOptions, settings: &RunSettings, lookup: Lookup<'_>) -> Result<Provider, SessionError> {
-    if let Some(provider) = settings.provider() {
+    if let Some(provider) = settings.provider {
         return Ok(provider);
     }
     let has_key = |provider: &Provider| key(*provider, settings, lookup).is_some();
@@ -192,7 +195,8 @@ fn over_http(
         .with_option(SessionOption::BaseUrl));
     }
     let of_environment = variable(lookup, model_variable(provider));
-    let name = args.model.clone().or(of_environment).or_else(|| settings.model(provider));
+    let name =
+        args.model.clone().or(of_environment).or_else(|| settings.for_provider(provider).model.clone());
     let name = match (name, provider) {
         (Some(name), _) => name,
         (None, Provider::OpenAiChat) if !is_vendors => {
@@ -201,7 +205,7 @@ fn over_http(
         }
         (None, _) => usual_model(provider).to_owned(),
     };
-    let window = settings.window_tokens(provider);
+    let window = settings.for_provider(provider).window_tokens;
     let window_tokens = window.or_else(|| usual_window(provider).filter(|_| is_vendors));
     let prices = prices_of(settings, &name);
     let mut endpoint = Endpoint::new(wire).base_url(base_url.as_str()).key(key.unwrap_or_default());
@@ -232,7 +236,7 @@ fn over_http(
 }
 
 fn prices_of(settings: &RunSettings, name: &str) -> Option<TokenPrices> {
-    settings.prices(name).map(|prices| TokenPrices {
+    settings.prices.get(name).map(|prices| TokenPrices {
         input: prices.input,
         output: prices.output,
         cache_read: prices.cache_read.unwrap_or(prices.input),
@@ -303,11 +307,12 @@ pub fn script(path: &Path) -> Result<Script, SessionError> {
 
 fn key(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {
     // The two APIs of OpenAI have one key, so its variable names the first of them.
-    variable(lookup, key_variable(wire(provider))).or_else(|| settings.api_key(provider))
+    variable(lookup, key_variable(wire(provider))).or_else(|| settings.for_provider(provider).api_key.clone())
 }
 
 fn base_url(provider: Provider, settings: &RunSettings, lookup: Lookup<'_>) -> Option<String> {
-    variable(lookup, base_url_variable(wire(provider))).or_else(|| settings.base_url(provider))
+    variable(lookup, base_url_variable(wire(provider)))
+        .or_else(|| settings.for_provider(provider).base_url.clone())
 }
 
 pub fn variable(lookup: Lookup<'_>, name: &str) -> Option<String> {

@@ -1,0 +1,513 @@
+//! The table of settings: one row for each key, with its type, its documentation, the files that may set it, how layers
+//! merge, and which values loosen.
+//!
+//! Checking a file, merging, trust items, `haft settings show`, the JSON Schema and the documentation all walk this table.
+//! A row is written once, by the macro `settings_section`, together with the field that the program reads.
+
+use std::sync::LazyLock;
+
+use schemars::{Schema, SchemaGenerator};
+use serde_json::Value;
+
+use super::Settings;
+use super::de::{FromTree, ReadContext, TreeReader, expect_object, null};
+use super::jsonc::{Fault, Json, Node};
+use crate::trust::Kind;
+
+/// The files that may set a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettingAuthority {
+    /// Every file.
+    Anyone,
+    /// A workspace's files once the workspace is trusted; before, only values that don't loosen.
+    Trusted,
+    /// A workspace's files only where the value doesn't loosen, however trusted they are.
+    Tightening,
+    /// No file of a workspace.
+    Own,
+    /// No file of a workspace, which may set the key for another purpose: there is no warning.
+    OwnSilently,
+    /// Managed settings only.
+    Managed,
+}
+
+/// How the values of several layers become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MergeRule {
+    /// The strongest layer's value.
+    Strongest,
+    /// Lists are concatenated, the strongest layer's items first.
+    Concat,
+    /// Lists of hook groups are concatenated, the weakest layer's first; equal handlers run once.
+    Hooks,
+    /// Set once any layer sets it; nothing takes it back.
+    Any,
+    /// Checked and then ignored: it means something on other systems only.
+    Ignored,
+}
+
+/// Whether a value is looser than the one before it.
+type Loosens = fn(&Node, Option<&Node>) -> bool;
+
+/// Says why a name with its value is left out, if it is; whether a workspace's file sets it is the last argument.
+type CheckName = fn(&str, &Node, bool) -> Result<(), String>;
+
+/// How a setting is merged and protected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SettingRule {
+    pub(crate) authority: SettingAuthority,
+    pub(crate) merge: MergeRule,
+    /// How many levels of free names lie between the key and what is merged.
+    pub(crate) names: u8,
+    /// Which values loosen; `None` means all.
+    pub(crate) loosens: Option<Loosens>,
+    /// What needs trust where a workspace sets it.
+    pub(crate) trust: Option<Kind>,
+    /// The managed key that leaves no values but managed ones.
+    pub(crate) managed_by: Option<&'static str>,
+    /// Whether the value is hidden where settings are shown.
+    pub(crate) is_secret: bool,
+    /// The range of a number.
+    bounds: Option<(u64, Option<u64>)>,
+    /// Reads the value in place of its type alone, and checks more.
+    check: Option<fn(TreeReader<'_>) -> Result<(), Fault>>,
+    pub(crate) check_name: Option<CheckName>,
+}
+
+impl SettingRule {
+    const fn new(authority: SettingAuthority) -> SettingRule {
+        SettingRule {
+            authority,
+            merge: MergeRule::Strongest,
+            names: 0,
+            loosens: None,
+            trust: None,
+            managed_by: None,
+            is_secret: false,
+            bounds: None,
+            check: None,
+            check_name: None,
+        }
+    }
+
+    pub(crate) const fn concat(self) -> SettingRule {
+        SettingRule { merge: MergeRule::Concat, ..self }
+    }
+
+    pub(crate) const fn merged(self, merge: MergeRule) -> SettingRule {
+        SettingRule { merge, ..self }
+    }
+
+    /// Merges by name, below so many levels of names.
+    pub(crate) const fn by_name(self, names: u8) -> SettingRule {
+        SettingRule { names, ..self }
+    }
+
+    pub(crate) const fn loosens(self, loosens: Loosens) -> SettingRule {
+        SettingRule { loosens: Some(loosens), ..self }
+    }
+
+    pub(crate) const fn managed_by(self, key: &'static str) -> SettingRule {
+        SettingRule { managed_by: Some(key), ..self }
+    }
+
+    pub(crate) const fn secret(self) -> SettingRule {
+        SettingRule { is_secret: true, ..self }
+    }
+
+    pub(crate) const fn at_least(self, min: u64) -> SettingRule {
+        SettingRule { bounds: Some((min, None)), ..self }
+    }
+
+    pub(crate) const fn between(self, min: u64, max: u64) -> SettingRule {
+        SettingRule { bounds: Some((min, Some(max))), ..self }
+    }
+
+    pub(crate) const fn check(self, check: fn(TreeReader<'_>) -> Result<(), Fault>) -> SettingRule {
+        SettingRule { check: Some(check), ..self }
+    }
+
+    pub(crate) const fn check_name(self, check: CheckName) -> SettingRule {
+        SettingRule { check_name: Some(check), ..self }
+    }
+
+    /// A number that is out of range.
+    fn check_bounds(&self, node: &Node, key: &str) -> Result<(), Fault> {
+        let (Some((min, max)), Json::Number(number)) = (self.bounds, &node.json) else { return Ok(()) };
+        let value = number.as_f64().unwrap_or(f64::NAN);
+        // Bounds are small enough to be exact.
+        let (low, high) = (min as f64, max.map_or(f64::INFINITY, |max| max as f64));
+        if (low..=high).contains(&value) {
+            return Ok(());
+        }
+        let accepted = match max {
+            None => format!("at least {min}"),
+            Some(max) if min == 0 => format!("at most {max}"),
+            Some(max) => format!("between {min} and {max}"),
+        };
+        Err(Fault::new(node.at, format!("`{key}` is {accepted}")))
+    }
+}
+
+/// Any file may set it.
+pub(crate) const fn anyone() -> SettingRule {
+    SettingRule::new(SettingAuthority::Anyone)
+}
+
+/// It loosens: a workspace's file may set it once the workspace is trusted, and is shown as an item of this kind.
+pub(crate) const fn trusted(kind: Kind) -> SettingRule {
+    SettingRule { trust: Some(kind), ..SettingRule::new(SettingAuthority::Trusted) }
+}
+
+/// A workspace's file may only tighten it.
+pub(crate) const fn tightening(loosens: Loosens) -> SettingRule {
+    SettingRule::new(SettingAuthority::Tightening).loosens(loosens)
+}
+
+/// A workspace's file may not set it.
+pub(crate) const fn own() -> SettingRule {
+    SettingRule::new(SettingAuthority::Own)
+}
+
+/// A workspace's file sets it for the workspace alone: it is left out without a warning.
+pub(crate) const fn own_silently() -> SettingRule {
+    SettingRule::new(SettingAuthority::OwnSilently)
+}
+
+/// Only the machine's owner may set it.
+pub(crate) const fn managed() -> SettingRule {
+    SettingRule::new(SettingAuthority::Managed).merged(MergeRule::Any)
+}
+
+/// It is checked and means nothing here.
+pub(crate) const fn ignored() -> SettingRule {
+    SettingRule::new(SettingAuthority::Anyone).merged(MergeRule::Ignored)
+}
+
+/// `true` loosens.
+pub(crate) fn true_loosens(node: &Node, _: Option<&Node>) -> bool {
+    node.is_true()
+}
+
+/// `false` loosens.
+pub(crate) fn false_loosens(node: &Node, _: Option<&Node>) -> bool {
+    !node.is_true()
+}
+
+/// One setting.
+#[derive(Debug, Clone)]
+pub(crate) struct SettingSpec {
+    pub(crate) docs: &'static str,
+    pub(crate) rule: SettingRule,
+    read: fn(TreeReader<'_>) -> Result<(), Fault>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl SettingSpec {
+    pub(crate) fn new<T: FromTree>(docs: &'static str, rule: SettingRule) -> SettingSpec {
+        SettingSpec {
+            docs: docs.trim(),
+            rule,
+            read: |reader| T::from_tree(reader).map(drop),
+            schema: T::schema,
+        }
+    }
+
+    pub(crate) fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = (self.schema)(generator);
+        if let Some((min, max)) = self.rule.bounds {
+            schema.insert("minimum".to_owned(), min.into());
+            max.map(|max| schema.insert("maximum".to_owned(), max.into()));
+        }
+        schema.insert("description".to_owned(), self.docs.into());
+        schema
+    }
+
+    fn check(&self, reader: TreeReader<'_>, key: &str) -> Result<(), Fault> {
+        if let Json::Null = reader.node.json {
+            return Err(Fault { at: Some(reader.node.at), ..null() });
+        }
+        // A check of its own reads the type, too.
+        self.rule.check.unwrap_or(self.read)(reader)?;
+        self.rule.check_bounds(reader.node, key)
+    }
+}
+
+/// An object of settings.
+#[derive(Debug, Clone)]
+pub(crate) struct SectionSpec {
+    pub(crate) docs: &'static str,
+    /// Why no file of a workspace may have this object, where none may.
+    pub(crate) own: Option<&'static str>,
+    pub(crate) entries: Vec<(&'static str, TableEntry)>,
+}
+
+/// What a key is.
+#[derive(Debug, Clone)]
+pub(crate) enum TableEntry {
+    Setting(SettingSpec),
+    Section(SectionSpec),
+}
+
+/// A part of the typed settings whose fields are rows of the table.
+pub(crate) trait SettingsSection: Sized + Default {
+    const DOCS: &'static str;
+    const OWN: Option<&'static str>;
+
+    fn read(reader: TreeReader<'_>) -> Result<Self, Fault>;
+
+    fn describe(section: &mut SectionSpec);
+}
+
+impl SectionSpec {
+    /// The table of all settings.
+    pub(crate) fn standard() -> &'static SectionSpec {
+        static TABLE: LazyLock<SectionSpec> = LazyLock::new(SectionSpec::for_type::<Settings>);
+        &TABLE
+    }
+
+    fn for_type<T: SettingsSection>() -> SectionSpec {
+        let mut section = SectionSpec { docs: T::DOCS.trim(), own: T::OWN, entries: Vec::new() };
+        T::describe(&mut section);
+        section
+    }
+
+    pub(crate) fn add<T: FromTree>(&mut self, key: &'static str, docs: &'static str, rule: SettingRule) {
+        self.entries.push((key, TableEntry::Setting(SettingSpec::new::<T>(docs, rule))));
+    }
+
+    /// Adds an object; its entries are added here where the key is empty.
+    pub(crate) fn add_section<T: SettingsSection>(&mut self, key: &'static str) {
+        match key {
+            "" => T::describe(self),
+            key => self.entries.push((key, TableEntry::Section(SectionSpec::for_type::<T>()))),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&TableEntry> {
+        self.entries.iter().find(|(known, _)| *known == key).map(|(_, entry)| entry)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<&'static str> {
+        self.entries.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// Checks an object of a file, whether or not its values count in the end.
+    pub(crate) fn check(&self, reader: TreeReader<'_>) -> Result<(), Fault> {
+        let fields = expect_object(reader.node)?;
+        reader.note_unknown(&self.keys());
+        for (key, node) in fields {
+            let value = reader.at(node, Some(&key.name));
+            let checked = match self.get(&key.name) {
+                Some(TableEntry::Setting(setting)) => setting.check(value, &key.name),
+                Some(TableEntry::Section(section)) => section.check(value),
+                None => Ok(()),
+            };
+            checked.map_err(|fault| fault.inside(key.name.as_str()))?;
+        }
+        Ok(())
+    }
+
+    /// Every setting with its full key, in the order of the table.
+    pub(crate) fn settings(&self) -> Vec<(String, &SettingSpec)> {
+        let mut all = Vec::new();
+        self.collect("", &mut all);
+        all
+    }
+
+    fn collect<'a>(&'a self, prefix: &str, all: &mut Vec<(String, &'a SettingSpec)>) {
+        for (key, entry) in &self.entries {
+            let key = join(prefix, key);
+            match entry {
+                TableEntry::Setting(setting) => all.push((key, setting)),
+                TableEntry::Section(section) => section.collect(&key, all),
+            }
+        }
+    }
+}
+
+/// A key with the keys around it.
+pub(crate) fn join(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
+}
+
+/// The value of a full key in a tree.
+pub(crate) fn find<'a>(root: &'a Node, key: &str) -> Option<&'a Node> {
+    key.split('.').try_fold(root, |node, key| node.get(key))
+}
+
+/// A value that needs trust where a workspace sets it.
+pub(crate) struct LooseningSetting<'a> {
+    pub(crate) kind: Kind,
+    /// The full key.
+    pub(crate) key: &'a str,
+    /// The name, where the setting is a table of names.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) node: &'a Node,
+}
+
+/// Calls `found` for each value of a tree that needs trust.
+pub(crate) fn each_loosening(table: &SectionSpec, root: &Node, mut found: impl FnMut(&LooseningSetting<'_>)) {
+    for (key, setting) in table.settings() {
+        let (Some(kind), Some(node)) = (setting.rule.trust, find(root, &key)) else { continue };
+        let mut add = |name, node| found(&LooseningSetting { kind, key: &key, name, node });
+        match (setting.rule.names, setting.rule.merge) {
+            (0, MergeRule::Concat) => node.items().iter().for_each(|item| add(None, item)),
+            (0, _) if setting.rule.loosens.is_some_and(|loosens| !loosens(node, None)) => {}
+            (0, _) => add(None, node),
+            _ => node.fields().iter().for_each(|(name, node)| add(Some(name.name.as_str()), node)),
+        }
+    }
+}
+
+/// A value in force.
+#[derive(Debug, Clone)]
+pub struct SettingEntry {
+    /// The full key, with names: `env.PATH`.
+    pub key: String,
+    /// The value as it is written; `"(hidden)"` for a secret.
+    pub value: Value,
+    /// Where it stands.
+    pub source: crate::source::Source,
+}
+
+/// Collects the values of one setting in a merged tree: of lists one for each item, of hooks one for each handler.
+fn collect_entries(
+    setting: &SettingSpec,
+    key: &str,
+    reader: TreeReader<'_>,
+    names: u8,
+    all: &mut Vec<SettingEntry>,
+) {
+    let rule = &setting.rule;
+    if names > 0 {
+        for (name, node) in reader.node.fields() {
+            collect_entries(setting, &join(key, &name.name), reader.at(node, None), names - 1, all);
+        }
+        return;
+    }
+    let mut add = |node: &Node, matcher: Option<&Node>| {
+        let mut value = if rule.is_secret { "(hidden)".into() } else { node.to_value() };
+        if let Some(matcher) = matcher {
+            value["matcher"] = matcher.to_value();
+        }
+        all.push(SettingEntry { key: key.to_owned(), value, source: reader.at(node, None).source() });
+    };
+    match rule.merge {
+        MergeRule::Concat => reader.node.items().iter().for_each(|item| add(item, None)),
+        MergeRule::Hooks => {
+            for group in reader.node.items() {
+                let handlers = group.get("hooks").map(Node::items).unwrap_or_default();
+                handlers.iter().for_each(|handler| add(handler, group.get("matcher")));
+            }
+        }
+        _ => add(reader.node, None),
+    }
+}
+
+/// The merged settings as a tree, with the table that they were merged by.
+#[derive(Debug, Clone)]
+pub struct SettingsTree {
+    pub(crate) table: &'static SectionSpec,
+    pub(crate) root: Node,
+    pub(crate) layers: std::sync::Arc<[super::de::LayerPlace]>,
+}
+
+impl Default for SettingsTree {
+    fn default() -> SettingsTree {
+        let layers = std::sync::Arc::new([]);
+        SettingsTree { table: SectionSpec::standard(), root: Node::default(), layers }
+    }
+}
+
+impl SettingsTree {
+    /// The keys of all settings, in the order of the documents, each with its values in force.
+    pub fn entries(&self) -> Vec<(String, Vec<SettingEntry>)> {
+        let context = ReadContext { layers: &self.layers, ..ReadContext::default() };
+        let each = self.table.settings().into_iter().map(|(key, setting)| {
+            let mut all = Vec::new();
+            if let Some(node) = find(&self.root, &key) {
+                collect_entries(setting, &key, TreeReader::new(node, &context), setting.rule.names, &mut all);
+            }
+            (key, all)
+        });
+        each.collect()
+    }
+}
+
+/// Declares a part of the settings: its fields are rows of the table.
+///
+/// `settings` are keys with a rule, `sections` are objects of keys (an empty key: the same object), `ignored` are keys without
+/// a field, which are only checked, `derived` are fields that are computed from the others.
+macro_rules! settings_section {
+    (
+        $(#[doc = $docs:expr])*
+        $(own $own:literal)?
+        pub struct $name:ident {
+            $(
+                settings {
+                    $($(#[doc = $setting_docs:expr])* $setting_vis:vis $setting:ident: $type:ty = $key:literal, $rule:expr;)*
+                }
+                $(sections {
+                    $($(#[doc = $section_docs:expr])* $section:ident: $section_type:ty = $section_key:literal;)*
+                })?
+            )+
+            $(ignored { $($(#[doc = $ignored_docs:expr])* $ignored_key:literal: $ignored_type:ty;)* })?
+            $(derived { $($(#[doc = $derived_docs:expr])* $derived:ident: $derived_type:ty;)* })?
+        }
+    ) => {
+        $(#[doc = $docs])*
+        #[derive(Debug, Clone, Default)]
+        pub struct $name {
+            $(
+                $($(#[doc = $setting_docs])* $setting_vis $setting: $type,)*
+                $($($(#[doc = $section_docs])* pub $section: $section_type,)*)?
+            )+
+            $($($(#[doc = $derived_docs])* pub $derived: $derived_type,)*)?
+        }
+
+        impl $crate::settings::table::SettingsSection for $name {
+            const DOCS: &'static str = concat!($($docs),*);
+            const OWN: Option<&'static str> = $crate::settings::table::first(&[$($own)?]);
+
+            fn read(
+                reader: $crate::settings::de::TreeReader<'_>,
+            ) -> Result<$name, $crate::settings::jsonc::Fault> {
+                Ok($name {
+                    $(
+                        $($setting: reader.field($key)?,)*
+                        $($($section: $crate::settings::table::read_section(reader, $section_key)?,)*)?
+                    )+
+                    $($($derived: Default::default(),)*)?
+                })
+            }
+
+            fn describe(section: &mut $crate::settings::table::SectionSpec) {
+                $(
+                    $(section.add::<$type>($key, concat!($($setting_docs),*), $rule);)*
+                    $($(section.add_section::<$section_type>($section_key);)*)?
+                )+
+                $($(section.add::<$ignored_type>($ignored_key, concat!($($ignored_docs),*), $crate::settings::table::ignored());)*)?
+            }
+        }
+    };
+}
+pub(crate) use settings_section;
+
+pub(crate) const fn first(all: &[&'static str]) -> Option<&'static str> {
+    match all {
+        [first, ..] => Some(first),
+        [] => None,
+    }
+}
+
+/// Reads an object of settings; its keys stand in the same object where the key is empty.
+pub(crate) fn read_section<T: SettingsSection>(
+    reader: TreeReader<'_>,
+    key: &'static str,
+) -> Result<T, Fault> {
+    match key {
+        "" => T::read(reader),
+        key => reader.get(key).map_or_else(|| Ok(T::default()), T::read),
+    }
+}

@@ -1,0 +1,221 @@
+//! The table of settings as a whole: one row is enough for a setting, and each file may set what its row says.
+
+use super::page::page;
+use super::schema::table_schema;
+use super::table::{SectionSpec, SettingsSection as _, TableEntry, each_loosening, trusted};
+use super::*;
+use crate::source::Scope;
+use crate::trust::Inventory;
+
+/// Files of the machine's owner, the workspace and the user; an empty text is no file.
+struct Files<'a> {
+    managed: &'a str,
+    project: &'a str,
+    user: &'a str,
+}
+
+fn read(table: &'static SectionSpec, files: &Files<'_>) -> Result<Layers, SettingsError> {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if !text.is_empty() {
+            std::fs::write(path, text).unwrap();
+        }
+    };
+    write("etc/settings.json", files.managed);
+    write("work/.haft/settings.json", files.project);
+    write("config/settings.json", files.user);
+    let mut places = Places::from_env(&root.join("work"), &|_| None).unwrap();
+    places.managed = Some(root.join("etc/settings.json"));
+    places.claude_managed_dir = None;
+    places.config_dir = Some(root.join("config"));
+    Layers::read_with(table, &places, &Flags::default())
+}
+
+fn standard(files: &Files<'_>) -> Layers {
+    read(SectionSpec::standard(), files).unwrap()
+}
+
+/// The keys in force, without their names, and how many warnings there are.
+fn keys(layers: &Layers, standing: Standing) -> (Vec<String>, usize) {
+    let settings = layers.merge(standing);
+    let set = settings.tree.entries().into_iter().filter(|(_, entries)| !entries.is_empty());
+    (set.map(|(key, _)| key).collect(), settings.warnings.len())
+}
+
+/// A table with one more row.
+fn table_with_row() -> &'static SectionSpec {
+    let mut table = SectionSpec { docs: Settings::DOCS, own: None, entries: Vec::new() };
+    Settings::describe(&mut table);
+    let sandbox = table.entries.iter_mut().find(|(key, _)| *key == "sandbox");
+    let Some((_, TableEntry::Section(sandbox))) = sandbox else { panic!("there is a sandbox") };
+    let docs = "Devices that commands may open.";
+    sandbox.add::<Vec<At<String>>>("devices", docs, trusted(Kind::Sandbox).concat());
+    Box::leak(Box::new(table))
+}
+
+#[test]
+fn a_setting_is_one_row() {
+    let table = table_with_row();
+    let schema = &table_schema(table)["properties"]["sandbox"]["properties"]["devices"];
+    assert_eq!((&schema["type"], &schema["items"]["type"]), (&"array".into(), &"string".into()));
+    let row =
+        "| `devices` | list: string | once trusted | all, strongest first | Devices that commands may open |";
+    assert!(page(table).contains(row), "{}", page(table));
+
+    let device = |name: &str| format!(r#"{{"sandbox": {{"devices": ["{name}"]}}}}"#);
+    let (project, user) = (device("/dev/theirs"), device("/dev/mine"));
+    let layers = read(table, &Files { managed: "", project: &project, user: &user }).unwrap();
+    let values = |standing| {
+        let entries = layers.merge(standing).tree.entries().into_iter();
+        let entries = entries.flat_map(|(_, entries)| entries);
+        entries
+            .map(|entry| format!("{} {} {:?}", entry.key, entry.value, entry.source.scope))
+            .collect::<Vec<_>>()
+    };
+    let (mine, theirs) = ("sandbox.devices \"/dev/mine\" User", "sandbox.devices \"/dev/theirs\" Project");
+    assert_eq!(values(Standing::Trusted), [theirs, mine]);
+    assert_eq!(values(Standing::Untrusted), [mine]);
+    let items: Vec<_> = Inventory::of(&layers).items().iter().map(ToString::to_string).collect();
+    assert_eq!(items, ["sandbox setting `devices: /dev/theirs`"]);
+
+    let files = Files { managed: "", project: r#"{"sandbox": {"devices": ["/d", 1]}}"#, user: "" };
+    let error = read(table, &files).unwrap_err().to_string();
+    let expected =
+        ".haft/settings.json:1:32: `sandbox.devices[1]`: the number 1 is not accepted; a string is";
+    assert_eq!(error, expected);
+    let files = Files { managed: "", project: r#"{"sandbox": {"device": []}}"#, user: "" };
+    let warnings = read(table, &files).unwrap().merge(Standing::Trusted).warnings;
+    assert!(warnings[0].message.ends_with("did you mean `devices`?"), "{warnings:?}");
+}
+
+const SANDBOX: &str = r#"{"sandbox": {
+    "enabled": VALUE, "autoAllowBashIfSandboxed": VALUE, "failIfUnavailable": VALUE, "allowUnsandboxedCommands": VALUE,
+    "enableWeakerNestedSandbox": VALUE, "enableWeakerNetworkIsolation": VALUE, "excludedCommands": ["docker *"],
+    "gitWriters": ["make release"], "presets": ["npm"], "ignoreViolations": {"*": ["/x"]},
+    "filesystem": {"allowWrite": ["/w"], "denyWrite": ["/dw"], "allowRead": ["/r"], "denyRead": ["/dr"]},
+    "network": {"allowedDomains": ["a"], "deniedDomains": ["b"], "allowUnixSockets": ["/s"],
+                "allowAllUnixSockets": VALUE, "allowLocalBinding": VALUE, "httpProxyPort": 1, "socksProxyPort": 2,
+                "allowMachLookup": ["x"], "privateHosts": [{"host": "m", "cidr": "10.0.0.0/8"}]},
+    "credentials": {"files": [{"path": "/k", "mode": "deny"}], "envVars": [{"name": "K", "mode": "deny"}]},
+    "allowAppleEvents": true, "bwrapPath": "/b", "socatPath": "/s", "ripgrep": {"command": "rg", "args": []}
+}}"#;
+/// Keys of the sandbox that no file of a workspace sets.
+const OWN: [&str; 4] =
+    ["allowUnsandboxedCommands", "network.httpProxyPort", "network.socksProxyPort", "network.privateHosts"];
+const ALWAYS_TIGHTEN: [&str; 5] = [
+    "filesystem.denyWrite",
+    "filesystem.denyRead",
+    "network.deniedDomains",
+    "credentials.files",
+    "credentials.envVars",
+];
+
+#[test]
+fn each_key_of_the_sandbox_counts_for_the_files_that_may_set_it() {
+    let check = |value: &str, tight: &[&str]| {
+        let text = SANDBOX.replace("VALUE", value);
+        let (all, warnings) =
+            keys(&standard(&Files { managed: "", project: "", user: &text }), Standing::Untrusted);
+        // Not those that are only checked, nor the two that only the machine's owner has.
+        assert_eq!((all.len(), warnings), (24, 0), "{all:?}");
+        let layers = standard(&Files { managed: "", project: &text, user: "" });
+        let without = |keys: &[&str]| {
+            let is_kept = |key: &&String| !keys.iter().any(|left| **key == format!("sandbox.{left}"));
+            all.iter().filter(is_kept).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&layers, Standing::Trusted), (without(&OWN), OWN.len()));
+        let (untrusted, warnings) = keys(&layers, Standing::Untrusted);
+        let mut expected: Vec<String> =
+            tight.iter().chain(&ALWAYS_TIGHTEN).map(|key| format!("sandbox.{key}")).collect();
+        expected.sort();
+        let mut sorted = untrusted.clone();
+        sorted.sort();
+        assert_eq!((sorted, warnings), (expected, OWN.len()));
+        // What needs trust is what an untrusted workspace may not set, and a trusted one may.
+        let mut needs: Vec<String> = Vec::new();
+        each_loosening(layers.table, &layers.layers[0].root, |found| needs.push(found.key.to_owned()));
+        let mut gained = without(&OWN);
+        gained.retain(|key| !untrusted.contains(key));
+        assert_eq!(needs, gained);
+    };
+    check("true", &["enabled", "failIfUnavailable"]);
+    check(
+        "false",
+        &[
+            "autoAllowBashIfSandboxed",
+            "enableWeakerNestedSandbox",
+            "enableWeakerNetworkIsolation",
+            "network.allowAllUnixSockets",
+            "network.allowLocalBinding",
+        ],
+    );
+}
+
+/// Whether a command may ask to leave the sandbox is for the user, the machine's owner and flags.
+#[test]
+fn no_workspace_decides_whether_commands_may_leave_the_sandbox() {
+    let text = |value: Option<bool>| {
+        value.map_or(String::new(), |value| {
+            format!(r#"{{"sandbox": {{"allowUnsandboxedCommands": {value}}}}}"#)
+        })
+    };
+    let values = [None, Some(true), Some(false)];
+    for case in 0..27 {
+        let (managed, project, user) = (values[case / 9], values[case / 3 % 3], values[case % 3]);
+        let (managed_text, project_text, user_text) = (text(managed), text(project), text(user));
+        let layers = standard(&Files { managed: &managed_text, project: &project_text, user: &user_text });
+        for standing in [Standing::Trusted, Standing::Untrusted] {
+            let settings = layers.merge(standing);
+            let found = settings.sandbox.allow_unsandboxed.map(|at| at.value);
+            assert_eq!(found, managed.or(user), "{managed:?} {project:?} {user:?}");
+            assert_eq!(settings.warnings.len(), usize::from(project.is_some()));
+        }
+    }
+}
+
+/// Each of these objects is the user's own: a workspace's is reported and left out, however trusted it is.
+#[test]
+fn objects_of_the_user_are_never_a_workspaces() {
+    let own = r#"{"run": {"maxTurns": 1, "anthropic": {"model": "m"}, "prices": {"m": {"input": 1, "output": 2}}},
+        "mcp": {"connectTimeoutMs": 1, "servers": {"a": {"sampling": true}}}, "serve": {"hosts": ["h"]},
+        "journal": {"redact": ["A"]}, "web": {"preapproved": ["h"], "search": "none"}}"#;
+    let (all, warnings) = keys(&standard(&Files { managed: "", project: "", user: own }), Standing::Trusted);
+    assert_eq!((all.len(), warnings), (9, 0), "{all:?}");
+    let layers = standard(&Files { managed: "", project: own, user: "" });
+    assert!(Inventory::of(&layers).is_empty(), "there is nothing to say yes to");
+    for standing in [Standing::Trusted, Standing::Untrusted] {
+        assert_eq!(keys(&layers, standing), (Vec::new(), 5));
+    }
+}
+
+#[test]
+fn names_merge_key_by_key_and_the_stronger_file_has_the_last_word() {
+    let managed = r#"{"run": {"prices": {"a": {"input": 1, "output": 1}}, "openai": {"model": "strong"}},
+        "mcp": {"servers": {"s": {"sampling": true}}}}"#;
+    let user = r#"{"run": {"prices": {"a": {"input": 2, "output": 2}, "b": {"input": 3, "output": 3}},
+        "openai": {"model": "weak", "baseUrl": "u"}}, "mcp": {"servers": {"s": {"sampling": false, "concurrency": 2}}}}"#;
+    let layers = standard(&Files { managed, project: "", user });
+    let settings = layers.merge(Standing::Trusted);
+    let run = &settings.run;
+    assert_eq!((run.prices["a"].input, run.prices["b"].input), (1.0, 3.0));
+    let openai = run.for_provider(Provider::OpenAi);
+    assert_eq!((openai.model.as_deref(), openai.base_url.as_deref()), (Some("strong"), Some("u")));
+    let server = &settings.mcp.options.servers["s"];
+    assert_eq!((server.sampling, server.concurrency), (Some(true), Some(2)));
+    let scope = |key: &str| {
+        let entries = settings.tree.entries().into_iter().flat_map(|(_, entries)| entries);
+        entries.filter(|entry| entry.key == key).map(|entry| entry.source.scope).collect::<Vec<_>>()
+    };
+    assert_eq!(scope("mcp.servers.s.sampling"), [Scope::Managed]);
+    assert_eq!(scope("mcp.servers.s.concurrency"), [Scope::User]);
+}
+
+#[test]
+fn every_row_is_documented() {
+    for (key, setting) in SectionSpec::standard().settings() {
+        assert!(setting.docs.ends_with('.'), "{key}: {}", setting.docs);
+    }
+}

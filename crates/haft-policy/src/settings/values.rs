@@ -1,0 +1,223 @@
+//! Types of single settings that no other file owns: rules, variables, effects, the classifier, the repetition guard.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::de::{At, FromTree, TreeReader, expect_object, read_by_serde};
+use super::jsonc::{Fault, Json, Spot};
+use crate::source::{List, WrittenRule};
+
+/// The one word that some keys take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Disable")]
+pub enum DisableKeyword {
+    /// Forbids it.
+    Disable,
+}
+
+/// A rule of a settings file.
+#[derive(Debug, Clone)]
+pub(crate) struct RuleEntry {
+    /// The rule; the list that it stands in is set by its reader.
+    pub(crate) rule: WrittenRule,
+    /// Where its text stands.
+    pub(crate) at: Spot,
+    pub(crate) layer: u16,
+}
+
+/// A rule with examples that are checked when it is loaded, and words for the model.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object")]
+#[schemars(extend("additionalProperties" = false))]
+struct RuleObject {
+    /// The rule's text, such as `Bash(npm test)`.
+    rule: String,
+    /// Inputs that the rule must match: a string stands for the tool's primary field, an object for the whole input.
+    r#match: Option<Vec<Value>>,
+    /// Inputs that the rule must not match.
+    not_match: Option<Vec<Value>>,
+    /// Words for the model when the rule denies.
+    message: Option<String>,
+}
+
+impl FromTree for RuleEntry {
+    fn from_tree(reader: TreeReader<'_>) -> Result<RuleEntry, Fault> {
+        let (node, source) = (reader.node, reader.source());
+        let (rule, at) = match &node.json {
+            Json::String(text) => (WrittenRule::plain(text, List::Deny, source), node.at),
+            Json::Object(_) => {
+                let RuleObject { rule, r#match, not_match, message } = RuleObject::deserialize(reader)?;
+                let (matches, not_matches) = (r#match.unwrap_or_default(), not_match.unwrap_or_default());
+                let at = node.get("rule").map_or(node.at, |rule| rule.at);
+                (WrittenRule { rule, list: List::Deny, matches, not_matches, message, source }, at)
+            }
+            _ => {
+                return reader.reject("a rule such as \"Bash(npm test)\", or an object with the key `rule`,");
+            }
+        };
+        Ok(RuleEntry { rule, at, layer: node.layer })
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        let object = generator.subschema_for::<RuleObject>();
+        json_schema!({
+            "description": "A rule such as `Bash(npm test)`, or an object with the rule, its examples and words.",
+            "anyOf": [{"type": "string"}, object],
+        })
+    }
+}
+
+/// The value of an environment variable; numbers and booleans are taken as they are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvValue(pub String);
+
+impl FromTree for EnvValue {
+    fn from_tree(reader: TreeReader<'_>) -> Result<EnvValue, Fault> {
+        match &reader.node.json {
+            Json::String(text) => Ok(EnvValue(text.clone())),
+            Json::Bool(value) => Ok(EnvValue(value.to_string())),
+            Json::Number(number) => Ok(EnvValue(match (number.is_f64(), number.as_f64()) {
+                (true, Some(number)) => number.to_string(),
+                _ => number.to_string(),
+            })),
+            _ => reader.reject("a string"),
+        }
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"description": "The value of the variable.", "type": ["string", "number", "boolean"]})
+    }
+}
+
+/// What a call of a tool touches. `{name}` stands for the argument of that name. Nothing given: it touches nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+#[schemars(extend("additionalProperties" = false))]
+pub struct DeclaredEffects {
+    /// Files that it reads.
+    pub reads: Vec<String>,
+    /// Files that it creates or changes.
+    pub writes: Vec<String>,
+    /// Files that it removes.
+    pub deletes: Vec<String>,
+    /// Commands that it runs.
+    pub runs: Vec<String>,
+    /// Hosts that it reaches.
+    pub reaches: Vec<String>,
+}
+
+/// What a tool touches, declared by the user for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolEffects {
+    /// The tool's name, or a glob.
+    pub tool: String,
+    /// What it touches.
+    pub effects: DeclaredEffects,
+}
+
+/// Effects of tools by name or glob, the strongest file's first.
+#[derive(Debug, Clone, Default)]
+pub struct DeclaredTools(Vec<At<ToolEffects>>);
+
+impl Deref for DeclaredTools {
+    type Target = [At<ToolEffects>];
+
+    fn deref(&self) -> &[At<ToolEffects>] {
+        &self.0
+    }
+}
+
+impl FromTree for DeclaredTools {
+    fn from_tree(reader: TreeReader<'_>) -> Result<DeclaredTools, Fault> {
+        let each = expect_object(reader.node)?.iter().map(|(tool, node)| {
+            let read = reader.at(node, Some(&tool.name)).read::<At<DeclaredEffects>>();
+            let At { value: effects, source } = read.map_err(|fault| fault.inside(tool.name.as_str()))?;
+            Ok(At { value: ToolEffects { tool: tool.name.clone(), effects }, source })
+        });
+        each.collect::<Result<_, _>>().map(DeclaredTools)
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        <BTreeMap<String, DeclaredEffects>>::schema(generator)
+    }
+}
+
+/// A command that decides on calls.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+#[schemars(extend("additionalProperties" = false))]
+pub struct Classifier {
+    /// The program and its arguments; no shell.
+    #[schemars(extend("minItems" = 1))]
+    pub command: Vec<String>,
+    /// How long it may take, in milliseconds.
+    #[schemars(extend("minimum" = 1))]
+    pub timeout_ms: Option<u64>,
+}
+
+impl Classifier {
+    /// What the types alone don't check.
+    pub(crate) fn check(reader: TreeReader<'_>) -> Result<(), Fault> {
+        let Classifier { command, timeout_ms } = Classifier::deserialize(reader)?;
+        match (command.is_empty(), timeout_ms) {
+            (true, _) => Err(Fault::new(reader.node.at, "`command` names a program at least")),
+            (_, Some(0)) => Err(Fault::new(reader.node.at, "`timeoutMs` is at least 1")),
+            _ => Ok(()),
+        }
+    }
+}
+
+read_by_serde!(DisableKeyword, DeclaredEffects, Classifier);
+
+/// When the same call, turn after turn, asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepetitionGuard {
+    /// Never.
+    Off,
+    /// In this many turns in a row, at least 2.
+    After(u32),
+}
+
+impl Default for RepetitionGuard {
+    fn default() -> RepetitionGuard {
+        RepetitionGuard::After(3)
+    }
+}
+
+impl RepetitionGuard {
+    /// Whether it asks at least as soon as the other.
+    pub(crate) fn is_within(self, other: RepetitionGuard) -> bool {
+        match (self, other) {
+            (_, RepetitionGuard::Off) => true,
+            (RepetitionGuard::Off, _) => false,
+            (RepetitionGuard::After(turns), RepetitionGuard::After(others)) => turns <= others,
+        }
+    }
+
+    pub(crate) fn from_json(json: &Json) -> Option<RepetitionGuard> {
+        match json {
+            Json::Bool(false) => Some(RepetitionGuard::Off),
+            Json::Number(turns) => {
+                let turns = u32::try_from(turns.as_u64()?).ok()?;
+                (2..=1000).contains(&turns).then_some(RepetitionGuard::After(turns))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FromTree for RepetitionGuard {
+    fn from_tree(reader: TreeReader<'_>) -> Result<RepetitionGuard, Fault> {
+        let read = RepetitionGuard::from_json(&reader.node.json);
+        read.map_or_else(|| reader.reject("a whole number from 2 to 1000, or `false`,"), Ok)
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"type": "integer", "minimum": 2, "maximum": 1000}, {"const": false}]})
+    }
+}
