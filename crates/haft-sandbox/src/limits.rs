@@ -26,6 +26,12 @@ pub const PIPE_BYTES: usize = 1024 * 1024;
 pub const GATHER: Duration = Duration::from_micros(250);
 /// How often the time limit of a child is looked at while a question to the user about its hosts is open.
 pub const QUESTION_POLL: Duration = Duration::from_millis(500);
+/// How many changes of protected names that were undone wait to be looked at; further ones are reported and not asked about.
+pub const UNDONE_NOTICES_MAX: usize = 1_000;
+/// How often the user is asked about such changes while one child runs.
+pub const UNDONE_QUESTIONS_MAX: usize = 3;
+/// How long such changes are gathered for one question once the child is paused.
+pub const UNDONE_GATHER: Duration = Duration::from_millis(30);
 /// The longest line on descriptor 3, in bytes; a longer one is left out.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
 /// How many lines on descriptor 3 are passed on; further ones are read and dropped.

@@ -36,7 +36,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use haft::ports::{HostGrants, HostRequests, Refusal};
+use haft::ports::{ChildRequests, HostGrants, Refusal};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
@@ -123,7 +123,7 @@ impl Network {
         &self,
         hosts: &[HostRule],
         live: Option<HostGrants>,
-        requests: Option<HostRequests>,
+        requests: Option<ChildRequests>,
     ) -> io::Result<Ticket> {
         Ticket::new(self.session.clone(), self.proxy, hosts, live, requests)
     }

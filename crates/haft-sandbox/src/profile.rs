@@ -73,18 +73,18 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft::ports::{Confinement, ProcessRequest, Refusal, SandboxRules};
+use haft::ports::{Confinement, ProcessRequest, Refusal, SandboxRules, UndoneChange};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
-use crate::watch::KeeperCheck;
+use crate::watch::{KeeperCheck, UndoneNotice};
 pub use approved::approve_content;
 use caches::Caches;
 use denied::Denied;
 use guard::Guard;
 pub use home::HIDDEN as HIDDEN_IN_HOME;
 use places::Places;
-pub(crate) use protected::StopCommand;
+use protected::UndoneListener;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use temp::TempFolder;
@@ -493,12 +493,23 @@ impl Profile {
         temporary || self.session.writable_root(path).is_some()
     }
 
-    /// Says how to end the child of a request, should it plant names that other programs execute again and again. Not one
-    /// that runs beside others: what it seems to have planted may be the user's.
-    pub(crate) fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
-        if request.confinement == Confinement::Session && !runs_beside(request) {
-            self.guard.files().stop_with(address(request), stop);
+    /// The child of a request hears of changes of protected names that are undone while it runs. Not a server, which runs
+    /// beside all commands.
+    pub(crate) fn listen(&self, request: &ProcessRequest, tell: impl Fn(UndoneNotice) + Send + 'static) {
+        if request.confinement == Confinement::Session && request.on_pipes.is_none() {
+            let listener = UndoneListener::new(request.background.clone(), tell);
+            self.guard.files().listen(address(request), listener);
         }
+    }
+
+    /// Changes that were undone while a child ran, and of which the user may say that they are theirs.
+    pub(crate) fn unanswered(&self, request: &ProcessRequest) -> Vec<UndoneChange> {
+        self.guard.files().unanswered(address(request))
+    }
+
+    /// What the user has said of such changes. What is to be said about that comes back.
+    pub(crate) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
+        self.guard.files().answered(paths, is_users)
     }
 
     /// A tool of ours is about to write these, as the user or a rule allows it.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use haft::future::BoxFuture;
 use haft::ports::{
     Confinement, EnforcedRules, ProcessError, ProcessOutcome, ProcessRequest, Processes, Refusal,
+    UndoneChange,
 };
 
 use crate::bubblewrap::Bubblewrap;
@@ -27,9 +28,10 @@ use crate::net::host::HostRule;
 use crate::net::preset::Preset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
-use crate::profile::{Profile, ProfileConfig, StopCommand};
+use crate::profile::{Profile, ProfileConfig};
 use crate::scene::Scene;
 use crate::views::{Running, Views};
+use crate::watch::UndoneNotice;
 use crate::wire::Job;
 use crate::{bare, environment, limits, profile, start, watch};
 
@@ -50,8 +52,18 @@ pub(crate) trait Scenes: Send + Sync {
     /// What it changed although it may not.
     fn finished(&self, request: &ProcessRequest) -> Vec<Refusal>;
 
-    /// Says how to end a child that changes again and again what it may not.
-    fn stop_with(&self, _: &ProcessRequest, _: StopCommand) {}
+    /// A child hears of what is undone while it runs.
+    fn listen(&self, _: &ProcessRequest, _: Box<dyn Fn(UndoneNotice) + Send>) {}
+
+    /// What was undone while a child ran, and of which the user may say that it is theirs.
+    fn unanswered(&self, _: &ProcessRequest) -> Vec<UndoneChange> {
+        Vec::new()
+    }
+
+    /// What the user has said of that. What is to be said about it comes back.
+    fn answered(&self, _: &[PathBuf], _is_users: bool) -> Vec<Refusal> {
+        Vec::new()
+    }
 
     /// A tool of ours is about to write these, as the user or a rule allows it.
     fn begin_writes(&self, _: &[PathBuf]) {}
@@ -93,8 +105,16 @@ pub(crate) trait Scenes: Send + Sync {
 }
 
 impl Scenes for Profile {
-    fn stop_with(&self, request: &ProcessRequest, stop: StopCommand) {
-        Profile::stop_with(self, request, stop);
+    fn listen(&self, request: &ProcessRequest, tell: Box<dyn Fn(UndoneNotice) + Send>) {
+        Profile::listen(self, request, tell);
+    }
+
+    fn unanswered(&self, request: &ProcessRequest) -> Vec<UndoneChange> {
+        Profile::unanswered(self, request)
+    }
+
+    fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
+        Profile::answered(self, paths, is_users)
     }
 
     fn begin_writes(&self, paths: &[PathBuf]) {
@@ -380,6 +400,10 @@ impl watch::Keeper for Kept<'_> {
         }
     }
 
+    fn answered(&mut self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
+        self.scenes.answered(paths, is_users)
+    }
+
     fn check(&mut self) -> watch::KeeperCheck {
         self.scenes.check_running(self.request)
     }
@@ -655,11 +679,12 @@ impl Processes for Sandbox {
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
             let told = orders.clone();
-            inner.scenes.stop_with(request, Box::new(move || told.stop_planting()));
+            inner.scenes.listen(request, Box::new(move |notice| told.undone(notice)));
             let outcome = watch::run(request, orders, &mut keeper, begun);
             // Whatever became of it: it may have changed something, and its scene was made.
-            let changed = inner.scenes.finished(request);
+            let mut changed = inner.scenes.finished(request);
             drop(keeper);
+            inner.ask_about_undone(request, orders, &mut changed);
             let mut outcome = outcome?;
             // What it could not have either with all that the session may write is no news.
             outcome.refused.retain(|refused| match refused {
@@ -675,6 +700,18 @@ impl Processes for Sandbox {
 }
 
 impl Inner {
+    /// Asks about what was undone while a child ran that has ended, and makes again what is the user's.
+    fn ask_about_undone(&self, request: &ProcessRequest, orders: &watch::Orders, changed: &mut Vec<Refusal>) {
+        let undone = self.scenes.unanswered(request);
+        let paths: Vec<PathBuf> = undone.iter().map(|change| change.path.clone()).collect();
+        let users = watch::ask_at_end(request, orders, undone);
+        let is_users =
+            |said: &Refusal| matches!(said, Refusal::Protected { path, .. } if users.contains(path));
+        changed.retain(|said| !is_users(said));
+        changed.extend(self.scenes.answered(&users, true));
+        self.scenes.answered(&paths, false);
+    }
+
     /// The right to use the network, for a child that has one.
     fn admit(&self, request: &ProcessRequest) -> Result<Option<Ticket>, String> {
         let Some(network) = self.network.as_ref().filter(|_| profile::reaches(request)) else {
@@ -686,7 +723,7 @@ impl Inner {
             .iter()
             .map(|host| host.parse().map_err(|bad| format!("`{host}` can't be granted: {bad}")))
             .collect();
-        let requests = request.host_requests.clone();
+        let requests = request.child_requests.clone();
         let requests = requests.filter(|_| request.confinement == Confinement::Session);
         let ticket = network.admit(&hosts?, request.grants.clone(), requests);
         ticket.map(Some).map_err(|error| format!("no process can be started: {error}"))

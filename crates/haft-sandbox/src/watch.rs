@@ -6,20 +6,28 @@
 //! hold a pipe open for ever; then what is left of the group is killed. The child stays a zombie until that is done, so
 //! that the group's number can't have become somebody else's.
 //!
+//! A child that has changed protected names is paused while the user is asked about them: they may be the user's own. What
+//! is paused can't run out of time, and every way to the end works as it does otherwise.
+//!
 //! A child that floods writes small pieces, and whoever waits for each of them is woken for each of them, which costs more
 //! than reading it. So a flood is left alone for a moment whenever there is no more of it, and the pipe gathers.
+
+mod undone;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use haft::ports::{
-    Captured, Exit, HostRequests, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+    Captured, ChildRequests, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
+    UndoneChange,
 };
+use haft::sync::lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -30,30 +38,59 @@ use crate::pool::refused;
 use crate::remains;
 use crate::start::{self, DESCRIPTOR_MIN};
 
+use undone::UndoneState;
+pub(crate) use undone::ask_at_end;
+
 /// What the thread of a child is told from outside.
 #[derive(Clone)]
 pub(crate) struct Orders(Arc<OrdersInner>);
 
-struct OrdersInner {
+pub(crate) struct OrdersInner {
     order: AtomicU8,
     /// It has moved to the background, and nobody has looked at that yet.
     moved: AtomicBool,
+    /// What was undone while it runs, and was not looked at yet.
+    undone: Mutex<Vec<UndoneNotice>>,
     wake: OwnedFd,
 }
 
-const STOP_PLANTING: u8 = 1;
-const CANCEL: u8 = 2;
-const ABANDON: u8 = 3;
+/// A change of a protected name that was undone while a child runs.
+#[derive(Debug)]
+pub(crate) struct UndoneNotice {
+    /// What the user can be asked about; none where it can't be made again.
+    pub(crate) change: Option<UndoneChange>,
+    /// It was the child, and not for the first time.
+    pub(crate) is_again: bool,
+}
+
+const CANCEL: u8 = 1;
+const ABANDON: u8 = 2;
+
+impl Wake for OrdersInner {
+    fn wake(self: Arc<OrdersInner>) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
 
 impl Orders {
     pub(crate) fn new() -> io::Result<Orders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Orders(Arc::new(OrdersInner { order: AtomicU8::new(0), moved: AtomicBool::new(false), wake })))
+        let (order, moved, undone) = Default::default();
+        Ok(Orders(Arc::new(OrdersInner { order, moved, undone, wake })))
     }
 
-    /// Kill the child: it plants names that other programs execute.
-    pub(crate) fn stop_planting(&self) {
-        self.give(STOP_PLANTING);
+    /// Look at a change of a protected name that was undone.
+    pub(crate) fn undone(&self, notice: UndoneNotice) {
+        let mut undone = lock(&self.0.undone);
+        if undone.len() < limits::UNDONE_NOTICES_MAX {
+            undone.push(notice);
+        }
+        drop(undone);
+        self.wake();
+    }
+
+    fn take_undone(&self) -> Vec<UndoneNotice> {
+        std::mem::take(&mut *lock(&self.0.undone))
     }
 
     /// End the child, and answer.
@@ -69,7 +106,27 @@ impl Orders {
     /// It runs in the background from now on.
     fn moved(&self) {
         self.0.moved.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.0.clone().wake();
+    }
+
+    /// What wakes the thread.
+    pub(crate) fn waker(&self) -> &Arc<OrdersInner> {
+        &self.0
+    }
+
+    /// Whether the child is to end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.order.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits until the thread is woken.
+    pub(crate) fn wait(&self) {
+        let _ = poll(&mut [PollFd::new(&self.0.wake, PollFlags::IN)], None);
+        let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
     }
 
     fn take_moved(&self) -> bool {
@@ -78,14 +135,13 @@ impl Orders {
 
     fn give(&self, order: u8) {
         self.0.order.fetch_max(order, Ordering::AcqRel);
-        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+        self.wake();
     }
 
     /// The order, and quiet until the next one.
     fn take(&self) -> Option<Stop> {
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
         match self.0.order.load(Ordering::Acquire) {
-            STOP_PLANTING => Some(Stop::Planted),
             CANCEL => Some(Stop::Cancelled),
             ABANDON => Some(Stop::Abandoned),
             _ => None,
@@ -151,6 +207,12 @@ pub(crate) trait Keeper {
 
     /// It is about to be killed, or has ended; said once.
     fn ending(&mut self, _: &mut dyn Child) {}
+
+    /// The user has answered about changes that were undone; if they are the user's, they are made again. What is to be said
+    /// about that.
+    fn answered(&mut self, _: &[PathBuf], _is_users: bool) -> Vec<Refusal> {
+        Vec::new()
+    }
 
     /// Looks at what it has done while it runs.
     fn check(&mut self) -> KeeperCheck {
@@ -242,6 +304,7 @@ pub(crate) fn run(
         started: Instant::now(),
         asked_before: asked(request),
         check_at: Instant::now().checked_add(limits::CHECK_AFTER),
+        undone: UndoneState::default(),
         stop: None,
         kill_at: None,
         killed: false,
@@ -380,6 +443,7 @@ struct Watched<'a> {
     asked_before: Duration,
     /// When the keeper checks what it has done.
     check_at: Option<Instant>,
+    undone: UndoneState,
     stop: Option<Stop>,
     /// When it is killed because it didn't end; afterwards, when it is given up.
     kill_at: Option<Instant>,
@@ -405,6 +469,7 @@ impl Watched<'_> {
                     // It may have been heard of meanwhile, and then nothing more comes.
                     self.note_end()?;
                 }
+                self.note_undone();
             }
             if ready.input {
                 self.feed();
@@ -471,7 +536,10 @@ impl Watched<'_> {
     fn wait(&self) -> Result<Ready, ProcessError> {
         let next = match self.ended {
             Some(_) => self.drained_at,
-            None => self.kill_at.or_else(|| self.wakes_at()).into_iter().chain(self.check_at).min(),
+            None => {
+                let times = self.kill_at.or_else(|| self.wakes_at()).into_iter();
+                times.chain(self.check_at).chain(self.undone.ask_at).min()
+            }
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
@@ -534,6 +602,8 @@ impl Watched<'_> {
         self.ended = Some(exit);
         self.drained_at = Instant::now().checked_add(limits::DRAIN);
         self.input = None;
+        // What was not answered is asked about once everything was looked at.
+        self.undone = UndoneState::default();
         Ok(())
     }
 
@@ -545,17 +615,21 @@ impl Watched<'_> {
 
     /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its end.
     fn wakes_at(&self) -> Option<Instant> {
-        let is_asking = self.request.host_requests.as_ref().is_some_and(HostRequests::is_asking);
+        let is_asking = self.request.child_requests.as_ref().is_some_and(ChildRequests::is_asking);
+        let stands_still = is_asking || self.undone.is_paused;
         let deadline = self.deadline()?;
-        Some(if is_asking { deadline.max(Instant::now() + limits::QUESTION_POLL) } else { deadline })
+        Some(if stands_still { deadline.max(Instant::now() + limits::QUESTION_POLL) } else { deadline })
     }
 
     fn keep_time(&mut self, now: Instant) {
         if self.ended.is_some() {
             return;
         }
-        if self.stop.is_none() && self.deadline().is_some_and(|at| now >= at) {
+        if self.stop.is_none() && !self.undone.is_paused && self.deadline().is_some_and(|at| now >= at) {
             self.stop(Stop::TimedOut);
+        }
+        if self.undone.ask_at.is_some_and(|at| now >= at) {
+            self.ask_about_undone();
         }
         if self.check_at.is_some_and(|at| now >= at) {
             let KeeperCheck { next, stop } = self.keeper.check();
@@ -583,11 +657,13 @@ impl Watched<'_> {
             Stop::TimedOut | Stop::Cancelled => limits::GRACE,
             Stop::Abandoned => limits::GRACE_ABANDONED,
         };
-        if self.stop.is_none() {
+        // What plants is killed at once, and hears nothing before.
+        if self.stop.is_none() && stop != Stop::Planted {
             self.child.signal(Signal::TERM);
             // One that was stopped hears nothing until it goes on.
             self.child.signal(Signal::CONT);
         }
+        self.undone = UndoneState::default();
         // Whoever was cancelled after its time was over still ran out of time.
         self.stop = Some(self.stop.filter(|_| stop == Stop::Cancelled).unwrap_or(stop));
         if !self.killed {
@@ -599,7 +675,7 @@ impl Watched<'_> {
 
 /// How long the user was asked about hosts of the call.
 fn asked(request: &ProcessRequest) -> Duration {
-    request.host_requests.as_ref().map_or(Duration::ZERO, HostRequests::time_asking)
+    request.child_requests.as_ref().map_or(Duration::ZERO, ChildRequests::time_asking)
 }
 
 /// What there is to do.

@@ -47,6 +47,8 @@ pub const COERCE_STEPS_MAX: usize = 100_000;
 pub const HOST_GRANTS_MAX: usize = 256;
 /// How many questions about hosts the user is asked while one call runs.
 pub const HOST_QUESTIONS_MAX: usize = 3;
+/// How many undone changes one question to the user names.
+pub const UNDONE_SHOWN_MAX: usize = 8;
 /// How many refusals of such a child are kept until somebody asks for them.
 pub const HOST_REFUSALS_MAX: usize = 100;
 

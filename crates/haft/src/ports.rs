@@ -7,10 +7,10 @@
 
 mod asker;
 mod authorizer;
+mod child_requests;
 mod crons;
 mod grants;
 mod history;
-mod host_requests;
 mod mode;
 mod processes;
 mod recorder;
@@ -27,12 +27,13 @@ use std::sync::Arc;
 
 pub use asker::{Answer, Approval, Asker, Choice, Filled, UserForm, UserPage, UserQuestion};
 pub use authorizer::{Authorizer, Request};
+pub use child_requests::{
+    ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, HostGroup, OpenQuestion, PendingRequest,
+    UndoneAnswer, UndoneChange, UndoneChanges, WantedHost,
+};
 pub use crons::{CronState, Crons, NewCron};
 pub use grants::Grants;
 pub use history::{History, PastCall};
-pub use host_requests::{
-    HostAnswer, HostGroup, HostRequest, HostRequestQueue, HostRequests, OpenQuestion, WantedHost,
-};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,

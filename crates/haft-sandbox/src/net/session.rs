@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use haft::ports::{HostAnswer, HostGrants, HostGroup, HostRequests, Refusal, WantedHost};
+use haft::ports::{ChildRequests, HostAnswer, HostGrants, HostGroup, Refusal, WantedHost};
 use haft::sync::lock;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -113,7 +113,7 @@ pub(super) struct Call {
     /// What it is granted while it runs, and who hears of refusals at once.
     live: Option<HostGrants>,
     /// Where it is asked about hosts that it isn't granted.
-    requests: Option<HostRequests>,
+    requests: Option<ChildRequests>,
     /// What was granted so.
     approved: Mutex<Vec<HostRule>>,
     /// Hosts and ports that were refused so, and why. Held while a question is open: a call asks one after the other, and
@@ -135,7 +135,7 @@ impl Call {
         authorization: String,
         grants: Vec<HostRule>,
         live: Option<HostGrants>,
-        requests: Option<HostRequests>,
+        requests: Option<ChildRequests>,
     ) -> Call {
         let (ended, _) = watch::channel(false);
         let (refused, asked, failed) = Default::default();
@@ -173,7 +173,7 @@ impl Call {
     async fn ask(
         &self,
         session: &Session,
-        requests: &HostRequests,
+        requests: &ChildRequests,
         host: &Host,
         port: u16,
     ) -> Result<Pass, Refused> {
@@ -248,7 +248,7 @@ impl Call {
 
     /// Whether a person may be asked about hosts that it isn't granted.
     pub(super) fn may_ask(&self) -> bool {
-        self.requests.as_ref().is_some_and(HostRequests::has_user)
+        self.requests.as_ref().is_some_and(ChildRequests::has_user)
     }
 
     fn tell(&self, refusal: impl FnOnce() -> Refusal) {

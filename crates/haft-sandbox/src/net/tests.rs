@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::ports::{HostGrants, HostRequests, Refusal};
+use haft::ports::{ChildRequests, HostGrants, Refusal};
 
 use super::host::HostRule;
 use super::limits::Times;
@@ -105,7 +105,7 @@ impl Net {
     }
 
     /// A call that asks about hosts that it isn't granted.
-    fn admit_asking(&self, requests: HostRequests) -> Ticket {
+    fn admit_asking(&self, requests: ChildRequests) -> Ticket {
         self.network.admit(&[], None, Some(requests)).unwrap()
     }
 

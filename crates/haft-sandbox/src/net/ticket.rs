@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use haft::ports::{HostGrants, HostRequests, Refusal};
+use haft::ports::{ChildRequests, HostGrants, Refusal};
 
 use super::host::HostRule;
 use super::session::{Call, Session};
@@ -27,7 +27,7 @@ impl Ticket {
         proxy: SocketAddr,
         hosts: &[HostRule],
         live: Option<HostGrants>,
-        requests: Option<HostRequests>,
+        requests: Option<ChildRequests>,
     ) -> io::Result<Ticket> {
         let token = token()?;
         let authorization = base64(format!("{USER}:{token}").as_bytes());

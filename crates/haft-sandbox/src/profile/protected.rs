@@ -8,13 +8,14 @@
 //! write repositories: git replaces these files when it switches branches.
 //!
 //! The sandbox can't determine which of several concurrent commands, or whether the user, made a change. A change counts as
-//! made by a command while a command runs that could have made it.
+//! made by a command while a command runs that could have made it, and the user is asked where that can be done.
 
 mod history;
 mod judge;
 mod live;
 mod quarantine;
 mod record;
+mod redo;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use haft::files::Root;
-use haft::ports::Refusal;
+use haft::ports::{Background, Refusal};
 use haft::sync::lock;
 use haft_protected::find_for_commands;
 
@@ -32,9 +33,11 @@ use self::judge::{KnownContents, NameChange};
 pub(super) use self::live::LiveWatch;
 use self::quarantine::QuarantineFolder;
 use self::record::RecordedNames;
+use self::redo::RedoableChange;
 use self::snapshot::{LeafContent, NameSnapshot, is_held, is_or_leads_to_name};
 use super::approved;
 use super::{limits, shown};
+use crate::watch::UndoneNotice;
 
 pub(super) struct ProtectedFiles {
     /// Folders at whose top names count: working directories and the repositories in them.
@@ -59,10 +62,12 @@ struct State {
     rejected: BTreeSet<(PathBuf, LeafContent)>,
     /// Commands that run and may write.
     running: BTreeMap<usize, RunningCommand>,
-    /// How to end each foreground command, and which names were planted since it began.
-    stops: BTreeMap<usize, (StopCommand, BTreeSet<PathBuf>)>,
+    /// Commands that hear of what is undone while they run.
+    listeners: BTreeMap<usize, UndoneListener>,
     /// Changes that were undone while commands ran and are not reported yet.
     undone: Vec<Refusal>,
+    /// Changes that were undone and can be made again, until the user has answered or the command has ended.
+    redoable: BTreeMap<PathBuf, RedoableChange>,
     /// Paths that a tool of ours writes just now, and how many do.
     being_written: BTreeMap<PathBuf, usize>,
 }
@@ -75,8 +80,22 @@ pub(super) struct RunningCommand {
     pub(super) opened: bool,
 }
 
-/// Ends a command that plants again and again.
-pub(crate) type StopCommand = Box<dyn Fn() + Send>;
+/// Hears of changes that are undone while a command runs.
+pub(crate) struct UndoneListener {
+    tell: Box<dyn Fn(UndoneNotice) + Send>,
+    background: Background,
+    /// What the command seems to have planted.
+    planted: BTreeSet<PathBuf>,
+}
+
+impl UndoneListener {
+    pub(crate) fn new(
+        background: Background,
+        tell: impl Fn(UndoneNotice) + Send + 'static,
+    ) -> UndoneListener {
+        UndoneListener { tell: Box::new(tell), background, planted: BTreeSet::new() }
+    }
+}
 
 impl ProtectedFiles {
     /// `works` are tops of work trees, each with the folder in which git keeps its references and objects; `others` are
@@ -151,12 +170,12 @@ impl ProtectedFiles {
     pub(super) fn end(&self, number: usize) {
         let mut state = self.state();
         state.running.remove(&number);
-        state.stops.remove(&number);
+        state.listeners.remove(&number);
     }
 
-    /// Says how to end a command that is about to begin, should it plant names again and again.
-    pub(super) fn stop_with(&self, number: usize, stop: StopCommand) {
-        self.state().stops.insert(number, (stop, BTreeSet::new()));
+    /// A command that is about to begin hears of what is undone while it runs.
+    pub(super) fn listen(&self, number: usize, listener: UndoneListener) {
+        self.state().listeners.insert(number, listener);
     }
 
     /// Folders at whose top names count.
@@ -200,21 +219,10 @@ impl ProtectedFiles {
         if judge::stays(&change, &state.known) {
             return;
         }
-        let Some(refusal) = self.undo(&change) else { return };
+        let Some((refusal, redoable)) = self.undo(&change) else { return };
         state.undone.push(refusal);
         state.undone.truncate(limits::REPORTED_MAX);
-        // With several running commands, the one that made the change is unknown.
-        let State { running, stops, .. } = &mut *state;
-        let only_one = running.keys().next().filter(|_| running.len() == 1);
-        if let Some((stop, planted)) = only_one.and_then(|number| stops.get_mut(number)) {
-            // git checks out many files, and each of them once.
-            let is_git = running.values().any(|command| command.opened);
-            let is_again = planted.contains(path) || !is_git && !planted.is_empty();
-            planted.insert(path.to_owned());
-            if is_again {
-                stop();
-            }
-        }
+        state.tell(path, redoable);
     }
 
     /// Names that exist and are to be held from a command by mounts.
@@ -292,7 +300,10 @@ impl ProtectedFiles {
             changes.retain(|change| !change.path.starts_with(path) || change.before.is_some());
             changes.insert(0, NameChange { path, before: None, now: Some(&LeafContent::Other) });
         }
-        said.extend(changes.iter().filter_map(|change| self.undo(change)));
+        for (refusal, redoable) in changes.iter().filter_map(|change| self.undo(change)) {
+            said.push(refusal);
+            state.keep_redoable(redoable, None);
+        }
         for refusal in &said {
             if let Refusal::Protected { path, .. } = refusal {
                 self.remove_new_folders(path, &before);
@@ -305,8 +316,8 @@ impl ProtectedFiles {
         said
     }
 
-    /// None where another session was quicker.
-    fn undo(&self, change: &NameChange<'_>) -> Option<Refusal> {
+    /// What is reported, and what is needed to make the change again. None where another session was quicker.
+    fn undo(&self, change: &NameChange<'_>) -> Option<(Refusal, Option<RedoableChange>)> {
         let path = change.path;
         let root = self.root_of(path);
         let taken = change.now.map(|_| self.quarantine.take(path));
@@ -316,13 +327,14 @@ impl ProtectedFiles {
         }
         let restored = change.before.map(|content| quarantine::restore(root, path, content));
         let executed = haft_protected::find(path).map_or("another program", |found| found.row.executed);
+        let described = quarantine::describe(taken.as_ref(), restored);
+        let redoable = self.redoable(change, taken.as_ref(), executed, &described);
         let done = format!(
-            "a command changed it, and what it holds is executed by another program ({executed}); {}; to keep such a change, \
-             allow it (`Edit({})`)",
-            quarantine::describe(taken, restored),
+            "a command changed it, and what it holds is executed by another program ({executed}); {described}; to keep such a \
+             change, allow it (`Edit({})`)",
             shown(path)
         );
-        Some(Refusal::Protected { path: path.to_owned(), done })
+        Some((Refusal::Protected { path: path.to_owned(), done }, redoable))
     }
 
     /// Removes the empty folders that a command made for a file that was taken away.
@@ -435,6 +447,26 @@ impl State {
     fn is_allowed(&self, path: &Path) -> bool {
         let mut granted = self.running.values().flat_map(|command| &command.granted);
         granted.any(|root| root.covers(path)) || is_below(self.being_written.keys(), path)
+    }
+
+    /// Tells a running command of a change that was undone: one in the foreground, if there is one.
+    fn tell(&mut self, path: &Path, redoable: Option<RedoableChange>) {
+        let State { running, listeners, .. } = self;
+        let in_foreground = |listener: &UndoneListener| !listener.background.has_begun();
+        let number =
+            listeners.iter().max_by_key(|(_, listener)| in_foreground(listener)).map(|(number, _)| *number);
+        let change = redoable.as_ref().map(|redoable| redoable.change.clone());
+        if let Some(listener) = number.and_then(|number| listeners.get_mut(&number)) {
+            // With several running commands, the one that made the change is unknown.
+            let is_alone = running.len() == 1 && in_foreground(listener);
+            // git checks out many files, and each of them once.
+            let is_git = running.values().any(|command| command.opened);
+            let is_again =
+                is_alone && (listener.planted.contains(path) || !is_git && !listener.planted.is_empty());
+            listener.planted.extend(is_alone.then(|| path.to_owned()));
+            (listener.tell)(UndoneNotice { change, is_again });
+        }
+        self.keep_redoable(redoable, number);
     }
 
     /// What is there is the user's.

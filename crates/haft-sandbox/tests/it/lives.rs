@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use haft::ports::{Confinement, Exit, HostRequests, ProcessRequest, Processes as _};
+use haft::ports::{ChildRequests, Confinement, Exit, ProcessRequest, Processes as _};
 use haft::testing::with_restrictions;
 use haft::{Cancel, Cause};
 use haft_sandbox::testing::{TestScene, sandbox};
@@ -463,11 +463,11 @@ fn prove_that_helpers_start_on_a_busy_machine() {
 #[tokio::test]
 async fn the_time_of_a_question_is_not_the_childs() {
     let processes = LocalProcesses::new(std::env::vars_os());
-    let (requests, queue) = HostRequests::channel();
+    let (requests, queue) = ChildRequests::channel();
     let run = |script: &str| {
         let request = ProcessRequest::new(["sh", "-c", script], "/");
         let request = request.with_timeout(Duration::from_millis(100));
-        processes.run(request.with_host_requests(Some(requests.clone())))
+        processes.run(request.with_child_requests(Some(requests.clone())))
     };
     let question = queue.begin_question();
     let outcome = run("sleep 0.6; exit 3").await.unwrap();

@@ -33,6 +33,7 @@ mod streams;
 mod subfolder;
 mod temp;
 mod toolchains;
+mod undone;
 mod user;
 mod visible;
 mod wider;

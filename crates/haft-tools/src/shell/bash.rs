@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use haft::decision::DecisionReason;
 use haft::effects::table::Facts as Held;
-use haft::ports::{Confinement, HostRequests, TaskId};
+use haft::ports::{ChildRequests, Confinement, TaskId};
 use haft::tool::{Interrupt, ListedClass, Timeout};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
@@ -528,12 +528,12 @@ async fn to_its_end(
 
 /// Waits until a command has run for this long, not counting questions to the user about its hosts.
 async fn wait_out(limit: Duration, cx: &Context) {
-    let requests = cx.ports().host_requests();
-    let asked = || requests.as_ref().map_or(Duration::ZERO, HostRequests::time_asking);
+    let requests = cx.ports().child_requests();
+    let asked = || requests.as_ref().map_or(Duration::ZERO, ChildRequests::time_asking);
     let (started, asked_before) = (tokio::time::Instant::now(), asked());
     loop {
         let left = (limit + asked().saturating_sub(asked_before)).saturating_sub(started.elapsed());
-        let is_asking = requests.as_ref().is_some_and(HostRequests::is_asking);
+        let is_asking = requests.as_ref().is_some_and(ChildRequests::is_asking);
         match (left.is_zero(), is_asking) {
             (true, false) => return,
             (_, true) => tokio::time::sleep(left.max(QUESTION_POLL)).await,

@@ -14,8 +14,8 @@ use crate::dispatch::background;
 use crate::effects::resolved::Workspace;
 use crate::error::ToolError;
 use crate::ports::{
-    Asker, Background, CallPlace, Crons, Grants, History, HostRequests, Mode, Processes, Recorder, Resources,
-    SettingsView, SubAgents, TaskId, TaskLog, Tasks, ToolIndex, TraceContext, Traced,
+    Asker, Background, CallPlace, ChildRequests, Crons, Grants, History, Mode, Processes, Recorder,
+    Resources, SettingsView, SubAgents, TaskId, TaskLog, Tasks, ToolIndex, TraceContext, Traced,
 };
 use crate::results::OffloadStore;
 
@@ -124,8 +124,8 @@ impl<'a> ContextPorts<'a> {
 
     /// Where a child process of this call asks for hosts that the call wasn't granted, while the call runs; `None` where
     /// nothing confines children.
-    pub fn host_requests(self) -> Option<HostRequests> {
-        self.0.call.running.host_requests()
+    pub fn child_requests(self) -> Option<ChildRequests> {
+        self.0.call.running.child_requests()
     }
 
     /// The journal.

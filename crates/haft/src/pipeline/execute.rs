@@ -11,7 +11,7 @@ use haft_scheduler::{Cause, until_cancelled};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Opened, Outcome, OwnWrites, Prepared, hook, hosts, panicked, settled, tell};
+use super::{Opened, Outcome, OwnWrites, Prepared, child_requests, hook, panicked, settled, tell};
 use crate::content::Output;
 use crate::context::{Context, Moved};
 use crate::decision::{CallEffects, CallGrants};
@@ -35,7 +35,7 @@ use crate::view::Stage;
 ///
 /// What is rare is boxed, so that the future of a call that needs none of it stays small.
 pub(crate) async fn execute<Watching>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     opened: &mut Opened,
     cx: &Context,
     watch: impl FnOnce(Instant) -> Watching,
@@ -92,8 +92,8 @@ pub(crate) async fn execute<Watching>(
     cx.running().begin(&opened.attempt.input, &resolved.declared, started);
     let watching = watch(started);
     let first = opened.attempt.invocation.take();
-    let mut outcome = if hosts::may_be_wanted(shared, entry) {
-        Box::pin(hosts::decide_during(attempt(shared, entry, first, cx), shared, opened, cx)).await
+    let mut outcome = if child_requests::may_come(shared, entry) {
+        Box::pin(child_requests::answer_during(attempt(shared, entry, first, cx), shared, opened, cx)).await
     } else {
         attempt(shared, entry, first, cx).await
     };

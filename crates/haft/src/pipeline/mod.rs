@@ -18,10 +18,10 @@
 //! was checked and authorized is what runs, always.
 
 pub(crate) mod authorize;
+mod child_requests;
 pub(crate) mod digest;
 pub(crate) mod execute;
 pub(crate) mod hook;
-mod hosts;
 pub(crate) mod parse;
 pub(crate) mod running;
 

@@ -19,7 +19,7 @@ use crate::dispatch::locks::{Ancestor, Held};
 use crate::dispatch::turn::TurnShared;
 use crate::effects::Effects;
 use crate::effects::conflict::conflict_keys;
-use crate::ports::{Background, HostRequests, TaskId, TaskLog};
+use crate::ports::{Background, ChildRequests, TaskId, TaskLog};
 use crate::registry::Entry;
 use crate::supervise::Mark;
 
@@ -43,8 +43,8 @@ pub(crate) struct Running {
     turn: OnceLock<Weak<TurnShared>>,
     /// It touches more than the tool said.
     wider: AtomicBool,
-    /// Where its children ask for hosts.
-    host_requests: OnceLock<HostRequests>,
+    /// Where its children make requests.
+    child_requests: OnceLock<ChildRequests>,
 }
 
 #[derive(Default)]
@@ -155,14 +155,14 @@ impl Running {
         let _ = self.turn.set(turn);
     }
 
-    /// The children of the call ask here for hosts.
-    pub(super) fn takes_host_requests(&self, requests: HostRequests) {
-        let _ = self.host_requests.set(requests);
+    /// The children of the call make requests here.
+    pub(super) fn takes_child_requests(&self, requests: ChildRequests) {
+        let _ = self.child_requests.set(requests);
     }
 
-    /// Where the children of the call ask for hosts, if they can.
-    pub(crate) fn host_requests(&self) -> Option<HostRequests> {
-        self.host_requests.get().cloned()
+    /// Where the children of the call make requests, if they can.
+    pub(crate) fn child_requests(&self) -> Option<ChildRequests> {
+        self.child_requests.get().cloned()
     }
 
     /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there is one.

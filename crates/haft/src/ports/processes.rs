@@ -19,7 +19,7 @@ use crate::effects::resolved::Resolved;
 use crate::files::{Access, PathTable};
 use crate::future::BoxFuture;
 use crate::limits;
-use crate::ports::{EnforcedRules, HostRequests};
+use crate::ports::{ChildRequests, EnforcedRules};
 use crate::results::{Kept, OffloadStore};
 
 /// Starts child processes, and is the only thing that does.
@@ -105,7 +105,7 @@ pub struct ProcessRequest {
     /// Hosts that it may be let reach while it runs, for one that outlives the call that started it.
     pub grants: Option<HostGrants>,
     /// Where it is asked whether it may reach a host that it isn't granted. Without it such a host is refused.
-    pub host_requests: Option<HostRequests>,
+    pub child_requests: Option<ChildRequests>,
     /// How much of the machine it is shown.
     pub confinement: Confinement,
     /// How much of what is protected it may change all the same.
@@ -157,7 +157,7 @@ impl ProcessRequest {
             pass_env: Vec::new(),
             access: Access::default(),
             grants: None,
-            host_requests: None,
+            child_requests: None,
             confinement: Confinement::Session,
             protection: ProtectionLevel::default(),
             merged: false,
@@ -238,10 +238,10 @@ impl ProcessRequest {
     }
 
     /// Where it is asked whether the child may reach a host that it isn't granted: the call's own
-    /// ([`ContextPorts::host_requests`](crate::context::ContextPorts::host_requests)).
+    /// ([`ContextPorts::child_requests`](crate::context::ContextPorts::child_requests)).
     #[must_use]
-    pub fn with_host_requests(mut self, requests: Option<HostRequests>) -> ProcessRequest {
-        self.host_requests = requests;
+    pub fn with_child_requests(mut self, requests: Option<ChildRequests>) -> ProcessRequest {
+        self.child_requests = requests;
         self
     }
 

@@ -4,21 +4,23 @@ use std::io::{Read as _, Write as _};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use haft::ports::{HostAnswer, HostRequest, HostRequestQueue, HostRequests, Refusal, WantedHost};
+use haft::ports::{
+    ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, PendingRequest, Refusal, WantedHost,
+};
 
 use super::super::limits::{self, Times};
 use super::{Net, NetworkPolicy, World, allowing, echo, header, hosts, is_closed, net, net_with, web};
 
 /// Answers requests on a thread of its own. What was wanted is told before it is answered.
 fn answering(
-    mut queue: HostRequestQueue,
+    mut queue: ChildRequestQueue,
     answer: impl Fn(&WantedHost) -> HostAnswer + Send + 'static,
 ) -> mpsc::Receiver<WantedHost> {
     let (tell, told) = mpsc::channel();
     on_thread(async move {
-        while let Some(request) = queue.next().await {
-            let _ = tell.send(request.wanted().clone());
-            let answer = answer(request.wanted());
+        while let Some(ChildRequest::Host(request)) = queue.next().await {
+            let _ = tell.send(request.content().clone());
+            let answer = answer(request.content());
             request.answer(answer);
         }
     });
@@ -36,7 +38,7 @@ fn on_thread(work: impl Future<Output = ()> + Send + 'static) {
 fn package_managers_are_told_to_wait_where_a_person_answers() {
     let net = net(NetworkPolicy::new(), World::default());
     for has_user in [true, false] {
-        let (requests, _queue) = HostRequests::channel();
+        let (requests, _queue) = ChildRequests::channel();
         let ticket = net.admit_asking(requests.with_user(has_user));
         let patience: Vec<_> = ticket
             .patience()
@@ -50,8 +52,10 @@ fn package_managers_are_told_to_wait_where_a_person_answers() {
 }
 
 /// The next request, without an answer yet.
-fn next(queue: &mut HostRequestQueue) -> HostRequest {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(queue.next()).unwrap()
+fn next(queue: &mut ChildRequestQueue) -> PendingRequest<WantedHost, HostAnswer> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let Some(ChildRequest::Host(request)) = runtime.block_on(queue.next()) else { panic!() };
+    request
 }
 
 fn yes(wanted: &WantedHost) -> HostAnswer {
@@ -81,12 +85,12 @@ fn connections_wait_for_one_answer_and_go_on() {
     let world = World::default();
     world.machine("a.example", 8080, echo());
     let net = net(NetworkPolicy::new(), world);
-    let (requests, mut queue) = HostRequests::channel();
+    let (requests, mut queue) = ChildRequests::channel();
     let ticket = net.admit_asking(requests);
     let mut tunnels: Vec<_> = (0..3).map(|_| begin_tunnel(&net, &ticket, "a.example:8080")).collect();
     let request = next(&mut queue);
     assert_eq!(
-        *request.wanted(),
+        *request.content(),
         WantedHost {
             host: "a.example".into(),
             port: 8080,
@@ -113,7 +117,7 @@ fn a_plain_request_waits_too() {
     let world = World::default();
     world.machine("a.example", 80, address);
     let net = net(NetworkPolicy::new(), world);
-    let (requests, queue) = HostRequests::channel();
+    let (requests, queue) = ChildRequests::channel();
     let told = answering(queue, yes);
     let ticket = net.admit_asking(requests);
     let answer = net.ask(&ticket, "GET http://a.example/x HTTP/1.1", "\r\n");
@@ -133,7 +137,7 @@ fn one_answer_is_for_all_registries_but_for_denied_ones() {
     }
     let policy = NetworkPolicy::new().with_denied(["static.crates.io".parse().unwrap()]);
     let net = net(policy, world);
-    let (requests, queue) = HostRequests::channel();
+    let (requests, queue) = ChildRequests::channel();
     let told = answering(queue, yes);
     let ticket = net.admit_asking(requests);
     for host in ["pypi.org", "files.pythonhosted.org"] {
@@ -152,7 +156,7 @@ fn one_answer_is_for_all_registries_but_for_denied_ones() {
 #[test]
 fn a_refusal_counts_for_the_call_and_says_what_would_help() {
     let net = net(NetworkPolicy::new(), World::default());
-    let (requests, queue) = HostRequests::channel();
+    let (requests, queue) = ChildRequests::channel();
     let told = answering(queue, no);
     let ticket = net.admit_asking(requests);
     for host in ["pypi.org", "pypi.org", "files.pythonhosted.org"] {
@@ -179,7 +183,7 @@ fn nobody_is_asked_about_what_no_answer_opens() {
         (NetworkPolicy::new().without_questions(), "a.example:443"),
     ] {
         let net = net(policy, World::default());
-        let (requests, queue) = HostRequests::channel();
+        let (requests, queue) = ChildRequests::channel();
         let told = answering(queue, yes);
         let ticket = net.admit_asking(requests);
         assert!(net.try_tunnel(&ticket, to).1.starts_with("HTTP/1.1 403 "), "{to}");
@@ -191,7 +195,7 @@ fn nobody_is_asked_about_what_no_answer_opens() {
 fn a_question_without_an_answer_ends_and_is_withdrawn() {
     let times = Times { question: Duration::from_millis(100), ..Times::default() };
     let net = net_with(NetworkPolicy::new(), World::default(), times);
-    let (requests, mut queue) = HostRequests::channel();
+    let (requests, mut queue) = ChildRequests::channel();
     let ticket = net.admit_asking(requests);
     let mut tunnel = begin_tunnel(&net, &ticket, "a.example:443");
     let mut request = next(&mut queue);
@@ -208,7 +212,7 @@ fn a_question_without_an_answer_ends_and_is_withdrawn() {
 #[test]
 fn the_end_of_the_call_withdraws_its_question() {
     let net = net(NetworkPolicy::new(), World::default());
-    let (requests, mut queue) = HostRequests::channel();
+    let (requests, mut queue) = ChildRequests::channel();
     let ticket = net.admit_asking(requests);
     let mut tunnel = begin_tunnel(&net, &ticket, "a.example:443");
     let mut request = next(&mut queue);
@@ -221,7 +225,7 @@ fn the_end_of_the_call_withdraws_its_question() {
 #[test]
 fn a_bounded_number_of_connections_waits() {
     let net = net(NetworkPolicy::new(), World::default());
-    let (requests, mut queue) = HostRequests::channel();
+    let (requests, mut queue) = ChildRequests::channel();
     let ticket = net.admit_asking(requests);
     let mut waiting: Vec<_> =
         (0..=limits::CALL_PARKED_MAX).map(|_| begin_tunnel(&net, &ticket, "a.example:443")).collect();

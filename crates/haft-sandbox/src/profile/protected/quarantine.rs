@@ -99,14 +99,14 @@ pub(super) fn restore(root: &Path, path: &Path, content: &LeafContent) -> io::Re
 
 /// The message for the user: what was removed and restored.
 pub(super) fn describe(
-    taken: Option<io::Result<RemovedContent>>,
+    taken: Option<&io::Result<RemovedContent>>,
     restored: Option<io::Result<()>>,
 ) -> String {
     let taken = taken.map(|taken| match taken {
-        Ok(RemovedContent::Kept(kept)) => format!("it was taken away and is kept in `{}`", shown(&kept)),
+        Ok(RemovedContent::Kept(kept)) => format!("it was taken away and is kept in `{}`", shown(kept)),
         Ok(RemovedContent::Special) => "it was no file, and was removed".to_owned(),
         Ok(RemovedContent::Symlink(target)) => {
-            format!("it was a symlink to `{}`, and was removed", shown(&target))
+            format!("it was a symlink to `{}`, and was removed", shown(target))
         }
         Err(error) => format!("it can't be taken away: {error}; remove it"),
     });

@@ -3,13 +3,13 @@
 //! A command that was taken for one that only looks, failed, and is known for certain to have been kept from writing, may
 //! be run once more with what the session may write, if there is a user whom the mode lets be asked. What the command
 //! says of itself is no reason. The yes counts for this call and for what was shown. Hosts are asked about while the
-//! command runs ([`HostRequests`](haft::ports::HostRequests)).
+//! command runs ([`ChildRequests`](haft::ports::ChildRequests)).
 //!
 //! The second run waits until no other call of the message runs, and keeps them from running: the first was beside
 //! others that look.
 
 use haft::Context;
-use haft::ports::{Choice, Confinement, Exit, PermissionMode, Refusal, UserQuestion};
+use haft::ports::{Choice, Confinement, Exit, Refusal, UserQuestion};
 use haft::view::visible_line;
 
 use super::run::Ended;
@@ -49,14 +49,8 @@ impl WriteOffer {
 
     /// Asks the user; nothing if nobody was asked.
     pub(super) async fn ask(&self, command: &str, cx: &Context) -> Option<Answer> {
-        let asks = |mode: PermissionMode| {
-            !matches!(
-                mode,
-                PermissionMode::DontAsk | PermissionMode::Plan | PermissionMode::BypassPermissions
-            )
-        };
-        let asker =
-            cx.ports().asker().filter(|_| cx.ports().mode().is_none_or(|mode| asks(mode.current())))?;
+        let may_ask = cx.ports().mode().is_none_or(|mode| mode.current().allows_own_questions());
+        let asker = cx.ports().asker().filter(|_| may_ask)?;
         let text = format!(
             "`{}` was taken for a command that only looks and could not write {}. Run it again with what this session may \
              write?",

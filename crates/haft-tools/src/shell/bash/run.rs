@@ -111,7 +111,7 @@ pub(crate) fn start(launch: Launch, cx: &Context) -> Running {
     let told: Arc<Mutex<Farewell>> = Arc::default();
     let request = ProcessRequest::new(argv(&launch.command), cx.cwd())
         .with_access(cx.access().clone(), Vec::new())
-        .with_host_requests(cx.ports().host_requests())
+        .with_child_requests(cx.ports().child_requests())
         .with_confinement(launch.confinement)
         .with_env("EDITOR", NO_EDITOR)
         .with_env("VISUAL", NO_EDITOR)

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haft::future::BoxFuture;
 use haft::ports::{
     Answer, Captured, Confinement, EnforcedRules, Exit, HostAnswer, ProcessError, ProcessOutcome,
-    ProcessRequest, Refusal, WantedHost,
+    ProcessRequest, Refusal, UndoneAnswer, UndoneChange, UndoneChanges, WantedHost,
 };
-use haft::testing::ScriptedAsker;
+use haft::testing::{LiveMode, ScriptedAsker};
 use tokio::sync::Barrier;
 
 use super::*;
@@ -272,11 +272,14 @@ impl Processes for AsksForHost {
 
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         Box::pin(async move {
-            let requests = request.host_requests.expect("a confined command can ask for hosts");
+            let requests = request.child_requests.expect("a confined command can ask for hosts");
             let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
-            let exit = match requests.ask(wanted).await {
-                HostAnswer::Granted(_) => Exit::Code(0),
-                HostAnswer::Refused(_) => Exit::Code(1),
+            let exit = tokio::select! {
+                _ = request.cancel.cancelled() => Exit::Cancelled,
+                answer = requests.ask(wanted) => match answer {
+                    HostAnswer::Granted(_) => Exit::Code(0),
+                    HostAnswer::Refused(_) => Exit::Code(1),
+                },
             };
             Ok(ended(exit, Vec::new()))
         })
@@ -304,17 +307,100 @@ async fn the_time_of_a_question_is_not_the_commands() {
     assert_eq!(said, "(no output)");
 }
 
-/// Nobody is asked for a command in the background: its call has its answer.
+/// The call of a command in the background has its answer, and the user is asked all the same.
 #[tokio::test]
-async fn a_command_in_the_background_asks_nobody() {
+async fn a_command_in_the_background_asks_too() {
+    let asker = ScriptedAsker::waiting();
+    let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
+        let permissions = haft::Permissions::new().allow("Bash").unwrap();
+        engine.permissions(permissions).asker(asker.clone())
+    });
+    for (answer, exit) in [(Answer::Once, "exit code 0"), (Answer::No, "exit code 1")] {
+        let task = scene.background("make").await;
+        asker.asked().await.answer(answer);
+        let said = scene.says("TaskOutput", json!({"task_id": task, "block": true})).await;
+        assert!(said.contains(exit), "{said}");
+    }
+}
+
+/// A question is withdrawn with the command that it is about.
+#[tokio::test]
+async fn a_question_of_a_stopped_command_is_withdrawn() {
     let asker = ScriptedAsker::waiting();
     let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
         let permissions = haft::Permissions::new().allow("Bash").unwrap();
         engine.permissions(permissions).asker(asker.clone())
     });
     let task = scene.background("make").await;
-    let said = scene.says("TaskOutput", json!({"task_id": task, "block": true})).await;
-    assert!(said.contains("exit code 1") && asker.approvals().is_empty(), "{said}");
+    let asked = asker.asked().await;
+    scene.says("TaskStop", json!({"task_id": task})).await;
+    until(|| asked.is_withdrawn()).await;
+}
+
+/// A child that asks about a file that was taken away, and tells the answer by its exit code.
+struct AsksAboutFile;
+
+impl Processes for AsksAboutFile {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let requests = request.child_requests.expect("a confined command can ask");
+            let change = |name: &str| UndoneChange {
+                path: name.into(),
+                executed: "direnv: on `cd`".into(),
+                done: "it was taken away and is kept in `/state/1`".into(),
+            };
+            let changes = vec![change("/w/.envrc"), change("/w/a\u{1b}[31m/.envrc")];
+            let undone = UndoneChanges { changes, is_running: true, is_paused: true };
+            let exit = match requests.ask_about_undone(undone).await {
+                None => 1,
+                Some(UndoneAnswer::StayUndone) => 2,
+                Some(UndoneAnswer::Redo) => 3,
+                Some(UndoneAnswer::StopChild) => 4,
+            };
+            Ok(ended(Exit::Code(exit), Vec::new()))
+        })
+    }
+}
+
+/// Only the user decides on a file, only where the mode asks, and everything but a plain choice leaves it undone.
+#[tokio::test]
+async fn the_user_decides_on_files_that_were_taken_away() {
+    use PermissionMode::{Auto, BypassPermissions, Default, DontAsk};
+    let choice = |text: &str| Some(vec![text.to_owned()]);
+    for (mode, answer, code) in [
+        (Default, choice("leave it undone"), 2),
+        (Auto, choice("it is mine"), 3),
+        (Default, choice("stop the command"), 4),
+        (Default, choice("something else"), 2),
+        (Default, None, 2),
+        (DontAsk, choice("it is mine"), 1),
+        (BypassPermissions, choice("it is mine"), 1),
+    ] {
+        let asker = ScriptedAsker::new().then_choose(answer);
+        let scene = Scene::of(Bash::new(), Arc::new(AsksAboutFile)).with(|engine| {
+            let permissions = haft::Permissions::new().allow("Bash").unwrap();
+            let engine = engine.permissions(permissions).asker(asker.clone());
+            engine.ports(|ports| ports.mode = Some(Arc::new(LiveMode::new(mode))))
+        });
+        let said = scene.bash("make").await;
+        assert!(said.contains(&format!("exit code {code}")), "{mode}: {said}");
+        for question in asker.questions() {
+            let expected = "`$ make` was paused, because these files appeared or changed:\n\
+                - `/w/.envrc` (executed by another program: direnv: on `cd`): it was taken away and is kept in `/state/1`\n\
+                - `/w/a\\u{1b}[31m/.envrc` (executed by another program: direnv: on `cd`): it was taken away and is kept in `/state/1`\n\
+                Did you do that?";
+            assert_eq!(question.text, expected);
+        }
+        assert_eq!(asker.questions().len(), usize::from(code > 1), "{mode}");
+    }
 }
 
 /// Who comes after a command that moves depends on where it leaves.

@@ -35,7 +35,7 @@ impl Processes for AskingChild {
     fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
         Box::pin(async move {
             self.started.fetch_add(1, Ordering::SeqCst);
-            let requests = request.host_requests.expect("a confined command can ask for hosts");
+            let requests = request.child_requests.expect("a confined command can ask for hosts");
             let wanted = self.wanted.lock().unwrap().clone();
             let mut answers = Vec::new();
             for host in wanted {

@@ -1,8 +1,11 @@
-//! Requests of a running child for hosts that its call wasn't granted.
+//! Requests that come up while a child runs: hosts that its call wasn't granted, and changes of protected files that were
+//! undone.
 //!
-//! The implementation of [`Processes`](super::Processes) that confines the child holds the connection back and asks
-//! here. The engine decides in the task of the call, by the same rules, hooks and questions as on the call itself.
+//! The implementation of [`Processes`](super::Processes) that confines the child holds the connection back, or pauses the
+//! child, and asks here. The engine answers: about hosts by the same rules, hooks and questions as on the call itself,
+//! about files by a question to the user.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,17 +49,50 @@ pub enum HostAnswer {
     Refused(String),
 }
 
+/// A change of a protected file that was undone because a child may have made it. It may be the user's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoneChange {
+    /// The file.
+    pub path: PathBuf,
+    /// Which program executes what it holds, and when.
+    pub executed: String,
+    /// What was done about it, in words for the user.
+    pub done: String,
+}
+
+/// Changes that one question is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoneChanges {
+    /// The changes.
+    pub changes: Vec<UndoneChange>,
+    /// Whether the child still runs, so that it can be stopped.
+    pub is_running: bool,
+    /// Whether it is paused until there is an answer.
+    pub is_paused: bool,
+}
+
+/// The answer to a question about undone changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoneAnswer {
+    /// They stay undone, and the child continues.
+    StayUndone,
+    /// They are the user's: they are made again, and the child continues.
+    Redo,
+    /// They stay undone, and the child is stopped.
+    StopChild,
+}
+
 /// Where requests go. Clones share it.
 ///
 /// ```
-/// use haft::ports::{HostAnswer, HostRequests, WantedHost};
+/// use haft::ports::{ChildRequest, ChildRequests, HostAnswer, WantedHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// let (requests, mut queue) = HostRequests::channel();
+/// let (requests, mut queue) = ChildRequests::channel();
 /// let wanted = WantedHost { host: "example.com".into(), port: 443, port_rule: None, group: None };
 /// let answered = async {
-///     let request = queue.next().await.unwrap();
-///     let host = request.wanted().host.clone();
+///     let Some(ChildRequest::Host(request)) = queue.next().await else { panic!() };
+///     let host = request.content().host.clone();
 ///     request.answer(HostAnswer::Granted(vec![host]));
 /// };
 /// let (answer, ()) = tokio::join!(requests.ask(wanted.clone()), answered);
@@ -67,38 +103,48 @@ pub enum HostAnswer {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct HostRequests {
-    sender: mpsc::Sender<HostRequest>,
+pub struct ChildRequests {
+    sender: mpsc::Sender<ChildRequest>,
     clock: Arc<QuestionClock>,
     has_user: bool,
 }
 
 /// The other end: requests in the order in which they came.
 #[derive(Debug)]
-pub struct HostRequestQueue {
-    receiver: mpsc::Receiver<HostRequest>,
+pub struct ChildRequestQueue {
+    receiver: mpsc::Receiver<ChildRequest>,
     clock: Arc<QuestionClock>,
 }
 
-/// A request that waits for its answer. Dropping it refuses it.
+/// What a running child gives reason to ask.
 #[derive(Debug)]
-pub struct HostRequest {
-    wanted: WantedHost,
-    sender: oneshot::Sender<HostAnswer>,
+#[non_exhaustive]
+pub enum ChildRequest {
+    /// Whether it may reach a host.
+    Host(PendingRequest<WantedHost, HostAnswer>),
+    /// What becomes of changes that were undone.
+    Undone(PendingRequest<UndoneChanges, UndoneAnswer>),
 }
 
-impl HostRequests {
+/// A request that waits for its answer. Dropping it answers that there is none.
+#[derive(Debug)]
+pub struct PendingRequest<Q, A> {
+    content: Q,
+    sender: oneshot::Sender<A>,
+}
+
+impl ChildRequests {
     /// Both ends.
-    pub fn channel() -> (HostRequests, HostRequestQueue) {
+    pub fn channel() -> (ChildRequests, ChildRequestQueue) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let clock = Arc::<QuestionClock>::default();
-        let requests = HostRequests { sender, clock: clock.clone(), has_user: false };
-        (requests, HostRequestQueue { receiver, clock })
+        let requests = ChildRequests { sender, clock: clock.clone(), has_user: false };
+        (requests, ChildRequestQueue { receiver, clock })
     }
 
     /// Sets whether a user can be asked, so that an answer may take as long as a person takes.
     #[must_use]
-    pub fn with_user(mut self, has_user: bool) -> HostRequests {
+    pub fn with_user(mut self, has_user: bool) -> ChildRequests {
         self.has_user = has_user;
         self
     }
@@ -113,18 +159,32 @@ impl HostRequests {
     /// # Cancel safety
     /// Dropping the future withdraws the request, and the question to the user with it.
     pub async fn ask(&self, wanted: WantedHost) -> HostAnswer {
-        let (sender, answer) = oneshot::channel();
         let refused = || {
             HostAnswer::Refused(format!(
-                "no rule allows `{}`, and a command in the background can't ask; run it in the foreground, or allow the \
-                 host before",
+                "no rule allows `{}`, and nobody can be asked any more; allow the host before, or run the command in the \
+                 foreground",
                 wanted.host
             ))
         };
-        if self.sender.send(HostRequest { wanted: wanted.clone(), sender }).await.is_err() {
-            return refused();
-        }
-        answer.await.unwrap_or_else(|_| refused())
+        self.send(wanted.clone(), ChildRequest::Host).await.unwrap_or_else(refused)
+    }
+
+    /// Asks what becomes of changes that were undone. `None` where no user can be asked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future withdraws the request, and the question to the user with it.
+    pub async fn ask_about_undone(&self, undone: UndoneChanges) -> Option<UndoneAnswer> {
+        self.send(undone, ChildRequest::Undone).await
+    }
+
+    async fn send<Q, A>(
+        &self,
+        content: Q,
+        into_request: impl FnOnce(PendingRequest<Q, A>) -> ChildRequest,
+    ) -> Option<A> {
+        let (sender, answer) = oneshot::channel();
+        self.sender.send(into_request(PendingRequest { content, sender })).await.ok()?;
+        answer.await.ok()
     }
 
     /// For how long questions to the user have been open. Time limits of the child don't count it.
@@ -139,9 +199,9 @@ impl HostRequests {
     }
 }
 
-impl HostRequestQueue {
+impl ChildRequestQueue {
     /// The next request; `None` once all senders are gone.
-    pub async fn next(&mut self) -> Option<HostRequest> {
+    pub async fn next(&mut self) -> Option<ChildRequest> {
         self.receiver.recv().await
     }
 
@@ -152,14 +212,14 @@ impl HostRequestQueue {
     }
 }
 
-impl HostRequest {
-    /// The host.
-    pub fn wanted(&self) -> &WantedHost {
-        &self.wanted
+impl<Q, A> PendingRequest<Q, A> {
+    /// What is asked.
+    pub fn content(&self) -> &Q {
+        &self.content
     }
 
     /// Answers it. Does nothing where it was withdrawn.
-    pub fn answer(self, answer: HostAnswer) {
+    pub fn answer(self, answer: A) {
         let _ = self.sender.send(answer);
     }
 

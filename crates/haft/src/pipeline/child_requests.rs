@@ -1,0 +1,309 @@
+//! Requests of the children of a running call: hosts that they want to reach, and protected files whose change was undone.
+//!
+//! A request for a host is judged like a call of the same tool that only reaches these hosts, as step 5 decides on calls.
+//! Rules for commands say nothing about such a call, and rules for hosts, the mode, permission hooks, the classifier and the
+//! user do. Hosts of a group are asked about together, except for those that need no question and those that are denied.
+//!
+//! A changed file may be the user's own work, so only the user decides on it, in modes that ask.
+//!
+//! Where a call leaves a background task behind, its requests are answered until that has ended.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use haft_scheduler::sync::lock;
+use serde_json::{Value, json};
+
+use super::authorize::{Authorization, authorize_host, decide_host};
+use super::{Attempt, Decoded, Opened};
+use crate::content::Output;
+use crate::context::Context;
+use crate::decision::{DecisionReason, Verdict};
+use crate::effects::Effects;
+use crate::engine::Shared;
+use crate::error::ToolError;
+use crate::future::{BoxFuture, Guarded, guarded};
+use crate::limits;
+use crate::ports::{
+    ChildRequest, ChildRequestQueue, ChildRequests, Choice, HostAnswer, UndoneAnswer, UndoneChange,
+    UndoneChanges, UserQuestion, WantedHost,
+};
+use crate::registry::Entry;
+use crate::tool::erased::Invocation;
+use crate::view::{Stage, View, visible_line};
+
+/// Whether calls of a tool have children that are confined, and so make requests.
+pub(super) fn may_come(shared: &Shared, entry: &Entry) -> bool {
+    shared.surroundings.confined && entry.tool().spec().runs_in_child()
+}
+
+/// Runs a call, and answers what its children ask meanwhile.
+pub(super) async fn answer_during(
+    work: impl Future<Output = Result<Output, ToolError>>,
+    shared: &Arc<Shared>,
+    opened: &Opened,
+    cx: &Context,
+) -> Result<Output, ToolError> {
+    let (requests, queue) = ChildRequests::channel();
+    let has_user = shared.host.ports.available_asker().is_some();
+    cx.running().takes_child_requests(requests.with_user(has_user));
+    let ends_turn = Arc::<AtomicBool>::default();
+    let decider = RequestDecider {
+        shared: shared.clone(),
+        id: opened.id.clone(),
+        entry: opened.entry.clone(),
+        input: opened.attempt.input.clone(),
+        cx: cx.clone(),
+        queue,
+        host_questions: AtomicUsize::new(0),
+        ends_turn: ends_turn.clone(),
+    };
+    let mut answering = Box::pin(decider.answer_requests());
+    let outcome = tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = &mut answering => unreachable!("requests are answered until the work is done"),
+    };
+    answer_in_background(answering, shared, cx);
+    outcome.map_err(|error| if ends_turn.load(Ordering::Relaxed) { error.ending_turn() } else { error })
+}
+
+/// Goes on with the answers if the call has left a background task behind, until that has ended.
+fn answer_in_background(
+    answering: impl Future<Output = ()> + Send + 'static,
+    shared: &Arc<Shared>,
+    cx: &Context,
+) {
+    let (Some(task), Some(tasks)) = (cx.running().own_task(), shared.host.ports.tasks.clone()) else {
+        return;
+    };
+    // Without a runtime there is no background either.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        tokio::select! {
+            biased;
+            () = tasks.ended(task) => {}
+            _ = Guarded::new(move || Box::pin(answering)) => {}
+        }
+    });
+}
+
+/// Decides on what the children of one call ask.
+struct RequestDecider {
+    shared: Arc<Shared>,
+    id: Arc<str>,
+    entry: Arc<Entry>,
+    input: Arc<Value>,
+    cx: Context,
+    queue: ChildRequestQueue,
+    /// How often the user was asked about hosts.
+    host_questions: AtomicUsize,
+    /// The user ended the turn by an answer.
+    ends_turn: Arc<AtomicBool>,
+}
+
+impl RequestDecider {
+    async fn answer_requests(mut self) {
+        while let Some(request) = self.queue.next().await {
+            match request {
+                ChildRequest::Host(mut request) => {
+                    let wanted = request.content().clone();
+                    let decided = tokio::select! {
+                        biased;
+                        () = request.withdrawn() => None,
+                        decided = self.decide_on_host(&wanted) => Some(decided),
+                    };
+                    let Some((answer, ends_turn)) = decided else { continue };
+                    self.ends_turn.fetch_or(ends_turn, Ordering::Relaxed);
+                    request.answer(answer);
+                }
+                ChildRequest::Undone(mut request) => {
+                    let undone = request.content().clone();
+                    let answer = tokio::select! {
+                        biased;
+                        () = request.withdrawn() => None,
+                        answer = self.decide_on_undone(&undone) => answer,
+                    };
+                    if let Some(answer) = answer {
+                        request.answer(answer);
+                    }
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// What the user says of changes that were undone; `None` where no user is asked.
+    async fn decide_on_undone(&self, undone: &UndoneChanges) -> Option<UndoneAnswer> {
+        let ports = self.cx.ports();
+        if !ports.mode().is_none_or(|mode| mode.current().allows_own_questions()) {
+            return None;
+        }
+        let asker = ports.asker()?;
+        let question = question_about(undone, &self.running_title());
+        let _open = self.queue.begin_question();
+        let answer = Guarded::new(|| asker.question(&question)).await.ok()?;
+        // Put away, declined or answered with other words: it stays safe.
+        let chosen = answer.and_then(|answers| ANSWERS.into_iter().find(|(label, ..)| answers == [*label]));
+        Some(chosen.map_or(UndoneAnswer::StayUndone, |(.., answer)| answer))
+    }
+
+    /// What is running, on one line.
+    fn running_title(&self) -> String {
+        let (input, tool) = (&*self.input, self.entry.tool());
+        let view = guarded(|| tool.view(&Stage::Use { input, complete: true })).map(|view| view.harmless());
+        view.map_or_else(|_| tool.name().to_string(), |view| view.title)
+    }
+
+    /// The answer, and whether it ends the turn.
+    async fn decide_on_host(&self, wanted: &WantedHost) -> (HostAnswer, bool) {
+        let alone = self.call_to(wanted, std::slice::from_ref(&wanted.host));
+        let decision = decide_host(&self.shared, &alone, &self.cx, wanted);
+        let mut hosts = vec![wanted.host.clone()];
+        if decision.verdict == Verdict::Ask {
+            if self.host_questions.load(Ordering::Relaxed) >= limits::HOST_QUESTIONS_MAX {
+                let text = format!(
+                    "no rule allows `{}`, and the user was asked about hosts {} times during this call, which is as often \
+                     as a call may ask; ask for what is missing in another call",
+                    wanted.host,
+                    limits::HOST_QUESTIONS_MAX
+                );
+                return (HostAnswer::Refused(text), false);
+            }
+            if decision.reason().is_some_and(DecisionReason::is_weak_ask) {
+                hosts.extend(self.others_of_group(wanted));
+            }
+        }
+        // Open from the moment in which the user is asked until there is a decision.
+        let open = Mutex::new(None);
+        let asking = || {
+            self.host_questions.fetch_add(1, Ordering::Relaxed);
+            *lock(&open) = Some(self.queue.begin_question());
+        };
+        let call = if hosts.len() > 1 { self.call_to(wanted, &hosts) } else { alone };
+        match authorize_host(&self.shared, &call, &self.cx, wanted, &asking).await {
+            Authorization::Allowed(_) => (HostAnswer::Granted(hosts), false),
+            Authorization::Edited(..) => {
+                let text = format!("the user wanted something else than `{}`", wanted.host);
+                (HostAnswer::Refused(text), false)
+            }
+            Authorization::Refused(error) | Authorization::RefusedByHook(error) => {
+                (HostAnswer::Refused(error.message().replace('\n', "; ")), error.ends_turn())
+            }
+        }
+    }
+
+    /// The hosts of the group that would need the same question.
+    fn others_of_group(&self, wanted: &WantedHost) -> Vec<String> {
+        let group = wanted.group.iter().flat_map(|group| &group.hosts);
+        let needs_question = |host: &&String| {
+            let call = self.call_to(wanted, std::slice::from_ref(*host));
+            let decision = decide_host(&self.shared, &call, &self.cx, wanted);
+            **host != wanted.host && decision.reason().is_some_and(DecisionReason::is_weak_ask)
+        };
+        group.filter(needs_question).cloned().collect()
+    }
+
+    /// The call of the same tool that reaches these hosts and does nothing else.
+    fn call_to(&self, wanted: &WantedHost, hosts: &[String]) -> Opened {
+        let effects = hosts.iter().map(Effects::changes).fold(Effects::none(), Effects::and);
+        let access = HostAccess::new(&self.running_title(), wanted, hosts.len());
+        Opened {
+            id: self.id.clone(),
+            entry: self.entry.clone(),
+            attempt: Attempt {
+                input: Arc::new(json!({"host": wanted.host, "port": wanted.port})),
+                invocation: Decoded::new(Box::new(access)),
+                effects: Arc::new(effects),
+            },
+            deferred: false,
+            hook_reason: None,
+            author: None,
+            prepared: None,
+        }
+    }
+}
+
+/// What the user can say of changes that were undone: label, explanation, answer.
+const ANSWERS: [(&str, &str, UndoneAnswer); 3] = [
+    (
+        "leave it undone",
+        "nothing executes it, and it can be looked at where it is kept",
+        UndoneAnswer::StayUndone,
+    ),
+    ("it is mine", "put it back", UndoneAnswer::Redo),
+    ("stop the command", "leave it undone, and end the command", UndoneAnswer::StopChild),
+];
+
+fn question_about(undone: &UndoneChanges, running: &str) -> UserQuestion {
+    let describe = |change: &UndoneChange| {
+        let path = visible_line(&change.path.to_string_lossy());
+        format!(
+            "- `{path}` (executed by another program: {}): {}",
+            change.executed,
+            visible_line(&change.done)
+        )
+    };
+    let (shown, rest) = undone.changes.split_at(undone.changes.len().min(limits::UNDONE_SHOWN_MAX));
+    let mut lines: Vec<String> = shown.iter().map(describe).collect();
+    lines.extend((!rest.is_empty()).then(|| format!("- and {} more", rest.len())));
+    let state = match (undone.is_running, undone.is_paused) {
+        (true, true) => "was paused, because these files appeared or changed",
+        (true, false) => "is running, and these files appeared or changed",
+        (false, _) => "has ended, and these files appeared or changed while it ran",
+    };
+    let text = format!("`{running}` {state}:\n{}\nDid you do that?", lines.join("\n"));
+    let offered =
+        ANSWERS.iter().filter(|(.., answer)| undone.is_running || *answer != UndoneAnswer::StopChild);
+    let choice = |(label, words, _): &(&str, &str, UndoneAnswer)| Choice {
+        label: (*label).to_owned(),
+        description: Some((*words).to_owned()),
+    };
+    UserQuestion { text, choices: offered.map(choice).collect(), several: false }
+}
+
+/// What the user is shown of a request.
+struct HostAccess {
+    title: String,
+    description: String,
+}
+
+impl HostAccess {
+    fn new(running: &str, wanted: &WantedHost, hosts: usize) -> HostAccess {
+        let WantedHost { host, port, group, .. } = wanted;
+        let waits = format!("`{running}` is running and waits for `{host}`, port {port}");
+        match group.as_ref().filter(|_| hosts > 1) {
+            Some(group) => HostAccess {
+                title: format!("reach {hosts} {}", group.name),
+                description: format!("{waits}, one of the {}; {}", group.name, group.note),
+            },
+            None => HostAccess { title: format!("reach {host}"), description: waits },
+        }
+    }
+}
+
+impl Invocation for HostAccess {
+    fn effects(&self) -> Effects {
+        Effects::unknown()
+    }
+
+    fn check<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn permission<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<DecisionReason>> {
+        Box::pin(async { None })
+    }
+
+    fn describe(&self) -> Option<String> {
+        Some(self.description.clone())
+    }
+
+    fn preview<'a>(&'a self, _: &'a Context) -> BoxFuture<'a, Option<View>> {
+        Box::pin(async { Some(View::titled(&self.title)) })
+    }
+
+    fn call(self: Box<Self>, _: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
+        Box::pin(async { Err(ToolError::new("a request for a host is decided on and never called")) })
+    }
+}
