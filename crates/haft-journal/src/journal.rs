@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::ToolResult;
 use haft::future::BoxFuture;
-use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -234,6 +234,17 @@ impl Recorder for Journal {
             when: hooked.when.to_owned(),
             hook: hooked.hook.to_owned(),
             outcome: hooked.outcome.to_owned(),
+        });
+    }
+
+    fn request_decided(&self, decided: &RequestDecision<'_>) {
+        let _ = self.note(Record::Request {
+            agent: decided.agent.to_owned(),
+            turn: decided.turn,
+            call: decided.call_id.to_owned(),
+            wanted: decided.wanted.to_vec(),
+            outcome: decided.outcome.to_owned(),
+            source: decided.source,
         });
     }
 }

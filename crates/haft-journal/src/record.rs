@@ -118,6 +118,21 @@ pub enum Record {
         /// What came of it.
         outcome: String,
     },
+    /// What was decided on a request of a child of a running call.
+    Request {
+        /// Whose call it is.
+        agent: String,
+        /// The turn.
+        turn: u64,
+        /// The call.
+        call: String,
+        /// Hosts, each with its port, or paths.
+        wanted: Vec<String>,
+        /// What was decided.
+        outcome: String,
+        /// Who decided.
+        source: DecisionSource,
+    },
     /// Something for the reader of a log.
     Note {
         /// What.

@@ -285,6 +285,7 @@ impl Recovered {
                 Record::Tools { .. }
                 | Record::Refused(_)
                 | Record::Hook { .. }
+                | Record::Request { .. }
                 | Record::Spent { .. }
                 | Record::Note { .. } => {}
             }
@@ -437,7 +438,7 @@ impl Kind {
             b"items" => Kind::Items { from_start: rest.starts_with(b",\"from\":0,") },
             b"intent" | b"outcome" => Kind::Call,
             b"reply" => Kind::Reply,
-            b"tools" | b"refused" | b"hook" | b"spent" | b"note" => Kind::Never,
+            b"tools" | b"refused" | b"hook" | b"request" | b"spent" | b"note" => Kind::Never,
             _ => return None,
         })
     }

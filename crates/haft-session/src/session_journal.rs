@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use haft::env::Lookup;
 use haft::future::BoxFuture;
-use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
 use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::{ToolCall, ToolResult};
@@ -183,6 +183,12 @@ impl Recorder for LazyJournal {
     fn hooked(&self, hooked: &HookOutcome<'_>) {
         if let Some(recorder) = self.journaled().recorder() {
             recorder.hooked(hooked);
+        }
+    }
+
+    fn request_decided(&self, decided: &RequestDecision<'_>) {
+        if let Some(recorder) = self.journaled().recorder() {
+            recorder.request_decided(decided);
         }
     }
 }
@@ -416,5 +422,9 @@ impl Recorder for SessionRecorder {
 
     fn hooked(&self, hooked: &HookOutcome<'_>) {
         self.journal.hooked(hooked);
+    }
+
+    fn request_decided(&self, decided: &RequestDecision<'_>) {
+        self.journal.request_decided(decided);
     }
 }

@@ -39,7 +39,7 @@ pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
     ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill,
 };
-pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
+pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
 pub use resources::{Resource, ResourceError, Resources};
 pub(crate) use sandbox_rules::bind_processes;
 pub use sandbox_rules::{

@@ -58,6 +58,9 @@ pub(crate) fn run(args: &LogArgs, common: &Common) -> Result<Exit, Usage> {
     Ok(output::result(text.trim_end(), reader).err().unwrap_or(Exit::Done))
 }
 
+/// The outcome of a request of a running command that was granted.
+const ALLOWED: &str = "allowed";
+
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -66,7 +69,7 @@ pub(crate) struct Entry<'a> {
     n: u64,
     /// Milliseconds since 1970.
     at: u64,
-    /// What it is: `began`, `said`, `call`, `refused`, `hook`, `note`, `ended`.
+    /// What it is: `began`, `said`, `call`, `refused`, `hook`, `request`, `note`, `ended`.
     kind: &'static str,
     /// Whose call.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +151,20 @@ fn entries(kept: &Kept, which: Which) -> Vec<Entry<'_>> {
                 let of = call.as_ref().map(|call| format!(" {call}")).unwrap_or_default();
                 let words = format!("hook `{hook}` {when}{of}: {outcome}");
                 Entry { agent: Some(agent), call: call.as_deref(), ..bare("hook", Some(words)) }
+            }
+            Record::Request { agent, call, wanted, outcome, source, .. }
+                if matches!(which, Which::All | Which::Calls)
+                    || (which == Which::Denials && outcome != ALLOWED) =>
+            {
+                let source_name = serde_json::to_value(source).ok();
+                let by = source_name.as_ref().and_then(Value::as_str).unwrap_or_default();
+                let words = format!("{} for {call}: {outcome} ({by})", wanted.join(", "));
+                Entry {
+                    agent: Some(agent),
+                    call: Some(call),
+                    source: Some(*source),
+                    ..bare("request", Some(words))
+                }
             }
             _ if which != Which::All => continue,
             Record::Began(began) => {

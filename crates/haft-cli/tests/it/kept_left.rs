@@ -194,6 +194,24 @@ fn hooks_and_refusals_are_in_the_log() {
     assert_eq!((&refused[0]["tool"], &refused[0]["input"]["x"]), (&json!("NoSuchTool"), &json!(1)));
 }
 
+/// What was decided on hosts that a running command wanted.
+#[test]
+fn requests_of_commands_are_in_the_log() {
+    let room = with(&[bash("curl -s https://a.example/; true"), json!({"text": "Done."})]);
+    room.write("home/.config/haft/settings.json", r#"{"permissions": {"allow": ["Bash"]}}"#);
+    let ran = room.run(run(&room, &["go"]), "");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = room.say(&["log", "--output", "json"]).stdout;
+    let entries: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(&line.replace(":T", ":0")).unwrap()).collect();
+    let of_requests = |entry: &&Value| entry["kind"] == "request";
+    let request = entries.iter().find(of_requests).unwrap_or_else(|| panic!("{log}"));
+    let words = request["words"].as_str().unwrap();
+    assert!(words.starts_with("a.example:443 for ") && words.contains("denied"), "{request}");
+    assert!(room.say(&["log", "--denials"]).stdout.contains("a.example:443"));
+    assert!(!room.say(&["log", "--changes"]).stdout.contains("a.example:443 for"));
+}
+
 #[test]
 fn what_terminals_would_obey_is_escaped_in_json() {
     let room = with(&[json!({"text": "Done."})]);

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::effects::Declared;
 use super::manifest::{Checked, OutputForm};
+use crate::shell::bash::said::refusals;
 
 /// How long ending a program may take after its time was over, before the engine answers in its place.
 pub(super) const ENDING: Duration = Duration::from_secs(10);
@@ -103,6 +104,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
         .with_on_line(move |line| tell_progress(&progress, line))
+        .with_child_requests(cx.ports().child_requests())
         .with_background(cx.background().state().clone())
         .with_cancel(cx.cancel().clone());
     // The program itself, wherever it lies.
@@ -114,12 +116,16 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
         .run(request)
         .await
         .map_err(|error| ToolError::new(format!("{} can't run: {error}", script.name)).with_source(error))?;
+    let refused = refusals(&outcome.refused, cx.cwd());
     match outcome.exit {
-        Exit::Code(0) => match script.output {
-            OutputForm::Text => text(&outcome.stdout, &cx),
-            OutputForm::Json => json(&script, &outcome.stdout),
-        },
-        _ => Err(failed(&script, &outcome)),
+        Exit::Code(0) => {
+            refused.into_iter().for_each(|refused| cx.warn(format!("{}: {refused}", script.name)));
+            match script.output {
+                OutputForm::Text => text(&outcome.stdout, &cx),
+                OutputForm::Json => json(&script, &outcome.stdout),
+            }
+        }
+        _ => Err(failed(&script, &outcome, &refused)),
     }
 }
 
@@ -202,7 +208,7 @@ fn json(script: &Script, stdout: &Captured) -> Result<Output, ToolError> {
 }
 
 /// How it failed, told apart, with what it said.
-fn failed(script: &Script, outcome: &ProcessOutcome) -> ToolError {
+fn failed(script: &Script, outcome: &ProcessOutcome, refused: &[String]) -> ToolError {
     let name = &script.name;
     let said = words(&outcome.stderr);
     let (kind, mut message) = match outcome.exit {
@@ -238,6 +244,7 @@ fn failed(script: &Script, outcome: &ProcessOutcome) -> ToolError {
             kept.path().display()
         ));
     }
+    refused.iter().for_each(|refused| message.push_str(&format!("\n[haft: {refused}]")));
     ToolError::of(kind, message)
 }
 

@@ -3,12 +3,16 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use haft::event::What;
-use haft::ports::PermissionMode;
+use haft::future::BoxFuture;
+use haft::ports::{
+    Answer, Captured, EnforcedRules, Exit, HostAnswer, Intent, PermissionMode, ProcessError, ProcessOutcome,
+    ProcessRequest, Processes, RecordError, Recorder, Refusal, RequestDecision, WantedHost,
+};
 use haft::results::OffloadStore;
-use haft::testing::EventLog;
+use haft::testing::{EventLog, ScriptedAsker};
 use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, Workspace};
 use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
@@ -83,6 +87,90 @@ impl Place {
     async fn result(&self, script: &str, fields: Value) -> Result<String, (ErrorKind, String)> {
         self.script("t", script, fields);
         outcome(&self.call("t", json!({})).await)
+    }
+}
+
+/// A child that wants a host, and fails without it.
+struct WantsHost;
+
+impl Processes for WantsHost {
+    fn confines(&self) -> bool {
+        true
+    }
+
+    fn enforced_rules(&self) -> EnforcedRules {
+        EnforcedRules::None
+    }
+
+    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
+        Box::pin(async move {
+            let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
+            let answer = request.child_requests.expect("a script can ask").ask(wanted).await;
+            let (exit, refused) = match answer {
+                HostAnswer::Granted(_) => (Exit::Code(0), Vec::new()),
+                HostAnswer::Refused(why) => {
+                    let host = "a.example".to_owned();
+                    (Exit::Code(1), vec![Refusal::Host { host, port: Some(443), why, grantable: true }])
+                }
+            };
+            let (stdout, stderr) = (Captured::default(), Captured::default());
+            Ok(ProcessOutcome { exit, stdout, stderr, refused, held: Vec::new() })
+        })
+    }
+}
+
+/// What the journal is told of requests.
+#[derive(Default)]
+struct DecidedRequests(Mutex<Vec<String>>);
+
+impl Recorder for DecidedRequests {
+    fn before<'a>(&'a self, _: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn after<'a>(&'a self, _: &'a Intent<'a>, _: &'a ToolResult) -> BoxFuture<'a, Result<(), RecordError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn request_decided(&self, decided: &RequestDecision<'_>) {
+        let RequestDecision { agent, call_id, wanted, outcome, source, .. } = decided;
+        self.0.lock().unwrap().push(format!("{agent} {call_id} {wanted:?} {outcome} {source:?}"));
+    }
+}
+
+/// A script asks for hosts as commands do, its failure says what would open one, and the journal has what was decided.
+#[tokio::test]
+async fn a_script_asks_for_hosts() {
+    let place = Place::new();
+    place.script("t", "true", json!({}));
+    let allowed = "main 1 [\"a.example:443\"] allowed User";
+    for (answer, says, decided) in [
+        (Some(Answer::Once), "", allowed),
+        (
+            Some(Answer::NoBecause("not now".into())),
+            "the user said no to `a.example`: not now",
+            "not now User",
+        ),
+        (None, "nobody can be asked here", "NoUser"),
+    ] {
+        let requests = Arc::<DecidedRequests>::default();
+        let mut engine = place.engine(&["t"]).ports(|ports| {
+            ports.processes = Some(Arc::new(WantsHost));
+            ports.recorder = Some(requests.clone());
+        });
+        if let Some(answer) = answer {
+            engine = engine.asker(ScriptedAsker::new().then(answer));
+        }
+        let result = outcome(&one(&engine.build(), "t", json!({})).await);
+        match result {
+            Ok(text) => assert_eq!((text.as_str(), says), ("", "")),
+            Err((_, text)) => {
+                let refused = "[haft: it could not reach a.example:443: ";
+                assert!(!says.is_empty() && text.contains(refused) && text.contains(says), "{text}");
+            }
+        }
+        let requests = requests.0.lock().unwrap();
+        assert!(requests.len() == 1 && requests[0].ends_with(decided), "{requests:?}");
     }
 }
 

@@ -18,15 +18,15 @@ use super::authorize::{Authorization, authorize_host, decide_host};
 use super::{Attempt, Decoded, Opened};
 use crate::content::Output;
 use crate::context::Context;
-use crate::decision::{DecisionReason, Verdict};
+use crate::decision::{DecisionReason, DecisionSource, Verdict};
 use crate::effects::Effects;
 use crate::engine::Shared;
 use crate::error::ToolError;
 use crate::future::{BoxFuture, Guarded, guarded};
 use crate::limits;
 use crate::ports::{
-    ChildRequest, ChildRequestQueue, ChildRequests, Choice, HostAnswer, UndoneAnswer, UndoneChange,
-    UndoneChanges, UserQuestion, WantedHost,
+    ChildRequest, ChildRequestQueue, ChildRequests, Choice, HostAnswer, RequestDecision, UndoneAnswer,
+    UndoneChange, UndoneChanges, UserQuestion, WantedHost,
 };
 use crate::registry::Entry;
 use crate::tool::erased::Invocation;
@@ -145,7 +145,11 @@ impl RequestDecider {
         let answer = Guarded::new(|| asker.question(&question)).await.ok()?;
         // Put away, declined or answered with other words: it stays safe.
         let chosen = answer.and_then(|answers| ANSWERS.into_iter().find(|(label, ..)| answers == [*label]));
-        Some(chosen.map_or(UndoneAnswer::StayUndone, |(.., answer)| answer))
+        let (label, _, answer) = chosen.unwrap_or(ANSWERS[0]);
+        let paths: Vec<String> =
+            undone.changes.iter().map(|change| change.path.to_string_lossy().into_owned()).collect();
+        self.record(&paths, label, DecisionSource::User);
+        Some(answer)
     }
 
     /// What is running, on one line.
@@ -181,16 +185,33 @@ impl RequestDecider {
             *lock(&open) = Some(self.queue.begin_question());
         };
         let call = if hosts.len() > 1 { self.call_to(wanted, &hosts) } else { alone };
-        match authorize_host(&self.shared, &call, &self.cx, wanted, &asking).await {
-            Authorization::Allowed(_) => (HostAnswer::Granted(hosts), false),
+        let authorization = authorize_host(&self.shared, &call, &self.cx, wanted, &asking).await;
+        let names: Vec<String> = hosts.iter().map(|host| format!("{host}:{}", wanted.port)).collect();
+        match authorization {
+            Authorization::Allowed(decision) => {
+                self.record(&names, "allowed", decision.source);
+                (HostAnswer::Granted(hosts), false)
+            }
             Authorization::Edited(..) => {
                 let text = format!("the user wanted something else than `{}`", wanted.host);
+                self.record(&names, &text, DecisionSource::User);
                 (HostAnswer::Refused(text), false)
             }
             Authorization::Refused(error) | Authorization::RefusedByHook(error) => {
-                (HostAnswer::Refused(error.message().replace('\n', "; ")), error.ends_turn())
+                let text = error.message().replace('\n', "; ");
+                let source = error.decision().map_or(DecisionSource::Failure, |decision| decision.source);
+                self.record(&names, &text, source);
+                (HostAnswer::Refused(text), error.ends_turn())
             }
         }
+    }
+
+    /// Notes in the journal what was decided.
+    fn record(&self, wanted: &[String], outcome: &str, source: DecisionSource) {
+        let Some(recorder) = self.cx.ports().recorder() else { return };
+        let (agent, turn, call_id) = (self.cx.call().agent_id(), self.cx.call().turn(), &*self.id);
+        let decision = RequestDecision { agent, turn, call_id, wanted, outcome, source };
+        let _ = guarded(|| recorder.request_decided(&decision));
     }
 
     /// The hosts of the group that would need the same question.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::context::Moved;
-use crate::decision::Decision;
+use crate::decision::{Decision, DecisionSource};
 use crate::effects::resolved::Resolved;
 use crate::error::ErrorKind;
 use crate::future::BoxFuture;
@@ -38,6 +38,12 @@ pub trait Recorder: Send + Sync + 'static {
     /// noted.
     fn hooked(&self, hooked: &HookOutcome<'_>) {
         let _ = hooked;
+    }
+
+    /// Notes what was decided on a request of a child of a running call: a host that it wants to reach, or files whose change
+    /// was undone. Must not block. By default nothing is noted.
+    fn request_decided(&self, decided: &RequestDecision<'_>) {
+        let _ = decided;
     }
 }
 
@@ -79,6 +85,24 @@ pub struct HookOutcome<'a> {
     pub hook: &'a str,
     /// What came of it, in words.
     pub outcome: &'a str,
+}
+
+/// What was decided on a request of a child of a running call.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct RequestDecision<'a> {
+    /// The agent whose call it is.
+    pub agent: &'a str,
+    /// The turn.
+    pub turn: u64,
+    /// The call's id.
+    pub call_id: &'a str,
+    /// What it is about: hosts, each with its port, or paths.
+    pub wanted: &'a [String],
+    /// What was decided: `allowed`, or why not; for files what becomes of them.
+    pub outcome: &'a str,
+    /// Who decided.
+    pub source: DecisionSource,
 }
 
 /// A call that is about to run.

@@ -273,7 +273,7 @@ fn hint(signal: i32) -> &'static str {
 }
 
 /// What it was kept from, each on one line: names are the command's, and could be words of ours.
-fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
+pub(crate) fn refusals(refused: &[Refusal], cwd: &Path) -> Vec<String> {
     let mut words: Vec<String> = refused
         .iter()
         .take(REFUSALS_SHOWN)
