@@ -94,6 +94,8 @@ pub(super) const QUARANTINED_MAX: usize = 2_000;
 pub(super) const QUARANTINED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The largest file under a protected name that is written down for the session after one that is killed.
 pub(super) const RECORDED_BYTES_MAX: usize = 64 * 1024;
+/// How many tips of a history are written down for the session after one that is killed.
+pub(super) const RECORDED_TIPS_MAX: usize = 4_000;
 /// How much of a file with references of git is read.
 pub(super) const REFERENCE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How many references of a repository are read.

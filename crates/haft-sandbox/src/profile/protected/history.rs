@@ -67,9 +67,16 @@ impl RepositoryHistory {
         RepositoryHistory { work: work.to_owned(), objects: common.join("objects"), tips }
     }
 
-    /// One of which nothing is known but what it keeps now.
-    pub(super) fn without_tips(work: PathBuf, objects: PathBuf) -> RepositoryHistory {
-        RepositoryHistory { work, objects, tips: BTreeSet::new() }
+    /// One with these tips, as [`tips_text`](Self::tips_text) wrote them down.
+    pub(super) fn with_tips(work: PathBuf, objects: PathBuf, tips: &str) -> RepositoryHistory {
+        let tips = tips.lines().filter_map(|line| parse_id(line.as_bytes())).collect();
+        RepositoryHistory { work, objects, tips }
+    }
+
+    /// The tips, a line each. Some of them where there are too many: then less is known of the history, and more is undone.
+    pub(super) fn tips_text(&self) -> String {
+        let tips = self.tips.iter().take(limits::RECORDED_TIPS_MAX);
+        tips.map(|id| to_hex(id) + "\n").collect()
     }
 
     fn hash_length(&self) -> usize {

@@ -31,6 +31,9 @@ impl ProtectedFiles {
             field(b"work");
             field(history.work.as_os_str().as_bytes());
             field(history.objects.as_os_str().as_bytes());
+            field(b"tips");
+            field(history.work.as_os_str().as_bytes());
+            field(history.tips_text().as_bytes());
         }
         for (path, content) in self.state().saved.leaves() {
             let (kind, bytes): (&[u8], &[u8]) = match content {
@@ -49,15 +52,15 @@ impl ProtectedFiles {
         record
     }
 
-    /// Undoes what was done since such a record was written. No history is trusted: a command of the killed session may
-    /// have written it.
+    /// Undoes what was done since such a record was written. Of the history only what is reached from tips in the record is
+    /// trusted: a command of the killed session may have moved branches, and no command can write the record.
     pub(in crate::profile) fn undo_since(
         record: &[u8],
         others: &BTreeSet<PathBuf>,
         search_path: Option<&OsStr>,
         caches: &Path,
     ) -> Vec<Refusal> {
-        let RecordedNames { mut roots, works, mut leaves, uncompared } = RecordedNames::parse(record);
+        let RecordedNames { mut roots, works, tips, mut leaves, uncompared } = RecordedNames::parse(record);
         roots.retain(|root| root.is_dir());
         let others: BTreeSet<PathBuf> = others.iter().chain(leaves.keys()).cloned().collect();
         let now = NameSnapshot::take(&roots, &others, &NameSnapshot::default());
@@ -71,7 +74,10 @@ impl ProtectedFiles {
             roots,
             histories: works
                 .into_iter()
-                .map(|(work, objects)| RepositoryHistory::without_tips(work, objects))
+                .map(|(work, objects)| {
+                    let tips = tips.get(&work).map_or("", String::as_str);
+                    RepositoryHistory::with_tips(work, objects, tips)
+                })
                 .collect(),
             collected: OnceLock::new(),
             caches: caches.to_owned(),
@@ -88,6 +94,8 @@ pub(super) struct RecordedNames {
     roots: Vec<PathBuf>,
     /// Work trees, each with where git keeps its objects.
     works: Vec<(PathBuf, PathBuf)>,
+    /// Tips of their histories when the session began.
+    tips: BTreeMap<PathBuf, String>,
     leaves: BTreeMap<PathBuf, LeafContent>,
     /// What is there and isn't compared.
     uncompared: Vec<PathBuf>,
@@ -105,6 +113,7 @@ impl RecordedNames {
             let bytes = fields.next().unwrap_or_default();
             match kind {
                 b"work" => recorded.works.push((path, to_path(bytes))),
+                b"tips" => drop(recorded.tips.insert(path, String::from_utf8_lossy(bytes).into_owned())),
                 b"symlink" => drop(recorded.leaves.insert(path, LeafContent::Symlink(to_path(bytes)))),
                 b"file" | b"program" => {
                     let content = LeafContent::File { bytes: bytes.into(), executable: kind == b"program" };
@@ -193,5 +202,35 @@ mod tests {
         assert_eq!(fs::read_to_string(work.join(".pnp.cjs")).unwrap(), "other");
         assert_eq!(fs::read_link(work.join(".idea")).unwrap(), Path::new("sub"));
         assert!(!work.join(".mcp.json").exists() && !work.join("new/.envrc").exists());
+    }
+
+    /// What the killed session had checked out stays, and what its commands have committed doesn't.
+    #[test]
+    fn content_of_the_history_at_the_start_of_the_killed_session_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (work, caches) = (root.join("work"), root.join("state/caches"));
+        fs::create_dir_all(&work).unwrap();
+        fs::create_dir_all(&caches).unwrap();
+        let git = |script: &str| {
+            let names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
+            let mut bash = std::process::Command::new("bash");
+            bash.envs(names.map(|name| (name, "a@b")));
+            assert!(bash.args(["-ec", script]).current_dir(&work).status().unwrap().success());
+        };
+        git("git init -qb main; echo 1 > .envrc; git add -A; git commit -qm 1
+             git switch -qc side; echo 2 > .envrc; git commit -qam 2; git switch -q main");
+        let works = [(work.clone(), work.join(".git"))];
+        let search_path = std::env::var_os("PATH");
+        let search_path = search_path.as_deref();
+        let none = BTreeSet::new();
+        let files = ProtectedFiles::new(std::slice::from_ref(&work), &works, search_path, &caches, &none);
+        let record = files.to_record();
+        git("git switch -q side");
+        assert_eq!(ProtectedFiles::undo_since(&record, &none, search_path, &caches), []);
+        assert_eq!(fs::read_to_string(work.join(".envrc")).unwrap(), "2\n");
+        git("echo evil > .envrc; git commit -qam 3; git branch -qf main");
+        assert_eq!(ProtectedFiles::undo_since(&record, &none, search_path, &caches).len(), 1);
+        assert_eq!(fs::read_to_string(work.join(".envrc")).unwrap(), "1\n");
     }
 }
