@@ -81,5 +81,5 @@ pub use isolator::{SandboxIsolator, serve_isolated_tools};
 pub use local::LocalProcesses;
 pub use probe::{Finding, maker_of, probe, stack_of};
 pub use process_group::describe_process_limits;
-pub use profile::{HIDDEN_IN_HOME, ProfileConfig, ProfileView, approve_content, make_private};
+pub use profile::{HIDDEN_IN_HOME, ProfileConfig, ProfileView, TempRoom, approve_content, make_private};
 pub use sandbox::{Maker, Sandbox, SandboxConfig, Stack, Unavailable, is_possible};

@@ -88,7 +88,7 @@ use protected::UndoneListener;
 use stand_in::StandIns;
 use system::{SYSTEM, is_of_the_kernel, is_too_wide};
 use temp::TempFolder;
-pub use temp::make_private;
+pub use temp::{TempRoom, make_private};
 use toolchains::ToolChains;
 pub use view::ProfileView;
 

@@ -52,9 +52,11 @@ impl TempFolder {
     /// Where paths of the session lie, if `/tmp` is this folder but for these paths of the host. Without mounts every path
     /// lies where it says.
     pub(crate) fn path_table(&self, host: impl IntoIterator<Item = PathBuf>) -> PathTable {
-        PathTable::new(PREFIX, &self.path, host, |folder| {
+        let table = PathTable::new(PREFIX, &self.path, host, |folder| {
             processes::can_be_full() && haft_sandbox::make_private(folder).is_ok()
-        })
+        });
+        let room = haft_sandbox::TempRoom::new(&self.path);
+        table.with_room(move |bytes| room.check(bytes))
     }
 
     /// Removes the folder, and keeps the names of what was in it.

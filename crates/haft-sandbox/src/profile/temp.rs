@@ -3,9 +3,9 @@
 //! A host file below `/tmp` that is shown to one call needs a mount point in this folder. The mount point is removed after
 //! the call: otherwise it would look like the session's own file.
 //!
-//! No file system bounds a folder, so its size is measured while commands run. A command that makes it larger than it may be
-//! is killed. A command that begins when the folder is already too large may run as long as the folder doesn't grow, because
-//! it may remove something.
+//! No file system bounds a folder, so its size is measured while commands run, and when one has ended. A command that makes it
+//! larger than it may be is killed. A command that begins when the folder is already too large may run as long as the folder
+//! doesn't grow, because it may remove something. File tools ask before they write.
 
 use std::collections::HashMap;
 use std::fs;
@@ -87,7 +87,7 @@ impl TempFolder {
         let mut state = lock(&self.state);
         let began = state.began_bytes.remove(&address(request))?;
         let shrunk =
-            state.free_bytes.is_none_or(|before| self.free_bytes() + limits::TEMP_GROWTH_BYTES < before);
+            state.free_bytes.is_none_or(|before| free_bytes(&self.path) + limits::TEMP_GROWTH_BYTES < before);
         if !shrunk {
             return None;
         }
@@ -123,12 +123,8 @@ impl TempFolder {
 
     /// Measures the folder; anything above `counted_max` is enough to know.
     fn measure(&self, state: &mut State, counted_max: u64) {
-        state.free_bytes = Some(self.free_bytes());
+        state.free_bytes = Some(free_bytes(&self.path));
         state.measured_bytes = size(&self.path, counted_max);
-    }
-
-    fn free_bytes(&self) -> u64 {
-        rustix::fs::statvfs(&self.path).map_or(0, |found| found.f_bavail * found.f_frsize)
     }
 
     fn release(&self, request: &ProcessRequest) {
@@ -150,6 +146,63 @@ impl TempFolder {
             };
         }
     }
+}
+
+/// Says whether a file tool may write to the temporary folder of a session.
+///
+/// ```
+/// let temp = tempfile::tempdir()?;
+/// let room = haft_sandbox::TempRoom::new(temp.path());
+/// assert!(room.check(1024).is_ok());
+/// assert!(room.check(u64::MAX).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TempRoom {
+    path: PathBuf,
+    bytes_max: u64,
+    /// The size, as far as it is known, and the free space when it was measured.
+    known: Mutex<Option<(u64, u64)>>,
+}
+
+impl TempRoom {
+    /// The room in this folder, which may have as much in it as [`ProfileConfig::temp_bytes_max`](super::ProfileConfig) says by
+    /// default.
+    pub fn new(path: impl Into<PathBuf>) -> TempRoom {
+        TempRoom { path: path.into(), bytes_max: limits::TEMP_BYTES_MAX, known: Mutex::default() }
+    }
+
+    /// Checks whether so many bytes may be added. They count as added then. The folder is measured only where that may matter.
+    ///
+    /// # Errors
+    /// There is no room: how much there is, and what to do.
+    pub fn check(&self, more: u64) -> Result<(), String> {
+        const MIB: u64 = 1024 * 1024;
+        let free = free_bytes(&self.path);
+        let mut known = lock(&self.known);
+        let fits = |bytes: u64| bytes.checked_add(more).is_some_and(|bytes| bytes <= self.bytes_max);
+        let is_current = |&(bytes, before): &(u64, u64)| {
+            free.saturating_add(limits::TEMP_GROWTH_BYTES) >= before && fits(bytes)
+        };
+        let (bytes, before) = match known.filter(is_current) {
+            Some(known) => known,
+            None => (size(&self.path, self.bytes_max), free),
+        };
+        *known = Some((if fits(bytes) { bytes + more } else { bytes }, before));
+        if fits(bytes) {
+            return Ok(());
+        }
+        Err(format!(
+            "the session's `/tmp` has {} MiB and may have {} MiB, so there is no room for {more} bytes more; remove what isn't \
+             needed, or write to a working directory",
+            bytes / MIB,
+            self.bytes_max / MIB
+        ))
+    }
+}
+
+fn free_bytes(folder: &Path) -> u64 {
+    rustix::fs::statvfs(folder).map_or(0, |found| found.f_bavail * found.f_frsize)
 }
 
 /// What lies in a folder takes, an entry at least a block; counted as far as this.
@@ -248,6 +301,35 @@ mod tests {
         fs::write(dir.path().join("a/other"), "of a command").unwrap();
         temp.finish(&other);
         assert!(!is_there("a/file") && is_there("a/other") && is_there("lasting/file"));
+    }
+
+    /// However short it was.
+    #[test]
+    fn what_a_command_has_left_is_measured_when_it_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let temp = TempFolder::new(dir.path(), 100 * 4096);
+        let (before, after) = (request(), request());
+        temp.begin(&before);
+        fs::write(dir.path().join("large"), vec![1; 200 * 4096]).unwrap();
+        let Some(Refusal::Changed { done, .. }) = temp.finish(&before) else { panic!() };
+        assert!(done.ends_with("remove what isn't needed"), "{done}");
+        temp.begin(&after);
+        assert_eq!(temp.finish(&after), None, "it is reported once");
+    }
+
+    #[test]
+    fn file_tools_have_the_room_that_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = TempRoom { bytes_max: 100 * 4096, ..TempRoom::new(dir.path()) };
+        assert_eq!(room.check(60 * 4096), Ok(()));
+        // What was not written after all doesn't count.
+        assert_eq!(room.check(60 * 4096), Ok(()));
+        fs::write(dir.path().join("of a command"), vec![1; 60 * 4096]).unwrap();
+        let refused = room.check(60 * 4096).unwrap_err();
+        assert!(refused.contains("no room for 245760 bytes more"), "{refused}");
+        assert_eq!(room.check(30 * 4096), Ok(()));
+        fs::remove_file(dir.path().join("of a command")).unwrap();
+        assert_eq!(room.check(90 * 4096), Ok(()));
     }
 
     #[test]

@@ -144,6 +144,7 @@ impl Files for DirFiles {
                 let Some((dir, name)) = files.parent(&place, Parents::Create, &path)? else {
                     return Ok(None);
                 };
+                files.paths.check_room(&place.real, bytes.len())?;
                 replace(&dir, &name, &path, &bytes, how.into())
             })
         }))
@@ -164,6 +165,7 @@ impl Files for DirFiles {
                 let Some((dir, name)) = files.parent(&place, Parents::Find, &path)? else {
                     return Ok(None);
                 };
+                files.paths.check_room(&place.real, new.len())?;
                 replace(&dir, &name, &path, &new, Over::Content(&old))
             })
         }))

@@ -690,3 +690,29 @@ fn a_swap_changes_only_what_is_still_there_and_granted() {
     assert_eq!(mode & 0o777, 0o751);
     assert_eq!(fs::read_to_string(place.outside.join("f")).unwrap(), "outside");
 }
+
+/// The session's own folder has a bound for file tools; what is the host's has none.
+#[test]
+fn writes_to_the_folder_of_the_session_have_a_bound() {
+    let place = Place::new();
+    let own = place.root.join("own");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("old"), "1").unwrap();
+    let table = PathTable::new(place.root.join("tmp"), &own, [], |_| true);
+    let room = |bytes| if bytes > 3 { Err(format!("no room for {bytes} bytes")) } else { Ok(()) };
+    let local = DirFiles::new().with_paths(table.with_room(room));
+    let files = ScopedFiles::new(&local, &place.access, &place.root);
+    let write = |path: &str, text: &str| {
+        let written = now(files.write(Path::new(path), text.as_bytes(), WriteMode::Replace));
+        written.map(drop).map_err(|error| (error.kind(), error.to_string()))
+    };
+    assert_eq!(write("tmp/new", "123"), Ok(()));
+    assert_eq!(write("tmp/new", "1234"), Err((NoSpace, "no room for 4 bytes".into())));
+    assert_eq!(write("beside", "1234"), Ok(()));
+    let swapped = now(files.swap(Path::new("tmp/old"), "1", "1234"));
+    assert_eq!(swapped.unwrap_err().kind(), NoSpace);
+    assert_eq!(
+        fs::read_to_string(own.join("new")).unwrap() + &fs::read_to_string(own.join("old")).unwrap(),
+        "1231"
+    );
+}

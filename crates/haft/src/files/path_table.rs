@@ -15,12 +15,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::error::{FileError, FileErrorKind};
 use super::nolink::Kernel;
 use super::resolve::{RealPath, ResolveError, resolve_entry_with, resolve_read_with, resolve_with};
 
 /// Says where the paths of a session lie on the host. By default they lie where they say.
 #[derive(Clone, Default)]
 pub struct PathTable(Option<Arc<Mapping>>);
+
+type RoomCheck = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
 
 struct Mapping {
     /// The path of which the session has a folder of its own.
@@ -31,6 +34,8 @@ struct Mapping {
     host: Vec<PathBuf>,
     /// Makes the folder. Says whether the mapping applies.
     make: Box<dyn Fn(&Path) -> bool + Send + Sync>,
+    /// Whether so many bytes more may be written to the folder.
+    room: Option<RoomCheck>,
     is_made: OnceLock<bool>,
 }
 
@@ -54,7 +59,31 @@ impl PathTable {
         // The folder itself has a path of the host, by which it is known as well.
         host.push(target.clone());
         let (make, is_made) = (Box::new(make), OnceLock::new());
-        PathTable(Some(Arc::new(Mapping { prefix, target, host, make, is_made })))
+        PathTable(Some(Arc::new(Mapping { prefix, target, host, make, room: None, is_made })))
+    }
+
+    /// Bounds the session's folder: `room` is asked before file tools write so many bytes to it, and its error says why there
+    /// is no room. Without effect on a clone.
+    #[must_use]
+    pub fn with_room(
+        mut self,
+        room: impl Fn(u64) -> Result<(), String> + Send + Sync + 'static,
+    ) -> PathTable {
+        if let Some(mapping) = self.0.as_mut().and_then(Arc::get_mut) {
+            mapping.room = Some(Box::new(room));
+        }
+        self
+    }
+
+    /// Whether so many bytes may be written at a real path.
+    ///
+    /// # Errors
+    /// The folder of the session has no room for them.
+    pub(super) fn check_room(&self, real: &Path, bytes: usize) -> Result<(), FileError> {
+        let room =
+            self.0.as_ref().and_then(|mapping| mapping.room.as_ref()).filter(|_| self.is_private(real));
+        let checked = room.map_or(Ok(()), |room| room(bytes as u64));
+        checked.map_err(|why| FileError::new(FileErrorKind::NoSpace, why))
     }
 
     /// Resolves a path as [`resolve`](fn@super::resolve) does, to where the session writes it.
