@@ -204,7 +204,8 @@ impl Profile {
                 .into(),
             Way::NoWriter => "this command isn't known to write a repository, so it sees folders of git read-only; run git itself \
                               (`git commit`) as a command of its own; the user's yes to writing there opens what git writes in \
-                              ordinary work, and so does a program in the setting `sandbox.gitWriters`"
+                              ordinary work, and so does the setting `sandbox.gitWriters`, which names commands that write \
+                              repositories (`[\"make release\"]`)"
                 .into(),
             Way::Outside => "it lies outside of what commands may write; a working directory more or \
                              `sandbox.filesystem.allowWrite` opens a folder"
