@@ -197,7 +197,9 @@ fn hooks_and_refusals_are_in_the_log() {
 /// What was decided on hosts that a running command wanted.
 #[test]
 fn requests_of_commands_are_in_the_log() {
-    let room = with(&[bash("curl -s https://a.example/; true"), json!({"text": "Done."})]);
+    let room = with(&[bash("sh fetch.sh"), json!({"text": "Done."})]);
+    // The line names no host, so it begins, and asks while it runs.
+    room.write("work/fetch.sh", "curl -s https://a.example/; true");
     room.write("home/.config/haft/settings.json", r#"{"permissions": {"allow": ["Bash"]}}"#);
     let ran = room.run(run(&room, &["go"]), "");
     assert_eq!(ran.code, Some(0), "{ran:?}");
