@@ -130,7 +130,7 @@ pub enum Record {
         wanted: Vec<String>,
         /// What was decided.
         outcome: String,
-        /// Who decided.
+        /// The source of the decision.
         source: DecisionSource,
     },
     /// Something for the reader of a log.

@@ -507,7 +507,7 @@ impl Profile {
         self.guard.files().unanswered(address(request))
     }
 
-    /// What the user has said of such changes. What is to be said about that comes back.
+    /// The user has answered about such changes. Returns what to report.
     pub(crate) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
         self.guard.files().answered(paths, is_users)
     }

@@ -60,7 +60,7 @@ pub(crate) trait Scenes: Send + Sync {
         Vec::new()
     }
 
-    /// What the user has said of that. What is to be said about it comes back.
+    /// The user has answered about such changes. Returns what to report.
     fn answered(&self, _: &[PathBuf], _is_users: bool) -> Vec<Refusal> {
         Vec::new()
     }

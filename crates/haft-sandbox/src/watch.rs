@@ -208,8 +208,8 @@ pub(crate) trait Keeper {
     /// It is about to be killed, or has ended; said once.
     fn ending(&mut self, _: &mut dyn Child) {}
 
-    /// The user has answered about changes that were undone; if they are the user's, they are made again. What is to be said
-    /// about that.
+    /// The user has answered about changes that were undone; if they are the user's, they are made again. Returns what to
+    /// report.
     fn answered(&mut self, _: &[PathBuf], _is_users: bool) -> Vec<Refusal> {
         Vec::new()
     }

@@ -56,7 +56,7 @@ pub struct UndoneChange {
     pub path: PathBuf,
     /// Which program executes what it holds, and when.
     pub executed: String,
-    /// What was done about it, in words for the user.
+    /// What was done about it, as a message for the user.
     pub done: String,
 }
 

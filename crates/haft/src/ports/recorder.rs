@@ -101,7 +101,7 @@ pub struct RequestDecision<'a> {
     pub wanted: &'a [String],
     /// What was decided: `allowed`, or why not; for files what becomes of them.
     pub outcome: &'a str,
-    /// Who decided.
+    /// The source of the decision.
     pub source: DecisionSource,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct RedoableChange {
     pub(super) change: UndoneChange,
     /// What is put there; none if the change was a removal.
     content: Option<LeafContent>,
-    /// The command that was told of it while it ran.
+    /// The command that was notified of it while it ran.
     command: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ impl ProtectedFiles {
         Some(RedoableChange { change: UndoneChange { path, executed, done }, content, command: None })
     }
 
-    /// Changes that a command has to ask about when it has ended: it was told of them, or no command was.
+    /// Changes that a command asks about when it has ended: those of which it was notified, and those of which no command was.
     pub(in crate::profile) fn unanswered(&self, number: usize) -> Vec<UndoneChange> {
         let state = self.state();
         let is_its_own =
@@ -60,8 +60,7 @@ impl ProtectedFiles {
         state.redoable.values().filter(is_its_own).map(|redoable| redoable.change.clone()).collect()
     }
 
-    /// The user has answered about changes; those that are the user's are made again, and what is to be said about that comes
-    /// back.
+    /// The user has answered about changes; those that are the user's are made again. Returns what to report.
     pub(in crate::profile) fn answered(&self, paths: &[PathBuf], is_users: bool) -> Vec<Refusal> {
         let mut state = self.state();
         let mut said = Vec::new();
@@ -106,7 +105,7 @@ impl ProtectedFiles {
 }
 
 impl State {
-    /// Keeps what is needed to make a change again. `command` is the one that was told of it.
+    /// Keeps what is needed to make a change again. `command` is the one that was notified of it.
     pub(super) fn keep_redoable(&mut self, redoable: Option<RedoableChange>, command: Option<usize>) {
         let Some(redoable) = redoable else { return };
         if self.redoable.len() < limits::REPORTED_MAX {
