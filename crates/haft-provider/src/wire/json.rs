@@ -1,32 +1,36 @@
-//! A message as text with seams: what stands where, and nothing of it read before it is needed.
+//! JSON as text with known boundaries: nothing is parsed before it is needed.
 //!
-//! `serde_json` says once, without recursion, that the whole text is JSON. After that a value is a piece of the text,
-//! and opening it finds the seams between its members. So what the frame of a message doesn't need is never made: a
-//! call's input goes to the engine as it was written, where the one strict reader judges it (equal keys, depth, halves
-//! of surrogates, numbers), and whatever is wrong in it is that call's own.
+//! `serde_json` validates the whole text once, without recursion. After that a value is a piece of the text, and opening
+//! an object or an array finds the boundaries of its members. So what the frame of a message doesn't need is never built,
+//! and a call's input goes to the engine as it was written, where the one strict reader judges it (duplicate keys, depth,
+//! lone surrogates, numbers). Whatever is wrong in it is the error of that call.
 //!
-//! It isn't `haft::schema::parse_json` because a frame must stay readable around an input that is wrong, and because a message
-//! of megabytes isn't copied into values.
+//! `haft::schema::parse_json` does not do this, because a frame must stay readable around an invalid input, and because a
+//! message of megabytes is not copied into values.
 //!
-//! An object that is opened belongs to the frame. Two equal keys in it are refused, because two readers could take
-//! different ones.
+//! Objects of a whole message are strict: a duplicate key is rejected, because two readers could take different values.
+//! In an event of a stream the last value counts, as it does in every other client.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use haft::text::truncate_with_ellipsis;
+use haft_agent::ModelFailure;
 use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
-use super::BadMessage;
+use super::decoder::unreadable_event;
+use crate::decode::BadMessage;
 use crate::limits::WORDS_CHARS_MAX;
 
 /// A value: a piece of text that is known to be JSON, without space around it.
 #[derive(Clone, Copy)]
 pub(crate) struct Json<'t> {
     text: &'t str,
+    rejects_duplicate_keys: bool,
 }
 
-/// An object that was opened; no key is there twice.
+/// The members of an object.
 pub(crate) struct Object<'t> {
     fields: BTreeMap<Cow<'t, str>, Json<'t>>,
 }
@@ -35,8 +39,19 @@ impl<'t> Json<'t> {
     /// Takes a text that is one JSON value.
     pub(crate) fn new(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
         serde_json::from_str::<IgnoredAny>(text)?;
-        Ok(Json { text: text.trim_matches(|char| u8::try_from(char).is_ok_and(is_space)) })
+        let text = text.trim_matches(|char| u8::try_from(char).is_ok_and(is_space));
+        Ok(Json { text, rejects_duplicate_keys: true })
     }
+
+    /// Opens an event of a stream.
+    pub(crate) fn open_event(text: &'t str) -> Result<Object<'t>, ModelFailure> {
+        let event = Json::new(text).map_err(unreadable_event)?;
+        let event = Json { rejects_duplicate_keys: false, ..event };
+        event.required_object("", "an event object").map_err(unreadable_event)
+    }
+
+    /// A text without content.
+    pub(crate) const EMPTY_TEXT: Json<'static> = Json { text: "\"\"", rejects_duplicate_keys: true };
 
     /// The value as it was written.
     pub(crate) fn text(self) -> &'t str {
@@ -80,7 +95,7 @@ impl<'t> Json<'t> {
     pub(crate) fn array(self) -> Option<Vec<Json<'t>>> {
         let mut rest = self.text.strip_prefix('[')?;
         let mut items = Vec::new();
-        while let Some(item) = next(&mut rest) {
+        while let Some(item) = self.next(&mut rest) {
             items.push(item);
         }
         Some(items)
@@ -90,19 +105,51 @@ impl<'t> Json<'t> {
     pub(crate) fn object(self, path: &str) -> Result<Option<Object<'t>>, BadMessage> {
         let Some(mut rest) = self.text.strip_prefix('{') else { return Ok(None) };
         let mut fields = BTreeMap::new();
-        while let Some(key) = next(&mut rest) {
+        while let Some(key) = self.next(&mut rest) {
             let Some(name) = key.string() else {
                 let words = format!("the key {} is no text: half a surrogate is in it", short(key.text));
                 return Err(BadMessage::at(path, words));
             };
-            let Some(value) = next(&mut rest) else { break };
-            if fields.insert(name.clone(), value).is_some() {
+            let Some(value) = self.next(&mut rest) else { break };
+            if fields.insert(name.clone(), value).is_some() && self.rejects_duplicate_keys {
                 let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
                 let words = format!("the key {} appears twice in one object; give it once", short(key.text));
                 return Err(BadMessage::at(place, words));
             }
         }
         Ok(Some(Object { fields }))
+    }
+
+    /// Parses the value. `None`: it has a lone surrogate in it, a number out of range, or too many levels.
+    pub(crate) fn to_value(self) -> Option<Value> {
+        serde_json::from_str(self.text).ok()
+    }
+
+    /// Returns a whole number that is not negative.
+    pub(crate) fn number(self) -> Option<u64> {
+        self.text.parse().ok()
+    }
+
+    pub(crate) fn is_true(self) -> bool {
+        self.text == "true"
+    }
+
+    /// Takes the next value out of the rest of an array or an object; none at its end. Keys are values here.
+    fn next(self, rest: &mut &'t str) -> Option<Json<'t>> {
+        let bytes = rest.as_bytes();
+        let begin = bytes.iter().position(|byte| !is_space(*byte) && !matches!(byte, b',' | b':'))?;
+        let end = match bytes[begin] {
+            b']' | b'}' => return None,
+            b'"' => string_end(bytes, begin),
+            b'[' | b'{' => nested_end(bytes, begin),
+            _ => {
+                let ends = |byte: &u8| is_space(*byte) || matches!(byte, b',' | b']' | b'}');
+                begin + bytes[begin..].iter().position(ends).unwrap_or(bytes.len() - begin)
+            }
+        };
+        let value = Json { text: &rest[begin..end], ..self };
+        *rest = &rest[end..];
+        Some(value)
     }
 
     /// Opens what has to be an object.
@@ -131,6 +178,50 @@ impl<'t> Object<'t> {
         self.get(key)?.string()
     }
 
+    /// The text of a field, empty where there is no string.
+    ///
+    /// # Errors
+    /// A string that has a lone surrogate in it.
+    pub(crate) fn text(&self, key: &str) -> Result<Cow<'t, str>, BadMessage> {
+        match self.get(key) {
+            Some(value) if value.is_string() => value.string().ok_or_else(|| {
+                BadMessage::at("", format!("the `{key}` is a string with half a surrogate in it"))
+            }),
+            _ => Ok(Cow::Borrowed("")),
+        }
+    }
+
+    /// A field as a value; null where there is none that can be parsed.
+    pub(crate) fn value(&self, key: &str) -> Value {
+        self.get(key).and_then(Json::to_value).unwrap_or_default()
+    }
+
+    /// The items of a field; none where it is no array.
+    pub(crate) fn items(&self, key: &str) -> Vec<Json<'t>> {
+        self.get(key).and_then(Json::array).unwrap_or_default()
+    }
+
+    /// Opens a field; `None` if it is no object.
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'t>>, BadMessage> {
+        match self.get(key) {
+            Some(value) => value.object(&format!("/{key}")),
+            None => Ok(None),
+        }
+    }
+
+    /// Copies the members into a map, all but these.
+    ///
+    /// # Errors
+    /// A value that can't be parsed.
+    pub(crate) fn to_map(&self, except: &[&str]) -> Result<Map<String, Value>, BadMessage> {
+        let members = self.fields.iter().filter(|(key, _)| !except.contains(&&***key));
+        let copy = |(key, value): (&Cow<'t, str>, &Json<'t>)| match value.to_value() {
+            Some(value) => Ok((key.clone().into_owned(), value)),
+            None => Err(BadMessage::at("", format!("the `{key}` can't be read"))),
+        };
+        members.map(copy).collect()
+    }
+
     /// Whether a field is this text.
     pub(crate) fn is(&self, key: &str, text: &str) -> bool {
         self.string(key).is_some_and(|found| found == text)
@@ -149,24 +240,6 @@ fn is_space(byte: u8) -> bool {
 /// A text for a message, not too long.
 pub(crate) fn short(text: &str) -> String {
     truncate_with_ellipsis(text, WORDS_CHARS_MAX)
-}
-
-/// Takes the next value out of the rest of an array or an object; none at its end. Keys are values here.
-fn next<'t>(rest: &mut &'t str) -> Option<Json<'t>> {
-    let bytes = rest.as_bytes();
-    let begin = bytes.iter().position(|byte| !is_space(*byte) && !matches!(byte, b',' | b':'))?;
-    let end = match bytes[begin] {
-        b']' | b'}' => return None,
-        b'"' => string_end(bytes, begin),
-        b'[' | b'{' => nested_end(bytes, begin),
-        _ => {
-            let ends = |byte: &u8| is_space(*byte) || matches!(byte, b',' | b']' | b'}');
-            begin + bytes[begin..].iter().position(ends).unwrap_or(bytes.len() - begin)
-        }
-    };
-    let value = Json { text: &rest[begin..end] };
-    *rest = &rest[end..];
-    Some(value)
 }
 
 /// Where the string that begins here has ended.

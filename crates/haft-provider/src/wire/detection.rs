@@ -1,0 +1,139 @@
+//! Which wire a message belongs to, by its shape, and calls of one wire in a message that is read as another's.
+//!
+//! Only marks that one wire alone has are trusted. A message that could be of two is rejected: a guess would answer in a
+//! form that the other provider rejects. A decoder passes over what it doesn't know, so a message that is taken for the
+//! wrong provider's would have no calls and an empty answer, and the model would wait for results forever. So a call
+//! that the chosen wire doesn't have makes the message a bad one.
+
+use haft::text::truncate_chars;
+
+use super::Wire;
+use super::json::{Json, Object};
+use crate::decode::BadMessage;
+
+/// What is accepted, for the end of a message.
+const ACCEPTED: &str = "accepted are an Anthropic message or its content, an OpenAI response or its output, \
+     a chat message with tool_calls, and a Gemini content with parts; name the provider";
+
+/// How many wrappings a message is looked for in: `choices`, `message`, `content`.
+const WRAPPINGS_MAX: usize = 3;
+
+/// Detects the wire of a message.
+pub(crate) fn detect_wire(value: Json<'_>) -> Result<Wire, BadMessage> {
+    let fields = value.object("")?;
+    let wire = match (&fields, value.array()) {
+        (Some(fields), _) => detect_frame(fields)?,
+        (None, Some(items)) => detect_parts(&items, "")?,
+        (None, None) => None,
+    };
+    wire.ok_or_else(|| {
+        let shape = describe_shape(value, fields.as_ref());
+        BadMessage::at("", format!("{shape} doesn't say whose message it is; {ACCEPTED}")).name_wire()
+    })
+}
+
+fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, BadMessage> {
+    let mut owner = None;
+    for wire in Wire::ALL {
+        if wire.format().owns_message(fields)? && owner.replace(wire).is_some() {
+            return Ok(None);
+        }
+    }
+    match owner {
+        Some(_) => Ok(owner),
+        None => detect_parts(&fields.items("content"), "/content"),
+    }
+}
+
+/// Returns the wire that all known parts of a list agree on.
+fn detect_parts(items: &[Json<'_>], path: &str) -> Result<Option<Wire>, BadMessage> {
+    let mut owner = None;
+    for (at, item) in items.iter().enumerate() {
+        let Some(fields) = item.object(&format!("{path}/{at}"))? else { continue };
+        match (owner, Wire::ALL.into_iter().find(|wire| wire.format().owns_part(&fields))) {
+            (Some(before), Some(wire)) if before != wire => return Ok(None),
+            (_, None) => {}
+            (_, wire) => owner = wire,
+        }
+    }
+    Ok(owner)
+}
+
+/// Rejects a message with a call of another wire.
+pub(crate) fn reject_foreign_calls(value: Json<'_>, wire: Wire) -> Result<(), BadMessage> {
+    if let Some(items) = value.array() {
+        return items
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, item)| check_item(*item, &format!("/{at}"), wire));
+    }
+    let Some(fields) = value.object("")? else { return Ok(()) };
+    check_part(&fields, "", wire)?;
+    check_message(&fields, "", wire, WRAPPINGS_MAX)
+}
+
+/// Checks a message, or what holds one.
+fn check_message(fields: &Object<'_>, path: &str, wire: Wire, wrappings: usize) -> Result<(), BadMessage> {
+    // Messages come one by one; of several choices or candidates the first is taken.
+    for key in Wire::ALL.iter().flat_map(|wire| wire.format().facts().wrapping_keys) {
+        let Some(inner) = fields.get(key).filter(|_| wrappings > 0) else { continue };
+        let (inner, path) = match inner.array() {
+            Some(_) if *key == "content" => continue,
+            Some(items) => match items.first() {
+                Some(first) => (*first, format!("{path}/{key}/0")),
+                None => continue,
+            },
+            None => (inner, format!("{path}/{key}")),
+        };
+        if let Some(inner) = inner.object(&path)? {
+            check_message(&inner, &path, wire, wrappings - 1)?;
+        }
+    }
+    for key in Wire::ALL.iter().flat_map(|wire| wire.format().facts().part_keys) {
+        for (at, item) in fields.items(key).iter().enumerate() {
+            check_item(*item, &format!("{path}/{key}/{at}"), wire)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_item(item: Json<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> {
+    match item.object(path)? {
+        Some(item) => check_part(&item, path, wire),
+        None => Ok(()),
+    }
+}
+
+fn check_part(part: &Object<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> {
+    let owner = Wire::ALL.into_iter().find_map(|owner| Some((owner, owner.format().call_name(part)?)));
+    match owner {
+        Some((owner, kind)) if owner != wire => Err(BadMessage::at(
+            path,
+            format!(
+                "a `{kind}` is a call of `{owner}`, and the message is read as one of `{wire}`; name the provider"
+            ),
+        )
+        .name_wire()),
+        _ => Ok(()),
+    }
+}
+
+/// Describes a message in a few words.
+fn describe_shape(value: Json<'_>, fields: Option<&Object<'_>>) -> String {
+    let Some(fields) = fields else {
+        return match value.array() {
+            Some(items) if items.is_empty() => "an empty array".to_owned(),
+            Some(_) => "an array of parts that no one provider has".to_owned(),
+            None => value.shown().to_owned(),
+        };
+    };
+    match fields.keys().len() {
+        0 => "an object without fields".to_owned(),
+        count => {
+            let more = if count > 6 { ", …" } else { "" };
+            let keys: Vec<String> =
+                fields.keys().take(6).map(|key| format!("`{}`", truncate_chars(key, 40))).collect();
+            format!("an object with {}{more}", keys.join(", "))
+        }
+    }
+}
