@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use haft::{ToolCall, ToolResult};
+use haft::{ToolCall, ToolError, ToolResult};
 use haft_agent::{
     CallAnswers, CallKind, ExcerptLine, MessageFormat, ModelFailure, RequestedCall, ToolDefiner,
     UnreadableMessage, UserPart,
@@ -13,8 +13,6 @@ use crate::Wire;
 use crate::decode::{BadMessage, decode};
 use crate::deferral;
 use crate::definitions::Definitions;
-use crate::wire::Answer;
-use crate::wire::decoder::message_with;
 
 /// Fields whose length is unrelated to their tokens.
 const OPAQUE: [&str; 7] =
@@ -30,23 +28,23 @@ impl MessageFormat for Wire {
     }
 
     fn push_user(&self, items: &mut Vec<Value>, parts: &[UserPart]) {
-        let (format, facts) = (self.format(), self.format().facts());
+        let format = self.format();
         let is_blank = |part: &UserPart| matches!(part, UserPart::Text(text) if text.trim().is_empty());
         let parts = parts.iter().filter(|part| !is_blank(part));
-        let mut parts: Vec<Value> = parts.map(|part| format.user_part(part)).collect();
+        let mut parts: Vec<Value> = parts.map(|part| (format.user_part)(part)).collect();
         if parts.is_empty() {
             // No provider takes an empty message.
-            parts.push(format.user_part(&UserPart::Text("(the user said nothing)".to_owned())));
+            parts.push((format.user_part)(&UserPart::Text("(the user said nothing)".to_owned())));
         }
-        if facts.has_answers_in_user_message
+        if format.has_answers_in_user_message
             && let Some(Value::Object(last)) = items.last_mut()
             && last.get("role").is_some_and(|role| role == "user")
-            && let Some(Value::Array(before)) = last.get_mut(facts.content_key)
+            && let Some(Value::Array(before)) = last.get_mut(format.content_key)
         {
             before.extend(parts);
             return;
         }
-        items.push(format.user_item(parts));
+        items.push((format.user_item)(parts));
     }
 
     fn answer_calls(&self, answers: &CallAnswers<'_>) -> Vec<Value> {
@@ -54,18 +52,18 @@ impl MessageFormat for Wire {
     }
 
     fn requested_calls(&self, items: &[Value]) -> Result<Vec<RequestedCall>, UnreadableMessage> {
-        let text = self.format().stored_message(items);
+        let text = stored_message(*self, items);
         let unreadable = |bad: BadMessage| UnreadableMessage(bad.to_string());
         Ok(decode(&text, Some(*self)).map_err(unreadable)?.requested)
     }
 
     fn clear_results(&self, items: &mut [Value], keep: usize, note: &dyn Fn(&str) -> String) -> usize {
-        let facts = &self.format().facts().results;
+        let format = &self.format().results;
         let clearable = clearable_results(*self, items, keep, note);
         let cleared = clearable.len();
         for (place, text) in clearable {
             let Some(result) = place.get_mut(*self, items) else { continue };
-            result[facts.content_key] = (facts.clear)(text);
+            result[format.content_key] = (format.clear)(text);
             if let Some(fields) = result.as_object_mut() {
                 // Gemini has images beside the response.
                 fields.remove("parts");
@@ -98,11 +96,11 @@ impl MessageFormat for Wire {
     }
 
     fn loaded_tools(&self, items: &[Value]) -> HashSet<String> {
-        items.iter().flat_map(|item| self.format().loaded_tools(item)).collect()
+        items.iter().flat_map(|item| (self.format().loaded_tools)(item)).collect()
     }
 
     fn awaits_reply(&self, items: &[Value]) -> bool {
-        items.last().is_some_and(|last| self.format().awaits_reply(last))
+        items.last().is_some_and(|last| (self.format().awaits_reply)(last))
     }
 
     fn starts_with_user(&self, items: &[Value]) -> bool {
@@ -132,39 +130,27 @@ pub(crate) fn answer_calls(wire: Wire, answers: &CallAnswers<'_>) -> Vec<Value> 
     let mut items = Vec::with_capacity(answers.requested.len());
     let mut notes = Vec::new();
     for requested in answers.requested {
-        let (item, note) = match &requested.refusal {
-            Some(refusal) => format.encode_refusal(requested, refusal),
+        let refuse = |message: &str| ToolResult::not_taken(&requested.call, ToolError::new(message));
+        let result = match &requested.refusal {
+            Some(refusal) => refuse(refusal),
             None => match results.next() {
-                Some(result) => answer_call(wire, requested, result, answers),
-                None => format.encode_refusal(requested, "this call was not run"),
+                Some(result) => match (answers.replacement)(result) {
+                    Some(text) => refuse(&text),
+                    None => result.clone(),
+                },
+                None => refuse("this call was not run"),
             },
         };
+        let (item, note) = (format.encode_result)(requested, &result, answers.tools);
         items.push(item);
         notes.extend(note);
     }
     // After all results: nothing may stand between them.
-    items.extend(notes.into_iter().map(|note| format.encode_note(note)));
-    match format.facts().has_answers_in_user_message {
-        true => vec![message_with("user", format.facts().content_key, items)],
+    items.extend(notes.into_iter().map(format.encode_note));
+    match format.has_answers_in_user_message {
+        true => vec![(format.user_item)(items)],
         false => items,
     }
-}
-
-fn answer_call(
-    wire: Wire,
-    requested: &RequestedCall,
-    result: &ToolResult,
-    answers: &CallAnswers<'_>,
-) -> Answer {
-    if let Some(text) = (answers.replacement)(result) {
-        return wire.format().encode_refusal(requested, &text);
-    }
-    let (mut item, note) = wire.format().encode_result(requested, result, answers.tools);
-    // Within a session a call may have another id than the provider's, which tells it from its siblings.
-    if result.call_id() != &*requested.call.id {
-        wire.format().set_call_id(&mut item, &requested.call.id);
-    }
-    (item, note)
 }
 
 /// Encodes one result in a provider's JSON.
@@ -174,7 +160,7 @@ fn answer_call(
 /// with `error: `. Nothing is ever empty: a tool without output says `(no output)`.
 pub fn encode_result(wire: Wire, result: &ToolResult) -> Value {
     let call = ToolCall::new(result.call_id(), result.tool_name(), "");
-    wire.format().encode_result(&RequestedCall::new(call, CallKind::Function), result, None).0
+    (wire.format().encode_result)(&RequestedCall::new(call, CallKind::Function), result, None).0
 }
 
 /// Where a result is: its item, and its part where an item has several.
@@ -186,23 +172,23 @@ struct ResultPlace {
 
 impl ResultPlace {
     fn get(self, wire: Wire, items: &[Value]) -> Option<&Value> {
-        let facts = wire.format().facts();
+        let format = wire.format();
         let item = items.get(self.item)?;
         let part = match self.part {
-            Some(part) => item.get(facts.content_key)?.get(part)?,
+            Some(part) => item.get(format.content_key)?.get(part)?,
             None => item,
         };
-        facts.results.wrapper.map_or(Some(part), |key| part.get(key))
+        format.results.wrapper.map_or(Some(part), |key| part.get(key))
     }
 
     fn get_mut(self, wire: Wire, items: &mut [Value]) -> Option<&mut Value> {
-        let facts = wire.format().facts();
+        let format = wire.format();
         let item = items.get_mut(self.item)?;
         let part = match self.part {
-            Some(part) => item.get_mut(facts.content_key)?.get_mut(part)?,
+            Some(part) => item.get_mut(format.content_key)?.get_mut(part)?,
             None => item,
         };
-        match facts.results.wrapper {
+        match format.results.wrapper {
             Some(key) => part.get_mut(key),
             None => Some(part),
         }
@@ -211,16 +197,16 @@ impl ResultPlace {
 
 /// The results whose content may be cleared, in order.
 fn result_places(wire: Wire, items: &[Value]) -> Vec<ResultPlace> {
-    let facts = wire.format().facts();
+    let format = wire.format();
     let parts = |(item, value): (usize, &Value)| -> Vec<ResultPlace> {
-        if !facts.has_answers_in_user_message {
+        if !format.has_answers_in_user_message {
             return vec![ResultPlace { item, part: None }];
         }
-        let count = value.get(facts.content_key).and_then(Value::as_array).map_or(0, Vec::len);
+        let count = value.get(format.content_key).and_then(Value::as_array).map_or(0, Vec::len);
         (0..count).map(|part| ResultPlace { item, part: Some(part) }).collect()
     };
     let places = items.iter().enumerate().flat_map(parts);
-    places.filter(|place| place.get(wire, items).is_some_and(facts.results.is_clearable)).collect()
+    places.filter(|place| place.get(wire, items).is_some_and(format.results.is_clearable)).collect()
 }
 
 /// The results that may be cleared and are long enough that it helps, with the text that replaces them.
@@ -230,14 +216,14 @@ fn clearable_results(
     keep: usize,
     note: &dyn Fn(&str) -> String,
 ) -> Vec<(ResultPlace, String)> {
-    let facts = &wire.format().facts().results;
+    let format = &wire.format().results;
     let places = result_places(wire, items);
     let old = places.len().saturating_sub(keep);
     let old = places.into_iter().take(old);
     old.filter_map(|place| {
         let result = place.get(wire, items)?;
-        let text = note(result[facts.id_key].as_str().unwrap_or_default());
-        let gains = result[facts.content_key].to_string().len() > text.len() + CLEARED_BYTES_MIN;
+        let text = note(result[format.id_key].as_str().unwrap_or_default());
+        let gains = result[format.content_key].to_string().len() > text.len() + CLEARED_BYTES_MIN;
         gains.then_some((place, text))
     })
     .collect()
@@ -245,15 +231,29 @@ fn clearable_results(
 
 /// The texts of an item, then the tools that it calls.
 fn excerpt_lines(wire: Wire, item: &Value) -> Vec<ExcerptLine> {
-    let facts = wire.format().facts();
-    let content = &item[facts.content_key];
-    let blocks = content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
-    let is_result = !facts.has_answers_in_user_message && (facts.results.is_clearable)(item);
+    let format = wire.format();
+    let content = &item[format.content_key];
+    let blocks = content.as_array().into_iter().flatten().filter_map(|block| block[format.text_key].as_str());
+    let is_result = !format.has_answers_in_user_message && (format.results.is_clearable)(item);
     let texts = content.as_str().into_iter().chain(blocks).filter(|_| !is_result);
     let texts = texts.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
-    let line = if item["role"] == "user" { ExcerptLine::User } else { ExcerptLine::Model };
-    let calls = wire.format().called_tools(item).into_iter();
-    texts.map(line).chain(calls.map(|name| ExcerptLine::Call(name.to_owned()))).collect()
+    if item["role"] == "user" {
+        return texts.map(ExcerptLine::User).collect();
+    }
+    let message = decode(&stored_message(wire, std::slice::from_ref(item)), Some(wire));
+    let calls = message.map(|message| message.requested).unwrap_or_default().into_iter();
+    texts
+        .map(ExcerptLine::Model)
+        .chain(calls.map(|call| ExcerptLine::Call(call.call.name.to_string())))
+        .collect()
+}
+
+/// Returns a message of the model as JSON, from the items that store it.
+fn stored_message(wire: Wire, items: &[Value]) -> String {
+    match wire.format().has_item_list {
+        true => Value::from(items.to_vec()).to_string(),
+        false => items.first().map(Value::to_string).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

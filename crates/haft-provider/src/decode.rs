@@ -122,7 +122,7 @@ pub(crate) fn decode_into(
     draft: &mut MessageDraft,
 ) -> Result<Box<dyn MessageDecoder>, DecodeError> {
     reject_foreign_calls(message, wire)?;
-    let mut decoder = wire.format().decoder();
+    let mut decoder = (wire.format().decoder)();
     decoder.decode_message(message, draft)?;
     Ok(decoder)
 }
@@ -174,7 +174,7 @@ impl Message {
         let answers =
             CallAnswers { requested: &self.requested, results, tools: None, replacement: &replacement };
         let mut items = answer_calls(self.wire, &answers);
-        match self.wire.format().facts().has_answers_in_user_message {
+        match self.wire.format().has_answers_in_user_message {
             true => items.pop().unwrap_or_default(),
             false => Value::Array(items),
         }

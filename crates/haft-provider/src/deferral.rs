@@ -15,8 +15,8 @@ use crate::Wire;
 /// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at the vendor's
 /// own address, unless the model is known to be too old for it.
 pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> ToolDeferral {
-    let is_vendors = base_url.trim().trim_end_matches('/') == wire.format().facts().base_url;
-    match is_vendors && has_native_form(wire) && wire.format().supports_deferral(model) {
+    let is_vendors = base_url.trim().trim_end_matches('/') == wire.format().base_url;
+    match is_vendors && has_native_form(wire) && (wire.format().supports_deferral)(model) {
         true => ToolDeferral::Native,
         false => ToolDeferral::Fallback,
     }
@@ -24,7 +24,7 @@ pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> ToolDeferral
 
 /// Returns whether a wire has a form for deferred tools at all.
 pub(crate) fn has_native_form(wire: Wire) -> bool {
-    wire.format().facts().definitions.deferral.is_some()
+    wire.format().definitions.deferral.is_some()
 }
 
 /// Returns whether a provider rejected a request because of deferred tools: it doesn't know them, or not with this model.

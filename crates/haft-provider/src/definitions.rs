@@ -45,7 +45,7 @@ impl From<Wire> for DefinitionForm {
 impl DefinitionForm {
     fn format(self) -> &'static DefinitionFormat {
         match self {
-            DefinitionForm::Wire(wire) => &wire.format().facts().definitions,
+            DefinitionForm::Wire(wire) => &wire.format().definitions,
             DefinitionForm::Mcp => &MCP_FORMAT,
         }
     }
@@ -77,16 +77,23 @@ pub(crate) enum DeferralFormat {
     InConversation { write_search: fn(&str) -> String },
 }
 
-static MCP_FORMAT: DefinitionFormat = DefinitionFormat {
-    list: ("[", "]"),
-    dialect: Dialect::Plain,
-    strict_dialect: None,
-    is_strict_by_default: false,
-    limits_strict_tools: false,
-    limits_property_names: false,
-    write: write_mcp_definition,
-    deferral: None,
-};
+impl DefinitionFormat {
+    /// A format with a bare list and nothing special.
+    pub(crate) const fn plain(write: fn(&str, &AnyTool, &WireSchema) -> String) -> DefinitionFormat {
+        DefinitionFormat {
+            list: ("[", "]"),
+            dialect: Dialect::Plain,
+            strict_dialect: None,
+            is_strict_by_default: false,
+            limits_strict_tools: false,
+            limits_property_names: false,
+            write,
+            deferral: None,
+        }
+    }
+}
+
+static MCP_FORMAT: DefinitionFormat = DefinitionFormat::plain(write_mcp_definition);
 
 /// Makes definitions and keeps them.
 ///

@@ -10,17 +10,17 @@ use haft_agent::ToolDeferral;
 
 /// The name of the variable that holds a wire's key.
 pub fn key_variable(wire: Wire) -> &'static str {
-    wire.format().facts().key_variable
+    wire.format().key_variable
 }
 
 /// The name of the variable that holds a wire's base URL.
 pub fn base_url_variable(wire: Wire) -> &'static str {
-    wire.format().facts().base_url_variable
+    wire.format().base_url_variable
 }
 
 /// The base URL of a wire's own vendor.
 pub fn default_base_url(wire: Wire) -> &'static str {
-    wire.format().facts().base_url
+    wire.format().base_url
 }
 
 /// Where and as whom a provider is asked.
@@ -94,14 +94,14 @@ impl Endpoint {
         if rest.contains(['?', '#']) {
             return Err("the base URL has a query or a fragment; leave it out".to_owned());
         }
-        self.wire.format().request_url(base, model, stream)
+        (self.wire.format().request_url)(base, model, stream)
     }
 
     /// The headers of each request but those of the content, the secret ones marked.
     pub fn headers(&self) -> Vec<(String, String)> {
-        let mut headers = self.wire.format().request_headers(self.key.as_deref());
-        headers.extend(self.headers.iter().cloned());
-        headers
+        let headers = (self.wire.format().request_headers)(self.key.as_deref());
+        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value));
+        headers.chain(self.headers.iter().cloned()).collect()
     }
 }
 

@@ -106,7 +106,7 @@ impl RequestOptions {
     /// Writes the body of a request, as JSON. The conversation has to be of this wire.
     pub fn body(&self, wire: Wire, request: &ModelRequest<'_>) -> String {
         let mut body = RequestBody { json: String::from("{"), extra: &self.extra };
-        wire.format().write_request(self, request, &mut body);
+        (wire.format().write_request)(self, request, &mut body);
         body.finish()
     }
 

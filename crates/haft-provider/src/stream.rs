@@ -66,7 +66,7 @@ impl Reader {
         Reader {
             events: EventReader::new(STREAM_LINE_BYTES_MAX),
             draft: MessageDraft::for_stream(wire),
-            decoder: wire.format().decoder(),
+            decoder: (wire.format().decoder)(),
             bytes: 0,
         }
     }

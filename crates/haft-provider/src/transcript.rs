@@ -22,7 +22,7 @@ mod events;
 mod items;
 mod streamed;
 
-pub(crate) use self::items::{TranscriptItem, content_text, item_kind, item_role};
+pub(crate) use self::items::content_text;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

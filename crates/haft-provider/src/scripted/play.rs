@@ -71,7 +71,7 @@ impl Player {
             delay: Duration::ZERO,
             act: Act::Refuse {
                 status: 400,
-                body: wire.format().script_error_body(400, None, words).to_string(),
+                body: (wire.format().script.write_error)(400, None, words).to_string(),
                 retry_after: None,
             },
         };
@@ -133,17 +133,18 @@ impl Player {
             let act = match error {
                 Some(error) if error.disconnect => Act::HangUp,
                 Some(error) => refusal(wire, error),
-                None => Act::Whole(wire.format().script_response(&message).to_string()),
+                None => Act::Whole((wire.format().script.write_response)(&message).to_string()),
             };
             return Performance { delay, act };
         }
-        let mut frames = wire.format().script_events(&message, pace.chunk_chars.unwrap_or(CHUNK_CHARS));
+        let mut frames =
+            (wire.format().script.write_events)(&message, pace.chunk_chars.unwrap_or(CHUNK_CHARS));
         let mut cut = false;
         if let Some(error) = error {
             frames.truncate(error.after_events.unwrap_or_default());
             cut = true;
             if !error.disconnect {
-                frames.push(wire.format().script_error_event(error.kind.as_deref(), words(error)));
+                frames.push(error_event(wire, error));
             }
         }
         Performance { delay, act: Act::Stream { frames, between: between(pace), cut } }
@@ -167,7 +168,7 @@ impl Player {
     fn message(&self, wire: Wire, turn: &Turn, seen: &RequestHistory, body: &str) -> ScriptMessage {
         let number = seen.turn + 1;
         let call = |(at, call): (usize, &super::script::Call)| {
-            let made = format!("{}_scripted_{number}_{at}", wire.format().facts().script_call_prefix);
+            let made = format!("{}_scripted_{number}_{at}", wire.format().script.call_prefix);
             let input = match (&call.input, &call.raw_input) {
                 (_, Some(raw)) => raw.clone(),
                 (Some(input), None) => input.to_string(),
@@ -202,9 +203,15 @@ fn words(error: &Injected) -> &str {
     error.message.as_deref().unwrap_or("the script has an error here")
 }
 
+/// Writes an error that interrupts a stream.
+fn error_event(wire: Wire, error: &Injected) -> String {
+    let script = &wire.format().script;
+    (script.write_error_event)(&(script.write_error)(500, error.kind.as_deref(), words(error)))
+}
+
 fn refusal(wire: Wire, error: &Injected) -> Act {
     let status = error.status.unwrap_or(500);
-    let body = wire.format().script_error_body(status, error.kind.as_deref(), words(error)).to_string();
+    let body = (wire.format().script.write_error)(status, error.kind.as_deref(), words(error)).to_string();
     Act::Refuse { status, body, retry_after: error.retry_after_ms.map(Duration::from_millis) }
 }
 

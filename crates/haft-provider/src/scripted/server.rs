@@ -38,7 +38,7 @@ impl Serving {
 
     /// The base URL for a client of this wire, as the vendor's SDK takes it.
     pub fn base_url(&self, wire: Wire) -> String {
-        format!("http://{}{}", self.address, wire.format().facts().script_base_path)
+        format!("http://{}{}", self.address, wire.format().script.base_path)
     }
 }
 
@@ -219,7 +219,7 @@ async fn line(read: &mut (impl AsyncBufRead + Unpin), left: &mut usize) -> io::R
 /// Returns the wire of a path, and what the path asks for beside it.
 fn parse_path(path: &str) -> Option<(Wire, ScriptTarget<'_>)> {
     let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
-    Wire::ALL.into_iter().find_map(|wire| Some((wire, wire.format().parse_script_path(path)?)))
+    Wire::ALL.into_iter().find_map(|wire| Some((wire, (wire.format().script.parse_path)(path)?)))
 }
 
 /// Answers a request. False if the connection ends with it.
@@ -232,7 +232,7 @@ async fn answer(
     let target = parse_path(&request.path).filter(|_| request.method == "POST");
     let Some((wire, ScriptTarget { stream, model })) = target else {
         let words = "this is a scripted model; POST to /v1/messages, /v1/responses, /v1/chat/completions or /v1beta/models/NAME:generateContent";
-        let body = Wire::OpenAi.format().script_error_body(404, None, words).to_string();
+        let body = (Wire::OpenAi.format().script.write_error)(404, None, words).to_string();
         respond(write, 404, JSON, body.as_bytes(), None, request.keep).await?;
         return Ok(request.keep);
     };

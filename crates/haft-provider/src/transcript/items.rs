@@ -1,9 +1,7 @@
 //! Messages and items of every wire, alone, in lists and in whole requests and responses.
 //!
-//! Each wire says what an item is to it. Calls are read by the decoder that reads a model's message for running it; here is
+//! The wires classify items and parts. Calls are read by the decoder that reads a model's message for running it; here is
 //! only which piece of the text is one, and where results are.
-
-use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -12,37 +10,13 @@ use crate::Wire;
 use crate::decode::{BadMessage, decode};
 use crate::wire::json::{Json, Object};
 use crate::wire::result_content::ERROR_PREFIX;
+use crate::wire::{PartKind, detection};
 
 /// How deep lists and wrappings may lie in each other.
 const DEPTH_MAX: usize = 8;
 
 /// The roles of messages.
 const ROLES: [&str; 7] = ["assistant", "model", "tool", "function", "user", "system", "developer"];
-
-/// What an item of a conversation is to its wire.
-pub(crate) enum TranscriptItem<'t> {
-    /// A message of the model, with calls perhaps.
-    Calls,
-    /// A message of the model without calls of ours.
-    Message,
-    /// A message of the model whose only call has no id.
-    CallWithoutId(Json<'t>),
-    /// A call that the provider or the host answers.
-    OtherCall(String),
-    /// Results, perhaps among other parts of a message.
-    Results(Vec<Json<'t>>),
-}
-
-/// Returns the role of an item, empty where it has no known one.
-pub(crate) fn item_role<'t>(fields: &Object<'t>) -> Cow<'t, str> {
-    fields.string("role").filter(|role| ROLES.contains(&&**role)).unwrap_or_default()
-}
-
-/// Returns the type of an item without a role.
-pub(crate) fn item_kind<'t>(fields: &Object<'t>) -> Cow<'t, str> {
-    let kind = fields.string("type").unwrap_or_default();
-    if item_role(fields).is_empty() { kind } else { Cow::Borrowed("") }
-}
 
 impl<'t> Reading<'t> {
     /// Reads any value. Returns whether it was known.
@@ -75,14 +49,14 @@ impl<'t> Reading<'t> {
 
     /// Reads a whole request or response. Returns whether it was one.
     fn frame(&mut self, fields: &Object<'t>, depth: usize) -> Result<bool, BadTranscript> {
-        let all = || Wire::ALL.into_iter().map(|wire| wire.format().facts());
+        let all = || Wire::ALL.into_iter().map(Wire::format);
         // The `input` of a call is an object.
         let array = |key: &str| fields.get(key).and_then(Json::array);
-        if let Some(items) = all().find_map(|facts| array(facts.history_key)) {
+        if let Some(items) = all().find_map(|format| array(format.history_key)) {
             for item in items {
                 self.value(item, depth + 2)?;
             }
-        } else if let Some(choices) = all().flat_map(|facts| facts.wrapping_keys).find_map(|key| {
+        } else if let Some(choices) = all().flat_map(|format| format.wrapping_keys).find_map(|key| {
             // A message has its parts in a list, too.
             array(key).filter(|_| *key != "content")
         }) {
@@ -108,35 +82,69 @@ impl<'t> Reading<'t> {
         fields: &Object<'t>,
         agent: Option<&str>,
     ) -> Result<bool, BadTranscript> {
-        let role = item_role(fields);
-        if role == "user" {
-            self.model_speaks = false;
-        }
-        let classify = |wire: Wire| Some((wire, wire.format().classify_item(fields, value)?));
-        let Some((wire, item)) = Wire::ALL.into_iter().find_map(classify) else {
-            if matches!(&*role, "assistant" | "model") {
-                self.model();
+        let role = fields.string("role").filter(|role| ROLES.contains(&&**role)).unwrap_or_default();
+        let kind = detection::classify_part(fields);
+        match (&*role, kind) {
+            ("", None) if !fields.has("role") && part_lists(fields).next().is_some() => {
+                self.message(value, fields, agent)?
             }
-            return Ok(!role.is_empty());
-        };
-        if !matches!(item, TranscriptItem::Results(_)) {
-            self.model();
-        }
-        match item {
-            TranscriptItem::Calls => self.calls(wire, value.text(), agent)?,
-            TranscriptItem::Message => {}
-            TranscriptItem::CallWithoutId(call) => self.call_without_id(wire, call, agent)?,
-            TranscriptItem::OtherCall(kind) => self.passed_over(&kind),
-            TranscriptItem::Results(pieces) => {
-                for piece in pieces {
-                    let line = self.line(piece.text());
-                    if let Some((id, result)) = wire.format().past_result(piece).map_err(at_line(line))? {
-                        self.result(agent, &id, result);
+            ("", None) => return Ok(false),
+            ("assistant" | "model", _) => self.message(value, fields, agent)?,
+            (_, Some((wire, PartKind::Result))) => self.past_result(wire, value, agent)?,
+            ("user", _) => {
+                self.model_speaks = false;
+                for part in part_lists(fields).flat_map(|(_, parts)| parts) {
+                    if let Ok(Some(fields)) = part.object("")
+                        && let Some((wire, PartKind::Result)) = detection::classify_part(&fields)
+                    {
+                        self.past_result(wire, part, agent)?;
                     }
                 }
             }
+            ("", Some((wire, kind))) => {
+                self.model();
+                match kind {
+                    PartKind::Call(_) => self.calls(wire, value.text(), agent)?,
+                    PartKind::HostCall => self.passed_over(&fields.string("type").unwrap_or_default()),
+                    PartKind::Result | PartKind::Other => {}
+                }
+            }
+            _ => {}
         }
         Ok(true)
+    }
+
+    /// Reads a message of the model.
+    fn message(
+        &mut self,
+        value: Json<'t>,
+        fields: &Object<'t>,
+        agent: Option<&str>,
+    ) -> Result<(), BadTranscript> {
+        self.model();
+        // A part that can't be read may be a call.
+        let may_be_call = |part: &Json<'_>| match part.object("") {
+            Ok(Some(part)) => matches!(detection::classify_part(&part), Some((_, PartKind::Call(_)))),
+            _ => true,
+        };
+        let mut lists = part_lists(fields);
+        if let Some((wire, _)) = lists.find(|(_, parts)| parts.iter().any(may_be_call)) {
+            return self.calls(wire, value.text(), agent);
+        }
+        let unnamed = |wire: Wire| Some((wire, (wire.format().unnamed_call)(fields)?));
+        match Wire::ALL.into_iter().find_map(unnamed) {
+            Some((wire, call)) => self.unnamed_call(wire, call, agent),
+            None => Ok(()),
+        }
+    }
+
+    fn past_result(&mut self, wire: Wire, piece: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
+        let line = self.line(piece.text());
+        if let Some(fields) = piece.object("").map_err(at_line(line))? {
+            let (id, result) = (wire.format().past_result)(&fields).map_err(at_line(line))?;
+            self.result(agent, &id, result);
+        }
+        Ok(())
     }
 
     /// Reads the calls of a message.
@@ -160,12 +168,7 @@ impl<'t> Reading<'t> {
     }
 
     /// Reads a call without an id, which is answered by its name.
-    fn call_without_id(
-        &mut self,
-        wire: Wire,
-        call: Json<'t>,
-        agent: Option<&str>,
-    ) -> Result<(), BadTranscript> {
+    fn unnamed_call(&mut self, wire: Wire, call: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
         let line = self.line(call.text());
         let fields = call
             .required_object("/function_call", "an object with `name` and `arguments`")
@@ -197,6 +200,13 @@ impl<'t> Reading<'t> {
             self.out.passed_over.push(kind.to_owned());
         }
     }
+}
+
+/// Returns the lists of parts in a message, with the wires that have them.
+fn part_lists<'t>(fields: &Object<'t>) -> impl Iterator<Item = (Wire, Vec<Json<'t>>)> {
+    let keys =
+        Wire::ALL.into_iter().flat_map(|wire| wire.format().part_keys.iter().map(move |key| (wire, *key)));
+    keys.filter_map(|(wire, key)| Some((wire, fields.get(key)?.array()?)))
 }
 
 fn at_line(line: usize) -> impl Fn(BadMessage) -> BadTranscript {

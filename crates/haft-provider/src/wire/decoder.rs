@@ -20,13 +20,13 @@ pub(crate) trait MessageDecoder: DecoderState + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// An event that can't be read, and a failure that the provider reports. The message ends with it.
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError>;
+    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult;
 
     /// Takes a whole message, or the list of its parts.
     ///
     /// # Errors
     /// A message that can't be answered, and a failure that the provider reports.
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError>;
+    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult;
 
     /// Takes out the message as it is sent back.
     fn take_items(&mut self, draft: &mut MessageDraft) -> Vec<Value>;
@@ -52,6 +52,9 @@ impl<T: MessageDecoder + Clone + PartialEq + 'static> DecoderState for T {
         other.as_any().downcast_ref() == Some(self)
     }
 }
+
+/// How a step of decoding ends.
+pub(crate) type DecodeResult = Result<(), DecodeError>;
 
 /// Why decoding stopped.
 #[derive(Debug)]

@@ -7,8 +7,8 @@
 
 use haft::text::truncate_chars;
 
-use super::Wire;
 use super::json::{Json, Object};
+use super::{PartKind, Wire};
 use crate::decode::BadMessage;
 
 /// What is accepted, for the end of a message.
@@ -35,7 +35,7 @@ pub(crate) fn detect_wire(value: Json<'_>) -> Result<Wire, BadMessage> {
 fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, BadMessage> {
     let mut owner = None;
     for wire in Wire::ALL {
-        if wire.format().owns_message(fields)? && owner.replace(wire).is_some() {
+        if (wire.format().owns_frame)(fields)? && owner.replace(wire).is_some() {
             return Ok(None);
         }
     }
@@ -50,13 +50,18 @@ fn detect_parts(items: &[Json<'_>], path: &str) -> Result<Option<Wire>, BadMessa
     let mut owner = None;
     for (at, item) in items.iter().enumerate() {
         let Some(fields) = item.object(&format!("{path}/{at}"))? else { continue };
-        match (owner, Wire::ALL.into_iter().find(|wire| wire.format().owns_part(&fields))) {
+        match (owner, classify_part(&fields).map(|(wire, _)| wire)) {
             (Some(before), Some(wire)) if before != wire => return Ok(None),
             (_, None) => {}
             (_, wire) => owner = wire,
         }
     }
     Ok(owner)
+}
+
+/// Returns the wire that has such a part, and what it is there.
+pub(crate) fn classify_part(part: &Object<'_>) -> Option<(Wire, PartKind)> {
+    Wire::ALL.into_iter().find_map(|wire| Some((wire, (wire.format().classify_part)(part)?)))
 }
 
 /// Rejects a message with a call of another wire.
@@ -75,7 +80,7 @@ pub(crate) fn reject_foreign_calls(value: Json<'_>, wire: Wire) -> Result<(), Ba
 /// Checks a message, or what holds one.
 fn check_message(fields: &Object<'_>, path: &str, wire: Wire, wrappings: usize) -> Result<(), BadMessage> {
     // Messages come one by one; of several choices or candidates the first is taken.
-    for key in Wire::ALL.iter().flat_map(|wire| wire.format().facts().wrapping_keys) {
+    for key in Wire::ALL.iter().flat_map(|wire| wire.format().wrapping_keys) {
         let Some(inner) = fields.get(key).filter(|_| wrappings > 0) else { continue };
         let (inner, path) = match inner.array() {
             Some(_) if *key == "content" => continue,
@@ -89,7 +94,7 @@ fn check_message(fields: &Object<'_>, path: &str, wire: Wire, wrappings: usize) 
             check_message(&inner, &path, wire, wrappings - 1)?;
         }
     }
-    for key in Wire::ALL.iter().flat_map(|wire| wire.format().facts().part_keys) {
+    for key in Wire::ALL.iter().flat_map(|wire| wire.format().part_keys) {
         for (at, item) in fields.items(key).iter().enumerate() {
             check_item(*item, &format!("{path}/{key}/{at}"), wire)?;
         }
@@ -105,9 +110,8 @@ fn check_item(item: Json<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> 
 }
 
 fn check_part(part: &Object<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> {
-    let owner = Wire::ALL.into_iter().find_map(|owner| Some((owner, owner.format().call_name(part)?)));
-    match owner {
-        Some((owner, kind)) if owner != wire => Err(BadMessage::at(
+    match classify_part(part) {
+        Some((owner, PartKind::Call(kind))) if owner != wire => Err(BadMessage::at(
             path,
             format!(
                 "a `{kind}` is a call of `{owner}`, and the message is read as one of `{wire}`; name the provider"

@@ -62,7 +62,7 @@ impl RequestHistory {
             },
             ..RequestHistory::default()
         };
-        wire.format().read_history(fields, &mut history)?;
+        (wire.format().script.read_history)(fields, &mut history)?;
         history.check_answered(|id, tool| {
             format!("the call `{id}` of `{tool}` has no result; every call needs one")
         })?;

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::decode::BadMessage;
 use crate::wire::decoder::{
-    DecodeError, MessageDecoder, count, field, input_value, is_object, list, merge, message_with, misplaced,
-    required,
+    DecodeError, DecodeResult, MessageDecoder, count, field, input_value, is_object, list, merge,
+    message_with, misplaced, required,
 };
 use crate::wire::json::{Json, Object};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
@@ -72,7 +72,7 @@ impl StatedEnd {
 }
 
 impl MessageDecoder for BlockDecoder {
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         match &*event.text("type")? {
             "message_start" => {
                 if draft.has_started() {
@@ -109,7 +109,7 @@ impl MessageDecoder for BlockDecoder {
         }
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(blocks) = message.array() {
             return self.decode_blocks(&blocks, "", false, draft);
         }
@@ -166,7 +166,7 @@ impl BlockDecoder {
         path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         for (at, block) in (1..).zip(blocks) {
             let is_last = at == blocks.len();
             self.decode_block(
@@ -187,18 +187,12 @@ impl BlockDecoder {
         path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         self.begin(at, &block.required_object(path, "a content block")?, path, draft)?;
         self.close(at, is_cut, draft)
     }
 
-    fn begin(
-        &mut self,
-        at: u64,
-        block: &Object<'_>,
-        path: &str,
-        draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    fn begin(&mut self, at: u64, block: &Object<'_>, path: &str, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(None);
         draft.part()?;
         // Before anything of it counts: the one that is there may be a call that runs already.
@@ -237,7 +231,7 @@ impl BlockDecoder {
         open.ok_or_else(|| misplaced("an event of a block that isn't open"))
     }
 
-    fn grow(&mut self, at: u64, delta: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn grow(&mut self, at: u64, delta: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let block = self.open(at)?;
         match &*delta.text("type")? {
             "input_json_delta" => {
@@ -268,7 +262,7 @@ impl BlockDecoder {
         Ok(())
     }
 
-    fn close(&mut self, at: u64, is_cut: bool, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn close(&mut self, at: u64, is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         let block = self.open(at)?;
         block.is_closed = true;
         let whole_input = block.whole_input.take();

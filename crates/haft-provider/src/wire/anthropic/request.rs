@@ -22,7 +22,7 @@ pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: 
             if marked.is_some() {
                 json.push_str(",\"cache_control\":{\"type\":\"ephemeral\"}");
             }
-            options.push_tools(json, after, super::FACTS.search_tool);
+            options.push_tools(json, after, super::WIRE.search_tool);
         });
     }
     let mut system: Vec<Value> =

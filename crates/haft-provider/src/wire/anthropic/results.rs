@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use haft::search::TOOL_SEARCH;
 use haft::{Content, ToolResult};
-use haft_agent::{ToolDeferral, ToolDefinitions};
+use haft_agent::{RequestedCall, ToolDeferral, ToolDefinitions};
 use serde_json::{Value, json};
 
 use crate::limits::{ANTHROPIC_IMAGE_BYTES_MAX, DOCUMENT_BYTES_MAX};
@@ -15,12 +15,15 @@ use crate::wire::result_content::{NO_OUTPUT, PDF, found_tools, image_type, is_pd
 const ONLY_SPACE: &str = "(only white space)";
 
 /// Encodes a result. `content` is a string where there is only text, otherwise blocks; `is_error` is there on errors.
-pub(super) fn encode(result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
-    let tools = tools.filter(|tools| tools.deferral() == ToolDeferral::Native);
-    if let (Some(tools), TOOL_SEARCH) = (tools, result.tool_name())
-        && let Some(answer) = encode_search(result, tools)
+pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
+    let id = &*call.call.id;
+    if let Some(tools) = tools.filter(|tools| tools.deferral() == ToolDeferral::Native)
+        && result.tool_name() == TOOL_SEARCH
+        && let Some(references) = encode_references(result, tools)
     {
-        return answer;
+        // Notes have no place in it.
+        let note = (!result.notes().is_empty()).then(|| result.notes().join("\n"));
+        return (encode_content(id, references, false), note);
     }
     let mut blocks: Vec<Value> = Vec::new();
     for block in result.for_model() {
@@ -47,10 +50,10 @@ pub(super) fn encode(result: &ToolResult, tools: Option<&ToolDefinitions>) -> An
         [only] if only["type"] == "text" => only["text"].take(),
         _ => Value::Array(blocks),
     };
-    (encode_content(result.call_id(), content, result.is_error()), None)
+    (encode_content(id, content, result.is_error()), None)
 }
 
-pub(super) fn encode_content(id: &str, content: Value, is_error: bool) -> Value {
+fn encode_content(id: &str, content: Value, is_error: bool) -> Value {
     let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": content});
     if is_error {
         block["is_error"] = true.into();
@@ -91,19 +94,16 @@ fn encode_block(block: &Content) -> Block<'_> {
     }
 }
 
-/// Encodes the result of a search as `tool_reference` blocks. Notes have no place in it. `None` if there is nothing to
-/// refer to: then it is a result like any other.
-fn encode_search(result: &ToolResult, tools: &ToolDefinitions) -> Option<Answer> {
-    let reference = |tool: &Value| {
-        let name = tool["name"].as_str().filter(|name| tools.is_referable(name))?;
-        Some(json!({"type": "tool_reference", "tool_name": name}))
-    };
-    let references: Vec<Value> = found_tools(result).iter().filter_map(reference).collect();
-    if references.is_empty() {
-        return None;
-    }
-    let note = (!result.notes().is_empty()).then(|| result.notes().join("\n"));
-    Some((encode_content(result.call_id(), Value::Array(references), false), note))
+/// Encodes what a search found as `tool_reference` blocks. `None` if there is nothing to refer to: then the result is one
+/// like any other.
+fn encode_references(result: &ToolResult, tools: &ToolDefinitions) -> Option<Value> {
+    let names = found_tools(result).iter().filter_map(|tool| tool["name"].as_str());
+    let references: Vec<Value> = names.filter(|name| tools.is_referable(name)).map(reference).collect();
+    (!references.is_empty()).then(|| references.into())
+}
+
+fn reference(name: &str) -> Value {
+    json!({"type": "tool_reference", "tool_name": name})
 }
 
 /// Returns the results in a message.
@@ -134,9 +134,7 @@ pub(super) fn with_known_references<'v>(item: &'v Value, tools: &ToolDefinitions
         let kept: Vec<&str> = names.iter().copied().filter(|name| tools.is_referable(name)).collect();
         block["content"] = match kept.is_empty() {
             true => Value::String(format!("found {}", names.join(", "))),
-            false => {
-                kept.into_iter().map(|name| json!({"type": "tool_reference", "tool_name": name})).collect()
-            }
+            false => kept.into_iter().map(reference).collect(),
         };
     }
     Cow::Owned(item)

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::call_of;
 use crate::decode::BadMessage;
 use crate::wire::decoder::{
-    DecodeError, MessageDecoder, count, field, list, message_with, required, required_text,
+    DecodeResult, MessageDecoder, count, field, list, message_with, required, required_text,
 };
 use crate::wire::json::{Json, Object};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
@@ -30,7 +30,7 @@ struct Part {
 }
 
 impl MessageDecoder for PartDecoder {
-    fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.check_error(chunk.get("error"))?;
         draft.start(chunk.string("modelVersion"));
         let usage = chunk.value("usageMetadata");
@@ -50,7 +50,7 @@ impl MessageDecoder for PartDecoder {
         }
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(parts) = message.array() {
             return self.take_parts(&parts, "", false, draft);
         }
@@ -84,7 +84,7 @@ impl PartDecoder {
         candidate: &Object<'_>,
         path: &str,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         let reason =
             either(candidate, "finishReason", "finish_reason").and_then(Json::string).unwrap_or_default();
         let (parts, path) = match candidate.get("content") {
@@ -120,7 +120,7 @@ impl PartDecoder {
         path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         for (at, part) in parts.iter().enumerate() {
             let path = format!("{path}/{at}");
             let part = part.required_object(&path, "a part")?;
@@ -145,7 +145,7 @@ impl PartDecoder {
         path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         let name = required(call, path, "name", "the function call")?;
         let id = match call.given("id") {
             None => Cow::Borrowed(""),
@@ -169,7 +169,7 @@ impl PartDecoder {
         self.push(value, Some(number), None, draft)
     }
 
-    fn take_text(&mut self, part: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn take_text(&mut self, part: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let has_text = part.get("text").is_some_and(Json::is_string);
         let is_thought = part.get("thought").is_some_and(Json::is_true);
         let text = part.text("text")?;
@@ -208,7 +208,7 @@ impl PartDecoder {
         call: Option<usize>,
         text: Option<TextRanges>,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         draft.part()?;
         draft.keep(64)?;
         self.parts.push(Part { value, call, text });

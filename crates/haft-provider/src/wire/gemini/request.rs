@@ -7,7 +7,7 @@ use crate::request::{RequestBody, RequestOptions, Thinking, system_texts, tools_
 
 pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
     if let Some(tools) = tools_json(request) {
-        body.raw("tools", |json| options.push_tools(json, tools, super::FACTS.search_tool));
+        body.raw("tools", |json| options.push_tools(json, tools, super::WIRE.search_tool));
     }
     let system: Vec<Value> = system_texts(request).map(|text| json!({"text": text})).collect();
     if !system.is_empty() {

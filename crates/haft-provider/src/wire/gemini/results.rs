@@ -1,50 +1,45 @@
 //! Gemini's `functionResponse` parts.
 
 use haft::{Content, ToolResult};
+use haft_agent::{RequestedCall, ToolDefinitions};
 use serde_json::{Value, json};
 
+use crate::decode::BadMessage;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::transcript::PastResult;
-use crate::wire::result_content::{PDF, image_type, is_pdf, join_text, start_line};
+use crate::wire::Answer;
+use crate::wire::json::{Json, Object};
+use crate::wire::result_content::{PDF, image_type, is_pdf, join_text};
 
 /// Encodes a result under the name by which the call asked, which may be another name of the tool. `response` has
 /// `output`, or `error` on errors; images and PDFs are in `parts`. A structured result stays a value.
-pub(super) fn encode(name: &str, result: &ToolResult) -> Value {
-    if let Some(error) = result.error() {
-        let mut message = error.message().to_owned();
-        for note in result.notes() {
-            start_line(&mut message);
-            message.push_str(note);
+pub(super) fn encode(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefinitions>) -> Answer {
+    let (mut parts, mut blocks) = (Vec::new(), result.for_model());
+    let response = if result.is_error() {
+        json!({"error": join_text(&blocks)})
+    } else {
+        blocks.retain(|block| match encode_part(block) {
+            Some(part) => {
+                parts.push(part);
+                false
+            }
+            None => true,
+        });
+        match &blocks[..] {
+            [Content::Structured(value)] => json!({"output": value}),
+            [] if !parts.is_empty() => json!({"output": "see the attached parts"}),
+            blocks => json!({"output": join_text(blocks)}),
         }
-        return encode_response(result.call_id(), name, json!({"error": message}), Vec::new());
-    }
-    let mut parts = Vec::new();
-    let mut blocks = result.for_model();
-    blocks.retain(|block| match encode_part(block) {
-        Some(part) => {
-            parts.push(part);
-            false
-        }
-        None => true,
-    });
-    let output = match &blocks[..] {
-        [Content::Structured(value)] => value.clone(),
-        [] if !parts.is_empty() => json!("see the attached parts"),
-        blocks => json!(join_text(blocks)),
     };
-    encode_response(result.call_id(), name, json!({"output": output}), parts)
-}
-
-/// Makes a response. A call without an id (its id is empty) has a response without one.
-pub(super) fn encode_response(id: &str, name: &str, response: Value, parts: Vec<Value>) -> Value {
-    let mut body = json!({"name": name, "response": response});
-    if !id.is_empty() {
-        body["id"] = id.into();
+    let mut body = json!({"name": &*call.call.name, "response": response});
+    // A call without an id has a response without one.
+    if !call.call.id.is_empty() {
+        body["id"] = (&*call.call.id).into();
     }
     if !parts.is_empty() {
         body["parts"] = parts.into();
     }
-    json!({"functionResponse": body})
+    (json!({"functionResponse": body}), None)
 }
 
 fn encode_part(block: &Content) -> Option<Value> {
@@ -71,10 +66,11 @@ pub(super) fn read_response(response: &Value) -> (&str, &Value, bool) {
 }
 
 /// Reads the result in a part of an old conversation.
-pub(super) fn past_result(part: &Value) -> Option<(String, PastResult)> {
-    let response = part.get("functionResponse").or_else(|| part.get("function_response"))?;
-    let (id, value, is_error) = read_response(response);
+pub(super) fn past_result(part: &Object<'_>) -> Result<(String, PastResult), BadMessage> {
+    let response = ["functionResponse", "function_response"].into_iter().find_map(|key| part.get(key));
+    let response = response.and_then(Json::to_value).unwrap_or_default();
+    let (id, value, is_error) = read_response(&response);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let others = response["parts"].as_array().map_or(0, Vec::len);
-    Some((id.to_owned(), PastResult { text, is_error, others, ..PastResult::default() }))
+    Ok((id.to_owned(), PastResult { text, is_error, others, ..PastResult::default() }))
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::decode::BadMessage;
 use crate::wire::decoder::{
-    DecodeError, MessageDecoder, arguments, input_text, is_object, list, merge, required,
+    DecodeResult, MessageDecoder, arguments, input_text, is_object, list, merge, required,
 };
 use crate::wire::json::{Json, Object};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
@@ -40,7 +40,7 @@ struct Call {
 }
 
 impl MessageDecoder for ChunkDecoder {
-    fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         self.read_frame(chunk, draft)?;
         for choice in chunk.items("choices") {
             let choice = choice.required_object("/choices", "a choice")?;
@@ -56,7 +56,7 @@ impl MessageDecoder for ChunkDecoder {
         Ok(())
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(calls) = message.array() {
             return self.take_calls(&calls, "", false, draft);
         }
@@ -111,7 +111,7 @@ impl MessageDecoder for ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    fn read_frame(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn read_frame(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.check_error(chunk.get("error"))?;
         if self.id.is_empty() {
             self.id = chunk.string("id").unwrap_or_default().into_owned();
@@ -131,7 +131,7 @@ impl ChunkDecoder {
         path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         if !draft.keeps_only_calls() {
             self.grow_text(delta, draft)?;
         }
@@ -159,7 +159,7 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    fn grow_text(&mut self, delta: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn grow_text(&mut self, delta: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.text(delta.text("refusal")?, &mut self.refusal)?;
         for key in ["reasoning_content", "reasoning"] {
             let text = delta.text(key)?;
@@ -185,7 +185,7 @@ impl ChunkDecoder {
         path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         for (at, call) in (0..).zip(calls) {
             let path = format!("{path}/{at}");
             let call = call.required_object(&path, "a tool call")?;
@@ -196,12 +196,7 @@ impl ChunkDecoder {
         Ok(())
     }
 
-    fn grow_call(
-        &mut self,
-        at: u64,
-        delta: &Object<'_>,
-        draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    fn grow_call(&mut self, at: u64, delta: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let index = delta.get("index").and_then(Json::number).unwrap_or(at);
         let id = delta.text("id")?;
         let is_free_form = delta.is("type", "custom");

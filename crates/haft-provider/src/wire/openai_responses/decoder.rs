@@ -14,8 +14,8 @@ use super::OTHER_CALLS;
 use crate::decode::BadMessage;
 use crate::failure;
 use crate::wire::decoder::{
-    DecodeError, MessageDecoder, arguments, count, field, input_text, is_json, is_object, list, misplaced,
-    required,
+    DecodeError, DecodeResult, MessageDecoder, arguments, count, field, input_text, is_json, is_object, list,
+    misplaced, required,
 };
 use crate::wire::json::{Json, Object};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
@@ -37,7 +37,7 @@ struct Item {
 }
 
 impl MessageDecoder for ItemDecoder {
-    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_event(&mut self, event: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         match &*event.text("type")? {
             "response.created" | "response.in_progress" | "response.queued" => {
                 let response = event.object("response")?;
@@ -79,7 +79,7 @@ impl MessageDecoder for ItemDecoder {
         }
     }
 
-    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(items) = message.array() {
             return self.finish_all(&items, "", draft);
         }
@@ -114,7 +114,7 @@ impl ItemDecoder {
         Ok(self.items.entry(place).or_default())
     }
 
-    fn add(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn add(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(None);
         let item = self.at(place, draft)?;
         if fields.is("type", "function_call") && item.call.is_none() {
@@ -130,7 +130,7 @@ impl ItemDecoder {
         fields: &Object<'_>,
         path: &str,
         draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    ) -> DecodeResult {
         self.add(place, fields, draft)?;
         let item = self.at(place, draft)?;
         if item.done.is_some() {
@@ -176,12 +176,7 @@ impl ItemDecoder {
         Ok(())
     }
 
-    fn finish_all(
-        &mut self,
-        items: &[Json<'_>],
-        path: &str,
-        draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    fn finish_all(&mut self, items: &[Json<'_>], path: &str, draft: &mut MessageDraft) -> DecodeResult {
         for (at, item) in (0..).zip(items) {
             let path = format!("{path}/{at}");
             let fields = item.required_object(&path, "an output item")?;
@@ -192,12 +187,7 @@ impl ItemDecoder {
     }
 
     /// Reports the text of a message that did not come in pieces.
-    fn take_text(
-        &mut self,
-        place: u64,
-        fields: &Object<'_>,
-        draft: &mut MessageDraft,
-    ) -> Result<(), DecodeError> {
+    fn take_text(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if draft.keeps_only_calls() {
             return Ok(());
         }
@@ -219,7 +209,7 @@ impl ItemDecoder {
         Ok(())
     }
 
-    fn end(&mut self, response: &Object<'_>, draft: &mut MessageDraft) -> Result<(), DecodeError> {
+    fn end(&mut self, response: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(response.string("model"));
         let usage = response.value("usage");
         if usage.is_object() {

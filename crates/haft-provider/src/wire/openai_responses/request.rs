@@ -9,7 +9,7 @@ use crate::request::{RequestBody, RequestOptions, Thinking, joined_system, tools
 pub(super) fn write(options: &RequestOptions, request: &ModelRequest<'_>, body: &mut RequestBody<'_>) {
     body.put("model", &json!(options.model));
     if let Some(tools) = tools_json(request) {
-        body.raw("tools", |json| options.push_tools(json, tools, super::FACTS.search_tool));
+        body.raw("tools", |json| options.push_tools(json, tools, super::WIRE.search_tool));
     }
     if let Some(system) = joined_system(request) {
         body.put("instructions", &json!(system));

@@ -13,9 +13,11 @@ use crate::wire::result_content::{PDF, data_url, error_text, found_tools, image_
 /// Encodes a result. `output` is a string where there is only text, otherwise a list of parts. There is no flag for
 /// errors: their text begins with `error: `.
 pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
-    if call.kind == CallKind::ToolSearch {
-        return encode_search(result, tools);
-    }
+    let (id, kind) = match (&*call.call.id, call.kind) {
+        (id, CallKind::ToolSearch) => return encode_search(id, result, tools),
+        (id, CallKind::FreeForm) => (id, "custom_tool_call_output"),
+        (id, CallKind::Function) => (id, "function_call_output"),
+    };
     let parts: Vec<Option<Value>> = result.for_model().iter().map(encode_part).collect();
     let output = if parts.iter().all(Option::is_none) {
         Value::String(result_text(result))
@@ -25,7 +27,7 @@ pub(super) fn encode(call: &RequestedCall, result: &ToolResult, tools: Option<&T
         let parts = parts.into_iter().zip(&blocks).map(|(part, block)| part.unwrap_or_else(|| text(block)));
         parts.filter(|part| part["text"] != "").collect()
     };
-    (json!({"type": "function_call_output", "call_id": result.call_id(), "output": output}), None)
+    (json!({"type": kind, "call_id": id, "output": output}), None)
 }
 
 fn encode_part(block: &Content) -> Option<Value> {
@@ -42,19 +44,9 @@ fn encode_part(block: &Content) -> Option<Value> {
     }
 }
 
-pub(super) fn encode_refusal(call: &RequestedCall, message: &str) -> Answer {
-    let id = &*call.call.id;
-    let kind = match call.kind {
-        CallKind::ToolSearch => return (search_output(id, Vec::new()), Some(message.to_owned())),
-        CallKind::FreeForm => "custom_tool_call_output",
-        CallKind::Function => "function_call_output",
-    };
-    (json!({"type": kind, "call_id": id, "output": error_text(message)}), None)
-}
-
 /// Encodes the result of a search, which holds definitions. What else there is to say goes beside it: an error, the notes
 /// of hooks, tools that the model has already. Without `tools` it holds everything that was found.
-fn encode_search(result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
+fn encode_search(id: &str, result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer {
     let mut notes: Vec<String> = result.error().map(|error| error.message().to_owned()).into_iter().collect();
     let mut definitions = Vec::new();
     for tool in found_tools(result) {
@@ -70,11 +62,10 @@ fn encode_search(result: &ToolResult, tools: Option<&ToolDefinitions>) -> Answer
         }
     }
     notes.extend(result.notes().iter().cloned());
-    (search_output(result.call_id(), definitions), (!notes.is_empty()).then(|| notes.join("\n")))
-}
-
-fn search_output(id: &str, tools: Vec<Value>) -> Value {
-    json!({"type": "tool_search_output", "call_id": id, "execution": "client", "status": "completed", "tools": tools})
+    let output = json!({
+        "type": "tool_search_output", "call_id": id, "execution": "client", "status": "completed", "tools": definitions,
+    });
+    (output, (!notes.is_empty()).then(|| notes.join("\n")))
 }
 
 fn deferred_definition(name: &str, description: &str, schema: &Value) -> Result<Value, Refused> {
