@@ -43,14 +43,12 @@ pub struct BadMessage {
 }
 
 impl BadMessage {
-    pub(crate) fn at(path: impl Into<String>, message: impl Into<String>) -> BadMessage {
-        BadMessage { path: path.into(), message: message.into(), wire_helps: false }
+    pub(crate) fn new(path: String, message: impl Into<String>, wire_helps: bool) -> BadMessage {
+        BadMessage { path, message: message.into(), wire_helps }
     }
 
-    /// The same where naming the wire helps.
-    pub(crate) fn name_wire(mut self) -> BadMessage {
-        self.wire_helps = true;
-        self
+    fn whole(message: impl Into<String>) -> BadMessage {
+        BadMessage::new(String::new(), message, false)
     }
 
     /// Whether the message may be readable if the caller names its [`Wire`].
@@ -91,12 +89,12 @@ pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
     let message = open_message(text)?;
     let wire = match wire {
         Some(wire) => wire,
-        None => detect_wire(message)?,
+        None => detect_wire(message).map_err(|error| error.locate(text))?,
     };
     let mut draft = MessageDraft::for_calls(wire);
     decode_into(message, wire, &mut draft).map_err(|error| match error {
-        DecodeError::Message(bad) => bad,
-        DecodeError::Failure(failure) => BadMessage::at("", failure.message),
+        DecodeError::Message(error) => error.locate(text),
+        DecodeError::Failure(failure) => BadMessage::whole(failure.message),
     })?;
     Ok(draft.into_message())
 }
@@ -106,13 +104,13 @@ pub(crate) fn open_message(text: &str) -> Result<Json<'_>, BadMessage> {
     if text.len() > MESSAGE_BYTES_MAX {
         let bytes = text.len();
         let words = format!("the message has {bytes} bytes; at most {MESSAGE_BYTES_MAX} are accepted");
-        return Err(BadMessage::at("", words));
+        return Err(BadMessage::whole(words));
     }
     if text.trim().is_empty() {
-        return Err(BadMessage::at("", "the message is empty; an assistant message as JSON is accepted"));
+        return Err(BadMessage::whole("the message is empty; an assistant message as JSON is accepted"));
     }
     Json::new(text)
-        .map_err(|error| BadMessage::at("", format!("the message is not JSON: {}", not_json(&error))))
+        .map_err(|error| BadMessage::whole(format!("the message is not JSON: {}", not_json(&error))))
 }
 
 /// Decodes a whole message and returns its decoder.

@@ -1,6 +1,6 @@
 //! The wires of model providers: the only place that knows their JSON.
 //!
-//! Three things pass here. [`Definitions`] are the `tools` of a request. [`decode`](decode()) finds the calls in a model's message.
+//! Each wire is one folder below `wire`, with everything about it, registered in one table. Three things pass here. [`Definitions`] are the `tools` of a request. [`decode`](decode()) finds the calls in a model's message.
 //! [`Message::answer`] makes the message that answers them, and [`encode_result`] writes one result.
 //!
 //! ```

@@ -18,7 +18,7 @@ use crate::Wire;
 use crate::decode::{Message, decode_into, open_message};
 use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
 use crate::wire::MessageDecoder;
-use crate::wire::decoder::{DecodeError, is_json};
+use crate::wire::decoder::{DecodeError, is_json, unreadable_event};
 use crate::wire::json::Json;
 use crate::wire::message_draft::MessageDraft;
 
@@ -163,9 +163,13 @@ fn decode_event(decoder: &mut dyn MessageDecoder, draft: &mut MessageDraft, data
     if data == DONE {
         return draft.close();
     }
-    let event = Json::open_event(data).map_err(DecodeError::from);
+    let event = match Json::new_event(data) {
+        Ok(event) => event,
+        Err(error) => return draft.fail(unreadable_event(error)),
+    };
+    let event = event.required_object("an event object").map_err(DecodeError::from);
     if let Err(error) = event.and_then(|event| decoder.decode_event(&event, draft)) {
-        draft.fail_decoding(error);
+        draft.fail_decoding(error, data);
     }
 }
 
@@ -194,7 +198,7 @@ pub(crate) fn decode_response(wire: Wire, body: impl AsRef<str>) -> Result<Model
     }
     let decoder = decode_into(message, wire, &mut draft).map_err(|error| match error {
         DecodeError::Failure(failure) => failure,
-        DecodeError::Message(bad) => malformed(&bad),
+        DecodeError::Message(error) => malformed(&error.locate(body.as_ref())),
     })?;
     drop(body);
     Ok(finish_reply(draft, decoder))

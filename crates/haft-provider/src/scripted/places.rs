@@ -108,7 +108,7 @@ impl Placed<'_> {
                     let key = key.replace("~1", "/").replace("~0", "~");
                     found = match value.array() {
                         Some(items) => key.parse().ok().and_then(|at: usize| items.get(at).copied()),
-                        None => value.object("").ok().flatten().and_then(|object| object.get(&key)),
+                        None => value.object().ok().flatten().and_then(|object| object.get(&key)),
                     };
                 }
                 if let Some(value) = found {

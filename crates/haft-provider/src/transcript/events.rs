@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::items::at_line;
 use super::{BadTranscript, PastCall, PastResult, Reading, TranscriptForm};
 use crate::wire::json::{Json, Object};
 
@@ -126,8 +127,7 @@ impl<'t> Reading<'t> {
     /// A message of Claude Code. One message of the model comes in several, with the same id.
     fn claude(&mut self, message: Json<'t>, parent: Option<&str>) -> Result<(), BadTranscript> {
         let line = self.line(message.text());
-        let bad = |bad: crate::BadMessage| BadTranscript::at(line, bad.to_string());
-        let Some(fields) = message.object("").map_err(bad)? else { return Ok(()) };
+        let Some(fields) = message.object().map_err(at_line(line, message))? else { return Ok(()) };
         if let Some(id) = fields.string("id").filter(|_| fields.is("role", "assistant")) {
             self.model_speaks |= self.message.as_deref() == Some(&*id);
             if self.message.as_deref() != Some(&*id) && parent.is_none() {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{BadTranscript, PastCall, PastResult, Reading, TranscriptForm};
 use crate::Wire;
-use crate::decode::{BadMessage, decode};
-use crate::wire::json::{Json, Object};
+use crate::decode::decode;
+use crate::wire::json::{Json, JsonError, Object};
 use crate::wire::result_content::ERROR_PREFIX;
 use crate::wire::{PartKind, detection};
 
@@ -32,7 +32,7 @@ impl<'t> Reading<'t> {
             return Ok(any);
         }
         let line = self.line(value.text());
-        let Some(fields) = value.object("").map_err(at_line(line))? else { return Ok(false) };
+        let Some(fields) = value.object().map_err(at_line(line, value))? else { return Ok(false) };
         if let Some(known) = self.event(&fields, line, depth)? {
             return Ok(known);
         }
@@ -94,7 +94,7 @@ impl<'t> Reading<'t> {
             ("user", _) => {
                 self.model_speaks = false;
                 for part in part_lists(fields).flat_map(|(_, parts)| parts) {
-                    if let Ok(Some(fields)) = part.object("")
+                    if let Ok(Some(fields)) = part.object()
                         && let Some((wire, PartKind::Result)) = detection::classify_part(&fields)
                     {
                         self.past_result(wire, part, agent)?;
@@ -123,7 +123,7 @@ impl<'t> Reading<'t> {
     ) -> Result<(), BadTranscript> {
         self.model();
         // A part that can't be read may be a call.
-        let may_be_call = |part: &Json<'_>| match part.object("") {
+        let may_be_call = |part: &Json<'_>| match part.object() {
             Ok(Some(part)) => matches!(detection::classify_part(&part), Some((_, PartKind::Call(_)))),
             _ => true,
         };
@@ -133,15 +133,15 @@ impl<'t> Reading<'t> {
         }
         let unnamed = |wire: Wire| Some((wire, (wire.format().unnamed_call)(fields)?));
         match Wire::ALL.into_iter().find_map(unnamed) {
-            Some((wire, call)) => self.unnamed_call(wire, call, agent),
+            Some((wire, call)) => self.unnamed_call(wire, call, value, agent),
             None => Ok(()),
         }
     }
 
     fn past_result(&mut self, wire: Wire, piece: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
         let line = self.line(piece.text());
-        if let Some(fields) = piece.object("").map_err(at_line(line))? {
-            let (id, result) = (wire.format().past_result)(&fields).map_err(at_line(line))?;
+        if let Some(fields) = piece.object().map_err(at_line(line, piece))? {
+            let (id, result) = (wire.format().past_result)(&fields).map_err(at_line(line, piece))?;
             self.result(agent, &id, result);
         }
         Ok(())
@@ -150,7 +150,7 @@ impl<'t> Reading<'t> {
     /// Reads the calls of a message.
     fn calls(&mut self, wire: Wire, text: &str, agent: Option<&str>) -> Result<(), BadTranscript> {
         let begin = self.line(text);
-        let message = decode(text, Some(wire)).map_err(at_line(begin))?;
+        let message = decode(text, Some(wire)).map_err(|bad| BadTranscript::at(begin, bad.to_string()))?;
         message.passed_over().iter().for_each(|kind| self.passed_over(kind));
         let mut from = 0;
         for (id, name, input) in message.into_requested() {
@@ -168,11 +168,16 @@ impl<'t> Reading<'t> {
     }
 
     /// Reads a call without an id, which is answered by its name.
-    fn unnamed_call(&mut self, wire: Wire, call: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
+    fn unnamed_call(
+        &mut self,
+        wire: Wire,
+        call: Json<'t>,
+        message: Json<'t>,
+        agent: Option<&str>,
+    ) -> Result<(), BadTranscript> {
         let line = self.line(call.text());
-        let fields = call
-            .required_object("/function_call", "an object with `name` and `arguments`")
-            .map_err(at_line(line))?;
+        let fields =
+            call.required_object("an object with `name` and `arguments`").map_err(at_line(line, message))?;
         let Some(name) = fields.string("name") else {
             return Err(BadTranscript::at(line, "the `function_call` has no `name`; a string is required"));
         };
@@ -209,8 +214,8 @@ fn part_lists<'t>(fields: &Object<'t>) -> impl Iterator<Item = (Wire, Vec<Json<'
     keys.filter_map(|(wire, key)| Some((wire, fields.get(key)?.array()?)))
 }
 
-fn at_line(line: usize) -> impl Fn(BadMessage) -> BadTranscript {
-    move |bad| BadTranscript::at(line, bad.to_string())
+pub(super) fn at_line(line: usize, root: Json<'_>) -> impl Fn(JsonError) -> BadTranscript {
+    move |error| BadTranscript::at(line, error.locate(root.text()).to_string())
 }
 
 /// Reads the content of a result: a text, or parts.

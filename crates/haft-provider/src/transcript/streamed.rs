@@ -8,7 +8,7 @@ use crate::wire::json::Json;
 
 /// Returns the wire of an event, if it is the first one of a stream.
 pub(super) fn wire_of(event: Json<'_>) -> Option<Wire> {
-    let fields = event.object("").ok()??;
+    let fields = event.object().ok()??;
     Wire::ALL.into_iter().find(|wire| (wire.format().owns_event)(&fields))
 }
 

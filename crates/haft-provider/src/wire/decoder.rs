@@ -10,9 +10,8 @@ use haft_agent::{FailureKind, ModelFailure};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::json::{Json, Object};
+use super::json::{Json, JsonError, Object};
 use super::message_draft::MessageDraft;
-use crate::decode::BadMessage;
 
 /// The state of one message while it is decoded.
 pub(crate) trait MessageDecoder: DecoderState + fmt::Debug + Send + Sync {
@@ -59,13 +58,13 @@ pub(crate) type DecodeResult = Result<(), DecodeError>;
 /// Why decoding stopped.
 #[derive(Debug)]
 pub(crate) enum DecodeError {
-    Message(BadMessage),
+    Message(JsonError),
     Failure(ModelFailure),
 }
 
-impl From<BadMessage> for DecodeError {
-    fn from(bad: BadMessage) -> DecodeError {
-        DecodeError::Message(bad)
+impl From<JsonError> for DecodeError {
+    fn from(error: JsonError) -> DecodeError {
+        DecodeError::Message(error)
     }
 }
 
@@ -86,43 +85,29 @@ pub(crate) fn misplaced(what: &str) -> DecodeError {
 }
 
 /// Reads a text that must be there and not be empty.
-pub(crate) fn required<'t>(
-    object: &Object<'t>,
-    path: &str,
-    key: &str,
-    owner: &str,
-) -> Result<Cow<'t, str>, BadMessage> {
+pub(crate) fn required<'t>(object: &Object<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
     let Some(value) = object.get(key) else {
-        return Err(BadMessage::at(path, format!("{owner} has no `{key}`; a string is required")));
+        return Err(object.error(format!("{owner} has no `{key}`; a string is required")));
     };
-    let text = required_text(value, path, key, owner)?;
+    let text = required_text(value, key, owner)?;
     if text.is_empty() {
-        let message = format!("the `{key}` of {owner} is empty; a text is accepted");
-        return Err(BadMessage::at(format!("{path}/{key}"), message));
+        return Err(value.error(format!("the `{key}` of {owner} is empty; a text is accepted")));
     }
     Ok(text)
 }
 
 /// Reads the text of a field of the frame.
-pub(crate) fn required_text<'t>(
-    value: Json<'t>,
-    path: &str,
-    key: &str,
-    owner: &str,
-) -> Result<Cow<'t, str>, BadMessage> {
+pub(crate) fn required_text<'t>(value: Json<'t>, key: &str, owner: &str) -> Result<Cow<'t, str>, JsonError> {
     value.string().ok_or_else(|| {
         let kind = if value.is_string() { "a string with half a surrogate in it" } else { value.shown() };
-        BadMessage::at(
-            format!("{path}/{key}"),
-            format!("the `{key}` of {owner} is {kind}; a string is accepted"),
-        )
+        value.error(format!("the `{key}` of {owner} is {kind}; a string is accepted"))
     })
 }
 
 /// Reads a list that must be there; null and nothing are an empty one.
-pub(crate) fn list<'t>(value: Option<Json<'t>>, path: &str, what: &str) -> Result<Vec<Json<'t>>, BadMessage> {
+pub(crate) fn list<'t>(value: Option<Json<'t>>, what: &str) -> Result<Vec<Json<'t>>, JsonError> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
-    value.array().ok_or_else(|| BadMessage::at(path, format!("{} came; {what} is accepted", value.shown())))
+    value.array().ok_or_else(|| value.error(format!("{} came; {what} is accepted", value.shown())))
 }
 
 /// Reads arguments that are text on most servers and a value on some; left out, there are none.

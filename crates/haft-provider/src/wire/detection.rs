@@ -7,9 +7,8 @@
 
 use haft::text::truncate_chars;
 
-use super::json::{Json, Object};
+use super::json::{Json, JsonError, Object};
 use super::{PartKind, Wire};
-use crate::decode::BadMessage;
 
 /// What is accepted, for the end of a message.
 const ACCEPTED: &str = "accepted are an Anthropic message or its content, an OpenAI response or its output, \
@@ -19,20 +18,20 @@ const ACCEPTED: &str = "accepted are an Anthropic message or its content, an Ope
 const WRAPPINGS_MAX: usize = 3;
 
 /// Detects the wire of a message.
-pub(crate) fn detect_wire(value: Json<'_>) -> Result<Wire, BadMessage> {
-    let fields = value.object("")?;
+pub(crate) fn detect_wire(value: Json<'_>) -> Result<Wire, JsonError> {
+    let fields = value.object()?;
     let wire = match (&fields, value.array()) {
         (Some(fields), _) => detect_frame(fields)?,
-        (None, Some(items)) => detect_parts(&items, "")?,
+        (None, Some(items)) => detect_parts(&items)?,
         (None, None) => None,
     };
     wire.ok_or_else(|| {
         let shape = describe_shape(value, fields.as_ref());
-        BadMessage::at("", format!("{shape} doesn't say whose message it is; {ACCEPTED}")).name_wire()
+        value.error(format!("{shape} doesn't say whose message it is; {ACCEPTED}")).name_wire()
     })
 }
 
-fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, BadMessage> {
+fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, JsonError> {
     let mut owner = None;
     for wire in Wire::ALL {
         if (wire.format().owns_frame)(fields)? && owner.replace(wire).is_some() {
@@ -41,15 +40,15 @@ fn detect_frame(fields: &Object<'_>) -> Result<Option<Wire>, BadMessage> {
     }
     match owner {
         Some(_) => Ok(owner),
-        None => detect_parts(&fields.items("content"), "/content"),
+        None => detect_parts(&fields.items("content")),
     }
 }
 
 /// Returns the wire that all known parts of a list agree on.
-fn detect_parts(items: &[Json<'_>], path: &str) -> Result<Option<Wire>, BadMessage> {
+fn detect_parts(items: &[Json<'_>]) -> Result<Option<Wire>, JsonError> {
     let mut owner = None;
-    for (at, item) in items.iter().enumerate() {
-        let Some(fields) = item.object(&format!("{path}/{at}"))? else { continue };
+    for item in items {
+        let Some(fields) = item.object()? else { continue };
         match (owner, classify_part(&fields).map(|(wire, _)| wire)) {
             (Some(before), Some(wire)) if before != wire => return Ok(None),
             (_, None) => {}
@@ -65,59 +64,39 @@ pub(crate) fn classify_part(part: &Object<'_>) -> Option<(Wire, PartKind)> {
 }
 
 /// Rejects a message with a call of another wire.
-pub(crate) fn reject_foreign_calls(value: Json<'_>, wire: Wire) -> Result<(), BadMessage> {
+pub(crate) fn reject_foreign_calls(value: Json<'_>, wire: Wire) -> Result<(), JsonError> {
     if let Some(items) = value.array() {
-        return items
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, item)| check_item(*item, &format!("/{at}"), wire));
+        return items.into_iter().try_for_each(|item| check_part(item, wire));
     }
-    let Some(fields) = value.object("")? else { return Ok(()) };
-    check_part(&fields, "", wire)?;
-    check_message(&fields, "", wire, WRAPPINGS_MAX)
+    check_part(value, wire)?;
+    value.object()?.map_or(Ok(()), |fields| check_message(&fields, wire, WRAPPINGS_MAX))
 }
 
 /// Checks a message, or what holds one.
-fn check_message(fields: &Object<'_>, path: &str, wire: Wire, wrappings: usize) -> Result<(), BadMessage> {
+fn check_message(fields: &Object<'_>, wire: Wire, wrappings: usize) -> Result<(), JsonError> {
     // Messages come one by one; of several choices or candidates the first is taken.
     for key in Wire::ALL.iter().flat_map(|wire| wire.format().wrapping_keys) {
-        let Some(inner) = fields.get(key).filter(|_| wrappings > 0) else { continue };
-        let (inner, path) = match inner.array() {
-            Some(_) if *key == "content" => continue,
-            Some(items) => match items.first() {
-                Some(first) => (*first, format!("{path}/{key}/0")),
-                None => continue,
-            },
-            None => (inner, format!("{path}/{key}")),
-        };
-        if let Some(inner) = inner.object(&path)? {
-            check_message(&inner, &path, wire, wrappings - 1)?;
+        let inner = fields.get(key).filter(|_| wrappings > 0);
+        let inner = inner.and_then(|inner| match inner.array() {
+            Some(items) => items.first().copied().filter(|_| *key != "content"),
+            None => Some(inner),
+        });
+        if let Some(inner) = inner.map(Json::object).transpose()?.flatten() {
+            check_message(&inner, wire, wrappings - 1)?;
         }
     }
-    for key in Wire::ALL.iter().flat_map(|wire| wire.format().part_keys) {
-        for (at, item) in fields.items(key).iter().enumerate() {
-            check_item(*item, &format!("{path}/{key}/{at}"), wire)?;
-        }
-    }
-    Ok(())
+    let mut keys = Wire::ALL.iter().flat_map(|wire| wire.format().part_keys);
+    keys.try_for_each(|key| fields.items(key).into_iter().try_for_each(|item| check_part(item, wire)))
 }
 
-fn check_item(item: Json<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> {
-    match item.object(path)? {
-        Some(item) => check_part(&item, path, wire),
-        None => Ok(()),
-    }
-}
-
-fn check_part(part: &Object<'_>, path: &str, wire: Wire) -> Result<(), BadMessage> {
-    match classify_part(part) {
-        Some((owner, PartKind::Call(kind))) if owner != wire => Err(BadMessage::at(
-            path,
-            format!(
+fn check_part(part: Json<'_>, wire: Wire) -> Result<(), JsonError> {
+    let Some(fields) = part.object()? else { return Ok(()) };
+    match classify_part(&fields) {
+        Some((owner, PartKind::Call(kind))) if owner != wire => Err(part
+            .error(format!(
                 "a `{kind}` is a call of `{owner}`, and the message is read as one of `{wire}`; name the provider"
-            ),
-        )
-        .name_wire()),
+            ))
+            .name_wire()),
         _ => Ok(()),
     }
 }

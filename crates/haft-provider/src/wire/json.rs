@@ -15,11 +15,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use haft::text::truncate_with_ellipsis;
-use haft_agent::ModelFailure;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::decoder::unreadable_event;
 use crate::decode::BadMessage;
 use crate::limits::WORDS_CHARS_MAX;
 
@@ -32,6 +30,7 @@ pub(crate) struct Json<'t> {
 
 /// The members of an object.
 pub(crate) struct Object<'t> {
+    json: Json<'t>,
     fields: BTreeMap<Cow<'t, str>, Json<'t>>,
 }
 
@@ -43,11 +42,31 @@ impl<'t> Json<'t> {
         Ok(Json { text, rejects_duplicate_keys: true })
     }
 
-    /// Opens an event of a stream.
-    pub(crate) fn open_event(text: &'t str) -> Result<Object<'t>, ModelFailure> {
-        let event = Json::new(text).map_err(unreadable_event)?;
-        let event = Json { rejects_duplicate_keys: false, ..event };
-        event.required_object("", "an event object").map_err(unreadable_event)
+    /// Takes an event of a stream.
+    pub(crate) fn new_event(text: &'t str) -> Result<Json<'t>, serde_json::Error> {
+        Ok(Json { rejects_duplicate_keys: false, ..Json::new(text)? })
+    }
+
+    /// An error at this place.
+    pub(crate) fn error(self, message: impl Into<String>) -> JsonError {
+        JsonError { address: self.address(), message: message.into(), wire_helps: false }
+    }
+
+    fn address(self) -> usize {
+        self.text.as_ptr() as usize
+    }
+
+    /// The members of an array or an object with their keys, as they are written.
+    fn members(self) -> Vec<(Cow<'t, str>, Json<'t>)> {
+        if let Some(items) = self.array() {
+            return items.into_iter().enumerate().map(|(at, item)| (at.to_string().into(), item)).collect();
+        }
+        let mut rest = self.text.get(1..).filter(|_| self.is_object()).unwrap_or_default();
+        let mut members = Vec::new();
+        while let (Some(key), Some(value)) = (self.next(&mut rest), self.next(&mut rest)) {
+            members.push((key.string().unwrap_or_default(), value));
+        }
+        members
     }
 
     /// A text without content.
@@ -102,22 +121,22 @@ impl<'t> Json<'t> {
     }
 
     /// Opens an object; `None` if it is none.
-    pub(crate) fn object(self, path: &str) -> Result<Option<Object<'t>>, BadMessage> {
+    pub(crate) fn object(self) -> Result<Option<Object<'t>>, JsonError> {
         let Some(mut rest) = self.text.strip_prefix('{') else { return Ok(None) };
         let mut fields = BTreeMap::new();
         while let Some(key) = self.next(&mut rest) {
             let Some(name) = key.string() else {
-                let words = format!("the key {} is no text: half a surrogate is in it", short(key.text));
-                return Err(BadMessage::at(path, words));
+                return Err(
+                    self.error(format!("the key {} is no text: half a surrogate is in it", short(key.text)))
+                );
             };
             let Some(value) = self.next(&mut rest) else { break };
-            if fields.insert(name.clone(), value).is_some() && self.rejects_duplicate_keys {
-                let place = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
-                let words = format!("the key {} appears twice in one object; give it once", short(key.text));
-                return Err(BadMessage::at(place, words));
+            if fields.insert(name, value).is_some() && self.rejects_duplicate_keys {
+                let key = short(key.text);
+                return Err(value.error(format!("the key {key} appears twice in one object; give it once")));
             }
         }
-        Ok(Some(Object { fields }))
+        Ok(Some(Object { json: self, fields }))
     }
 
     /// Parses the value. `None`: it has a lone surrogate in it, a number out of range, or too many levels.
@@ -153,9 +172,8 @@ impl<'t> Json<'t> {
     }
 
     /// Opens what has to be an object.
-    pub(crate) fn required_object(self, path: &str, what: &str) -> Result<Object<'t>, BadMessage> {
-        let wrong = || BadMessage::at(path, format!("{} came; {what} is accepted", self.shown()));
-        self.object(path)?.ok_or_else(wrong)
+    pub(crate) fn required_object(self, what: &str) -> Result<Object<'t>, JsonError> {
+        self.object()?.ok_or_else(|| self.error(format!("{} came; {what} is accepted", self.shown())))
     }
 }
 
@@ -182,11 +200,11 @@ impl<'t> Object<'t> {
     ///
     /// # Errors
     /// A string that has a lone surrogate in it.
-    pub(crate) fn text(&self, key: &str) -> Result<Cow<'t, str>, BadMessage> {
+    pub(crate) fn text(&self, key: &str) -> Result<Cow<'t, str>, JsonError> {
         match self.get(key) {
-            Some(value) if value.is_string() => value.string().ok_or_else(|| {
-                BadMessage::at("", format!("the `{key}` is a string with half a surrogate in it"))
-            }),
+            Some(value) if value.is_string() => value
+                .string()
+                .ok_or_else(|| value.error("a string with half a surrogate in it can't be read")),
             _ => Ok(Cow::Borrowed("")),
         }
     }
@@ -202,22 +220,24 @@ impl<'t> Object<'t> {
     }
 
     /// Opens a field; `None` if it is no object.
-    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'t>>, BadMessage> {
-        match self.get(key) {
-            Some(value) => value.object(&format!("/{key}")),
-            None => Ok(None),
-        }
+    pub(crate) fn object(&self, key: &str) -> Result<Option<Object<'t>>, JsonError> {
+        self.get(key).map_or(Ok(None), Json::object)
+    }
+
+    /// An error at the place of the object.
+    pub(crate) fn error(&self, message: impl Into<String>) -> JsonError {
+        self.json.error(message)
     }
 
     /// Copies the members into a map, all but these.
     ///
     /// # Errors
     /// A value that can't be parsed.
-    pub(crate) fn to_map(&self, except: &[&str]) -> Result<Map<String, Value>, BadMessage> {
+    pub(crate) fn to_map(&self, except: &[&str]) -> Result<Map<String, Value>, JsonError> {
         let members = self.fields.iter().filter(|(key, _)| !except.contains(&&***key));
         let copy = |(key, value): (&Cow<'t, str>, &Json<'t>)| match value.to_value() {
             Some(value) => Ok((key.clone().into_owned(), value)),
-            None => Err(BadMessage::at("", format!("the `{key}` can't be read"))),
+            None => Err(value.error(format!("the `{key}` can't be read"))),
         };
         members.map(copy).collect()
     }
@@ -230,6 +250,39 @@ impl<'t> Object<'t> {
     /// The keys in order.
     pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.fields.keys().map(|key| &**key)
+    }
+}
+
+/// What is wrong with a message or an event, and where.
+#[derive(Debug)]
+pub(crate) struct JsonError {
+    /// The address of the value in memory. Its path is determined from it only when the error is reported.
+    address: usize,
+    message: String,
+    wire_helps: bool,
+}
+
+impl JsonError {
+    /// The same where naming the wire helps.
+    pub(crate) fn name_wire(self) -> JsonError {
+        JsonError { wire_helps: true, ..self }
+    }
+
+    /// Determines the path in the text that was read.
+    pub(crate) fn locate(self, root: &str) -> BadMessage {
+        let mut path = String::new();
+        let mut next = Json::new(root).ok().filter(|root| self.address >= root.address());
+        while let Some(value) = next.filter(|value| value.address() < self.address) {
+            let members = value.members().into_iter();
+            next = members.take_while(|(_, member)| member.address() <= self.address).last().map(
+                |(key, member)| {
+                    path.push('/');
+                    path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                    member
+                },
+            );
+        }
+        BadMessage::new(path, self.message, self.wire_helps)
     }
 }
 
@@ -287,7 +340,7 @@ mod tests {
         if let Some(items) = json.array() {
             return items.into_iter().map(rebuilt).collect();
         }
-        match json.object("").unwrap() {
+        match json.object().unwrap() {
             Some(object) => {
                 object.fields.into_iter().map(|(key, value)| (key.into_owned(), rebuilt(value))).collect()
             }
@@ -318,14 +371,15 @@ mod tests {
     #[test]
     fn what_is_not_opened_is_not_judged() {
         let deep = format!(r#"{{"a":{}{},"b":"\ud800"}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        let object = Json::new(&deep).unwrap().object("").unwrap().unwrap();
+        let object = Json::new(&deep).unwrap().object().unwrap().unwrap();
         assert_eq!(object.get("a").unwrap().text().len(), 200_000);
         assert_eq!(object.get("b").unwrap().string(), None);
     }
 
     #[test]
     fn equal_keys_are_seen_however_they_are_written() {
-        let bad = Json::new(r#"{"a/b":1,"c":{"x":1,"x":1},"a\/b":2}"#).unwrap().object("/0").err().unwrap();
+        let text = r#"[{"a/b":1,"c":{"x":1,"x":1},"a\/b":2}]"#;
+        let bad = Json::new(text).unwrap().array().unwrap()[0].object().err().unwrap().locate(text);
         assert_eq!(
             bad.to_string(),
             r#"at `/0/a~1b`: the key "a\/b" appears twice in one object; give it once"#

@@ -16,10 +16,10 @@ use haft::ToolCall;
 use haft_agent::{CallKind, FailureKind, ModelFailure, ModelReply, ReplyDelta, StopReason, TokenUsage};
 use serde_json::{Map, Value};
 
-use super::decoder::{DecodeError, is_object};
-use super::json::{Json, Object};
+use super::decoder::{DecodeError, is_object, unreadable_event};
+use super::json::{Json, JsonError, Object};
 use crate::Wire;
-use crate::decode::{BadMessage, Message};
+use crate::decode::Message;
 use crate::failure;
 use crate::limits::{REPLY_BYTES_MAX, REPLY_CALLS_MAX, REPLY_PARTS_MAX};
 
@@ -147,7 +147,7 @@ impl MessageDraft {
         &self,
         part: &Object<'_>,
         except: &[&str],
-    ) -> Result<Map<String, Value>, BadMessage> {
+    ) -> Result<Map<String, Value>, JsonError> {
         if self.keeps_only_calls() { Ok(Map::new()) } else { part.to_map(except) }
     }
 
@@ -344,11 +344,11 @@ impl MessageDraft {
         self.closed = true;
     }
 
-    /// Ends the message because of an error.
-    pub(crate) fn fail_decoding(&mut self, error: DecodeError) {
+    /// Ends the message because of an event.
+    pub(crate) fn fail_decoding(&mut self, error: DecodeError, event: &str) {
         self.fail(match error {
             DecodeError::Failure(failure) => failure,
-            DecodeError::Message(bad) => super::decoder::unreadable_event(bad),
+            DecodeError::Message(error) => unreadable_event(error.locate(event)),
         });
     }
 

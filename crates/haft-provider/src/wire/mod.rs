@@ -10,10 +10,9 @@ use haft::ToolResult;
 use haft_agent::{MessageFormat, ModelRequest, RequestedCall, ToolDefinitions, UserPart};
 use serde_json::{Map, Value};
 
-use self::json::{Json, Object};
+use self::json::{Json, JsonError, Object};
 use self::request_history::RequestHistory;
 use self::script_message::{ScriptMessage, ScriptTarget};
-use crate::decode::BadMessage;
 use crate::definitions::DefinitionFormat;
 use crate::request::{RequestBody, RequestOptions};
 use crate::transcript::PastResult;
@@ -99,7 +98,7 @@ pub(crate) struct WireFormat {
     /// Creates the decoder of one message of the model.
     pub(crate) decoder: fn() -> Box<dyn MessageDecoder>,
     /// Returns whether an object is a whole response, a message, or another frame of this wire alone.
-    pub(crate) owns_frame: fn(&Object<'_>) -> Result<bool, BadMessage>,
+    pub(crate) owns_frame: fn(&Object<'_>) -> Result<bool, JsonError>,
     /// Returns whether an object is the first event of a stream of this wire.
     pub(crate) owns_event: fn(&Object<'_>) -> bool,
     /// Classifies a part or an item that this wire alone has.
@@ -132,7 +131,7 @@ pub(crate) struct WireFormat {
     /// Returns the only call of a message, if it has an old form that is answered by name.
     pub(crate) unnamed_call: for<'t> fn(&Object<'t>) -> Option<Json<'t>>,
     /// Reads a result of an old conversation: the call's id and the result. The error is a result without that id.
-    pub(crate) past_result: fn(&Object<'_>) -> Result<(String, PastResult), BadMessage>,
+    pub(crate) past_result: fn(&Object<'_>) -> Result<(String, PastResult), JsonError>,
 
     pub(crate) script: ScriptFormat,
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use haft_agent::{CallKind, StopReason, TokenUsage};
 use serde_json::{Map, Value, json};
 
-use crate::decode::BadMessage;
 use crate::wire::decoder::{
     DecodeError, DecodeResult, MessageDecoder, count, field, input_value, is_object, list, merge,
     message_with, misplaced, required,
@@ -81,11 +80,11 @@ impl MessageDecoder for BlockDecoder {
                 }
                 let message = inner(event, "message")?;
                 self.start(&message, draft);
-                self.decode_blocks(&message.items("content"), "/message/content", false, draft)
+                self.decode_blocks(&message.items("content"), false, draft)
             }
             "content_block_start" => {
                 let block = inner(event, "content_block")?;
-                self.begin(index(event)?, &block, "/content_block", draft)
+                self.begin(index(event)?, &block, draft)
             }
             "content_block_delta" => self.grow(index(event)?, &inner(event, "delta")?, draft),
             "content_block_stop" => self.close(index(event)?, false, draft),
@@ -111,9 +110,9 @@ impl MessageDecoder for BlockDecoder {
 
     fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(blocks) = message.array() {
-            return self.decode_blocks(&blocks, "", false, draft);
+            return self.decode_blocks(&blocks, false, draft);
         }
-        let fields = message.required_object("", "a message object or its content array")?;
+        let fields = message.required_object("a message object or its content array")?;
         if fields.is("type", "error") {
             draft.check_error(Some(fields.given("error").unwrap_or(Json::EMPTY_TEXT)))?;
         }
@@ -121,16 +120,16 @@ impl MessageDecoder for BlockDecoder {
         let blocks = match fields.get("content") {
             // A message of text alone.
             Some(content) if content.is_string() => Vec::new(),
-            Some(content) => list(Some(content), "/content", "an array of content blocks")?,
+            Some(content) => list(Some(content), "an array of content blocks")?,
             None if draft.keeps_only_calls() && fields.is("type", "tool_use") => {
-                return self.decode_block(0, message, "", false, draft);
+                return self.decode_block(0, message, false, draft);
             }
             None => {
-                return Err(BadMessage::at("", "the message has no `content`; an array is required").into());
+                return Err(fields.error("the message has no `content`; an array is required").into());
             }
         };
         let stop = self.stated_end.clone().stop_reason(true);
-        self.decode_blocks(&blocks, "/content", stop.is_some_and(|stop| stop.cuts()), draft)?;
+        self.decode_blocks(&blocks, stop.is_some_and(|stop| stop.cuts()), draft)?;
         let ends_in_call = self.blocks.values().next_back().is_some_and(|block| block.call.is_some());
         if let Some(stop) = self.stated_end.clone().stop_reason(ends_in_call) {
             draft.stop(stop);
@@ -160,22 +159,10 @@ impl BlockDecoder {
     }
 
     /// Takes blocks that came whole. With `is_cut` the message ended inside the last one.
-    fn decode_blocks(
-        &mut self,
-        blocks: &[Json<'_>],
-        path: &str,
-        is_cut: bool,
-        draft: &mut MessageDraft,
-    ) -> DecodeResult {
+    fn decode_blocks(&mut self, blocks: &[Json<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         for (at, block) in (1..).zip(blocks) {
             let is_last = at == blocks.len();
-            self.decode_block(
-                at as u64 - 1,
-                *block,
-                &format!("{path}/{}", at - 1),
-                is_cut && is_last,
-                draft,
-            )?;
+            self.decode_block(at as u64 - 1, *block, is_cut && is_last, draft)?;
         }
         Ok(())
     }
@@ -184,15 +171,14 @@ impl BlockDecoder {
         &mut self,
         at: u64,
         block: Json<'_>,
-        path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
     ) -> DecodeResult {
-        self.begin(at, &block.required_object(path, "a content block")?, path, draft)?;
+        self.begin(at, &block.required_object("a content block")?, draft)?;
         self.close(at, is_cut, draft)
     }
 
-    fn begin(&mut self, at: u64, block: &Object<'_>, path: &str, draft: &mut MessageDraft) -> DecodeResult {
+    fn begin(&mut self, at: u64, block: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         draft.start(None);
         draft.part()?;
         // Before anything of it counts: the one that is there may be a call that runs already.
@@ -202,8 +188,8 @@ impl BlockDecoder {
         let (mut text, mut call, mut except) = (TextRanges::default(), None, ["input", ""]);
         match &*block.string("type").unwrap_or_default() {
             "tool_use" => {
-                let id = required(block, path, "id", "the `tool_use` block")?.into_owned();
-                let name = required(block, path, "name", "the `tool_use` block")?.into_owned();
+                let id = required(block, "id", "the `tool_use` block")?.into_owned();
+                let name = required(block, "name", "the `tool_use` block")?.into_owned();
                 call = Some(BlockCall { number: draft.begin(&id, &name)?, id, name });
             }
             "text" if !draft.keeps_only_calls() => {

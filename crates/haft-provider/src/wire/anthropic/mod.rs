@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use self::decoder::BlockDecoder;
 use super::decoder::message_with;
-use super::json::{Json, Object};
+use super::json::{Json, JsonError, Object};
 use super::script_message::{ScriptTarget, error_kind, named_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
-use crate::decode::BadMessage;
 use crate::definitions::{DeferralFormat, DefinitionFormat, json_text};
 use crate::limits::ANTHROPIC_DEFERRED_TOOLS_MAX;
 use crate::schema::{Dialect, WireSchema};
@@ -104,7 +103,7 @@ fn write_definition(name: &str, description: &str, schema: &WireSchema) -> Strin
     )
 }
 
-fn owns_frame(fields: &Object<'_>) -> Result<bool, BadMessage> {
+fn owns_frame(fields: &Object<'_>) -> Result<bool, JsonError> {
     // The API's own mark, where the content has no parts.
     let is_empty = |content: Json<'_>| content.array().is_some_and(|blocks| blocks.is_empty());
     Ok(match fields.get("content") {
@@ -132,9 +131,9 @@ fn user_part(part: &UserPart) -> Value {
     }
 }
 
-fn past_result(block: &Object<'_>) -> Result<(String, PastResult), BadMessage> {
+fn past_result(block: &Object<'_>) -> Result<(String, PastResult), JsonError> {
     let Some(id) = block.string("tool_use_id") else {
-        return Err(BadMessage::at("", "the `tool_result` has no `tool_use_id`; a string is required"));
+        return Err(block.error("the `tool_result` has no `tool_use_id`; a string is required"));
     };
     let is_error = block.get("is_error").is_some_and(Json::is_true);
     Ok((id.into_owned(), PastResult { is_error, ..content_text(block.get("content")) }))

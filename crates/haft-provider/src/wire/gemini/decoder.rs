@@ -9,7 +9,6 @@ use haft_agent::{CallKind, FailureKind, ModelFailure, StopReason, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use super::call_of;
-use crate::decode::BadMessage;
 use crate::wire::decoder::{
     DecodeResult, MessageDecoder, count, field, list, message_with, required, required_text,
 };
@@ -43,8 +42,8 @@ impl MessageDecoder for PartDecoder {
         }
         match chunk.items("candidates").first() {
             Some(candidate) => {
-                let candidate = candidate.required_object("/candidates/0", "a candidate")?;
-                self.take_candidate(&candidate, "/candidates/0", draft)
+                let candidate = candidate.required_object("a candidate")?;
+                self.take_candidate(&candidate, draft)
             }
             None => Ok(()),
         }
@@ -52,18 +51,17 @@ impl MessageDecoder for PartDecoder {
 
     fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(parts) = message.array() {
-            return self.take_parts(&parts, "", false, draft);
+            return self.take_parts(&parts, false, draft);
         }
-        let response = message.required_object("", "a content object")?;
+        let response = message.required_object("a content object")?;
         if let Some(candidates) = response.get("candidates") {
             let is_blocked = !response.value("promptFeedback")["blockReason"].is_null();
-            if list(Some(candidates), "/candidates", "an array of candidates")?.is_empty() && !is_blocked {
-                let words = "the response has no candidate; one is required";
-                return Err(BadMessage::at("/candidates", words).into());
+            if list(Some(candidates), "an array of candidates")?.is_empty() && !is_blocked {
+                return Err(candidates.error("the response has no candidate; one is required").into());
             }
         }
         if draft.keeps_only_calls() && !response.has("candidates") {
-            return self.take_candidate(&response, "", draft);
+            return self.take_candidate(&response, draft);
         }
         self.decode_event(&response, draft)
     }
@@ -79,25 +77,16 @@ impl MessageDecoder for PartDecoder {
 }
 
 impl PartDecoder {
-    fn take_candidate(
-        &mut self,
-        candidate: &Object<'_>,
-        path: &str,
-        draft: &mut MessageDraft,
-    ) -> DecodeResult {
+    fn take_candidate(&mut self, candidate: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         let reason =
             either(candidate, "finishReason", "finish_reason").and_then(Json::string).unwrap_or_default();
-        let (parts, path) = match candidate.get("content") {
+        let parts = match candidate.get("content") {
             // A candidate that was blocked has none.
-            Some(content) if content.is_null() => (None, path.to_owned()),
-            Some(content) => {
-                let path = format!("{path}/content");
-                let content = content.required_object(&path, "a content object")?;
-                (content.get("parts"), format!("{path}/parts"))
-            }
-            None => (candidate.get("parts"), format!("{path}/parts")),
+            Some(content) if content.is_null() => None,
+            Some(content) => content.required_object("a content object")?.get("parts"),
+            None => candidate.get("parts"),
         };
-        self.take_parts(&list(parts, &path, "an array of parts")?, &path, reason == "MAX_TOKENS", draft)?;
+        self.take_parts(&list(parts, "an array of parts")?, reason == "MAX_TOKENS", draft)?;
         match &*reason {
             // There is nothing in the message; asked again, the model mostly does better.
             "MALFORMED_FUNCTION_CALL" if !draft.keeps_only_calls() => {
@@ -114,21 +103,13 @@ impl PartDecoder {
     }
 
     /// Takes the parts of a response. With `is_cut` it ended inside its last part.
-    fn take_parts(
-        &mut self,
-        parts: &[Json<'_>],
-        path: &str,
-        is_cut: bool,
-        draft: &mut MessageDraft,
-    ) -> DecodeResult {
+    fn take_parts(&mut self, parts: &[Json<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         for (at, part) in parts.iter().enumerate() {
-            let path = format!("{path}/{at}");
-            let part = part.required_object(&path, "a part")?;
+            let part = part.required_object("a part")?;
             match call_of(&part) {
                 Some((key, call)) => {
-                    let path = format!("{path}/{key}");
-                    let call = call.required_object(&path, "an object with `name` and `args`")?;
-                    self.take_call(&part, key, &call, &path, is_cut && at + 1 == parts.len(), draft)?;
+                    let call = call.required_object("an object with `name` and `args`")?;
+                    self.take_call(&part, key, &call, is_cut && at + 1 == parts.len(), draft)?;
                 }
                 None if draft.keeps_only_calls() => {}
                 None => self.take_text(&part, draft)?,
@@ -142,14 +123,13 @@ impl PartDecoder {
         part: &Object<'_>,
         key: &str,
         call: &Object<'_>,
-        path: &str,
         is_cut: bool,
         draft: &mut MessageDraft,
     ) -> DecodeResult {
-        let name = required(call, path, "name", "the function call")?;
+        let name = required(call, "name", "the function call")?;
         let id = match call.given("id") {
             None => Cow::Borrowed(""),
-            Some(id) => required_text(id, path, "id", "the function call")?,
+            Some(id) => required_text(id, "id", "the function call")?,
         };
         let number = draft.begin(&id, &name)?;
         let input = call.given("args").map_or("{}", Json::text);

@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use self::decoder::PartDecoder;
 use super::decoder::message_with;
-use super::json::{Json, Object};
+use super::json::{Json, JsonError, Object};
 use super::script_message::{ScriptTarget, plain_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
-use crate::decode::BadMessage;
 use crate::definitions::{DefinitionFormat, json_text};
 use crate::schema::{Dialect, WireSchema};
 
@@ -98,7 +97,7 @@ fn call_of<'t>(part: &Object<'t>) -> Option<(&'static str, Json<'t>)> {
     ["functionCall", "function_call"].into_iter().find_map(|key| Some((key, part.given(key)?)))
 }
 
-fn owns_frame(fields: &Object<'_>) -> Result<bool, BadMessage> {
+fn owns_frame(fields: &Object<'_>) -> Result<bool, JsonError> {
     let has_parts = fields.get("parts").is_some_and(|parts| parts.array().is_some());
     let wraps_parts = || Ok(fields.object("content")?.is_some_and(|content| content.has("parts")));
     if fields.has("candidates") || has_parts { Ok(true) } else { wraps_parts() }

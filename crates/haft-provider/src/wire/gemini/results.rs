@@ -4,11 +4,10 @@ use haft::{Content, ToolResult};
 use haft_agent::{RequestedCall, ToolDefinitions};
 use serde_json::{Value, json};
 
-use crate::decode::BadMessage;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::transcript::PastResult;
 use crate::wire::Answer;
-use crate::wire::json::{Json, Object};
+use crate::wire::json::{Json, JsonError, Object};
 use crate::wire::result_content::{PDF, image_type, is_pdf, join_text};
 
 /// Encodes a result under the name by which the call asked, which may be another name of the tool. `response` has
@@ -66,7 +65,7 @@ pub(super) fn read_response(response: &Value) -> (&str, &Value, bool) {
 }
 
 /// Reads the result in a part of an old conversation.
-pub(super) fn past_result(part: &Object<'_>) -> Result<(String, PastResult), BadMessage> {
+pub(super) fn past_result(part: &Object<'_>) -> Result<(String, PastResult), JsonError> {
     let response = ["functionResponse", "function_response"].into_iter().find_map(|key| part.get(key));
     let response = response.and_then(Json::to_value).unwrap_or_default();
     let (id, value, is_error) = read_response(&response);

@@ -4,16 +4,13 @@
 //! without an id get one, calls that all have index 0 are told apart by their ids, arguments that are an object are
 //! taken as one. Unknown fields of a message or a call are put together and sent back.
 
-use std::borrow::Cow;
-
 use haft_agent::{CallKind, StopReason};
 use serde_json::{Map, Value, json};
 
-use crate::decode::BadMessage;
 use crate::wire::decoder::{
     DecodeResult, MessageDecoder, arguments, input_text, is_object, list, merge, required,
 };
-use crate::wire::json::{Json, Object};
+use crate::wire::json::{Json, JsonError, Object};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 use crate::wire::openai_responses::read_usage;
 
@@ -43,13 +40,13 @@ impl MessageDecoder for ChunkDecoder {
     fn decode_event(&mut self, chunk: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         self.read_frame(chunk, draft)?;
         for choice in chunk.items("choices") {
-            let choice = choice.required_object("/choices", "a choice")?;
+            let choice = choice.required_object("a choice")?;
             // One answer was asked for.
             if choice.get("index").and_then(Json::number).unwrap_or_default() != 0 {
                 continue;
             }
             if let Some(delta) = choice.object("delta")? {
-                self.grow(&delta, "/choices/0/delta", false, draft)?;
+                self.grow(&delta, false, draft)?;
             }
             self.finish(&choice, draft);
         }
@@ -58,33 +55,22 @@ impl MessageDecoder for ChunkDecoder {
 
     fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(calls) = message.array() {
-            return self.take_calls(&calls, "", false, draft);
+            return self.take_calls(&calls, false, draft);
         }
-        let frame = message.required_object("", "a message object")?;
+        let frame = message.required_object("a message object")?;
         self.read_frame(&frame, draft)?;
-        let (choice, path) = match frame.get("choices") {
-            None if draft.keeps_only_calls() => (frame, ""),
-            None => {
-                return Err(
-                    BadMessage::at("", "the completion has no `choices`; an array is required").into()
-                );
-            }
-            Some(choices) => match &list(Some(choices), "/choices", "an array of choices")?[..] {
-                [] => {
-                    let words = "the completion has no choice; one is required";
-                    return Err(BadMessage::at("/choices", words).into());
-                }
-                [first, ..] => (first.required_object("/choices/0", "a choice")?, "/choices/0"),
+        let choice = match frame.get("choices") {
+            None if draft.keeps_only_calls() => frame,
+            None => return Err(frame.error("the completion has no `choices`; an array is required").into()),
+            Some(choices) => match &list(Some(choices), "an array of choices")?[..] {
+                [] => return Err(choices.error("the completion has no choice; one is required").into()),
+                [first, ..] => first.required_object("a choice")?,
             },
         };
         let is_cut = choice.is("finish_reason", "length");
         match choice.get("message") {
-            Some(inner) => {
-                let path = format!("{path}/message");
-                let inner = inner.required_object(&path, "a message object")?;
-                self.grow(&inner, &path, is_cut, draft)?;
-            }
-            None => self.grow(&choice, path, is_cut, draft)?,
+            Some(inner) => self.grow(&inner.required_object("a message object")?, is_cut, draft)?,
+            None => self.grow(&choice, is_cut, draft)?,
         }
         self.finish(&choice, draft);
         Ok(())
@@ -125,30 +111,23 @@ impl ChunkDecoder {
     }
 
     /// Takes a piece of the message. With `is_cut` it came whole, and ended inside its last call.
-    fn grow(
-        &mut self,
-        delta: &Object<'_>,
-        path: &str,
-        is_cut: bool,
-        draft: &mut MessageDraft,
-    ) -> DecodeResult {
+    fn grow(&mut self, delta: &Object<'_>, is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         if !draft.keeps_only_calls() {
             self.grow_text(delta, draft)?;
         }
-        if delta.given("function_call").is_some() {
+        if let Some(call) = delta.given("function_call") {
             let words = "a `function_call` of the old form has no id to answer to; `tool_calls` are accepted";
-            return Err(BadMessage::at(format!("{path}/function_call"), words).into());
+            return Err(call.error(words).into());
         }
-        let path = format!("{path}/tool_calls");
         match draft.is_streamed() {
             true => {
                 for (at, call) in (0..).zip(delta.items("tool_calls")) {
-                    self.grow_call(at, &call.required_object(&path, "a tool call")?, draft)?;
+                    self.grow_call(at, &call.required_object("a tool call")?, draft)?;
                 }
             }
             false => {
-                let calls = list(delta.get("tool_calls"), &path, "an array of tool calls")?;
-                self.take_calls(&calls, &path, is_cut, draft)?;
+                let calls = list(delta.get("tool_calls"), "an array of tool calls")?;
+                self.take_calls(&calls, is_cut, draft)?;
             }
         }
         let known = ["content", "refusal", "tool_calls", "function_call", "role"];
@@ -171,7 +150,7 @@ impl ChunkDecoder {
         draft.text(delta.text("content")?, &mut self.content)?;
         // Some servers send parts.
         for part in delta.items("content") {
-            if let Some(part) = part.object("/content")? {
+            if let Some(part) = part.object()? {
                 draft.text(part.text("text")?, &mut self.content)?;
             }
         }
@@ -179,17 +158,10 @@ impl ChunkDecoder {
     }
 
     /// Takes calls that came whole. With `is_cut` the message ended inside the last one.
-    fn take_calls(
-        &mut self,
-        calls: &[Json<'_>],
-        path: &str,
-        is_cut: bool,
-        draft: &mut MessageDraft,
-    ) -> DecodeResult {
+    fn take_calls(&mut self, calls: &[Json<'_>], is_cut: bool, draft: &mut MessageDraft) -> DecodeResult {
         for (at, call) in (0..).zip(calls) {
-            let path = format!("{path}/{at}");
-            let call = call.required_object(&path, "a tool call")?;
-            check_call(&call, &path)?;
+            let call = call.required_object("a tool call")?;
+            check_call(&call)?;
             self.grow_call(at, &call, draft)?;
             self.end_calls(is_cut && at as usize + 1 == calls.len(), draft);
         }
@@ -300,14 +272,13 @@ impl Call {
 }
 
 /// Checks that a call that came whole can be answered.
-fn check_call(call: &Object<'_>, path: &str) -> Result<(), BadMessage> {
-    required(call, path, "id", "the tool call")?;
+fn check_call(call: &Object<'_>) -> Result<(), JsonError> {
+    required(call, "id", "the tool call")?;
     let (key, input) =
         if call.is("type", "custom") { ("custom", "input") } else { ("function", "arguments") };
     let Some(function) = call.get(key) else {
-        return Err(BadMessage::at(path, format!("the tool call has no `{key}`; an object is required")));
+        return Err(call.error(format!("the tool call has no `{key}`; an object is required")));
     };
-    let path = format!("{path}/{key}");
-    let function = function.required_object(&path, &format!("an object with `name` and `{input}`"))?;
-    required(&function, &path, "name", "the tool call").map(|_: Cow<'_, str>| ())
+    let function = function.required_object(&format!("an object with `name` and `{input}`"))?;
+    required(&function, "name", "the tool call").map(drop)
 }

@@ -8,12 +8,11 @@ use haft_agent::{ModelRequest, RequestedCall, ToolDefinitions, UserPart};
 use serde_json::{Value, json};
 
 use self::decoder::ChunkDecoder;
-use super::json::{Json, Object};
+use super::json::{Json, JsonError, Object};
 use super::openai_responses::{bearer_header, write_error};
 use super::result_content::{data_url, result_text};
 use super::script_message::{ScriptTarget, plain_event};
 use super::{Answer, PartKind, ResultFormat, ScriptFormat, WireFormat};
-use crate::decode::BadMessage;
 use crate::definitions::{DefinitionFormat, json_text};
 use crate::request::{RequestBody, RequestOptions, Thinking, joined_system, tools_json, write_json};
 use crate::schema::{Dialect, WireSchema};
@@ -141,7 +140,7 @@ fn encode_result(call: &RequestedCall, result: &ToolResult, _: Option<&ToolDefin
     (json!({"role": "tool", "tool_call_id": &*call.call.id, "content": result_text(result)}), None)
 }
 
-fn past_result(message: &Object<'_>) -> Result<(String, PastResult), BadMessage> {
+fn past_result(message: &Object<'_>) -> Result<(String, PastResult), JsonError> {
     let id = message.string("tool_call_id").or_else(|| message.string("name")).unwrap_or_default();
     Ok((id.into_owned(), content_text(message.get("content"))))
 }

@@ -11,13 +11,12 @@ use haft_agent::{CallKind, ModelFailure, StopReason, TokenUsage};
 use serde_json::{Map, Value, json};
 
 use super::OTHER_CALLS;
-use crate::decode::BadMessage;
 use crate::failure;
 use crate::wire::decoder::{
     DecodeError, DecodeResult, MessageDecoder, arguments, count, field, input_text, is_json, is_object, list,
     misplaced, required,
 };
-use crate::wire::json::{Json, Object};
+use crate::wire::json::{Json, JsonError, Object};
 use crate::wire::message_draft::{MessageDraft, TextRanges};
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,7 +64,7 @@ impl MessageDecoder for ItemDecoder {
             },
             "response.output_item.done" => {
                 let item = inner(event, "item", "a done item that is no object")?;
-                self.finish(place(event)?, &item, "/item", draft)
+                self.finish(place(event)?, &item, draft)
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 self.end(&inner(event, "response", "an end without the response")?, draft)
@@ -81,17 +80,17 @@ impl MessageDecoder for ItemDecoder {
 
     fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
         if let Some(items) = message.array() {
-            return self.finish_all(&items, "", draft);
+            return self.finish_all(&items, draft);
         }
-        let fields = message.required_object("", "a response object or its output array")?;
+        let fields = message.required_object("a response object or its output array")?;
         if fields.has("output") {
             return self.end(&fields, draft);
         }
         draft.check_error(fields.get("error"))?;
         match fields.has("type") && draft.keeps_only_calls() {
             // One item of an output.
-            true => self.finish(0, &fields, "", draft),
-            false => Err(BadMessage::at("", "the response has no `output`; an array is required").into()),
+            true => self.finish(0, &fields, draft),
+            false => Err(fields.error("the response has no `output`; an array is required").into()),
         }
     }
 
@@ -124,13 +123,7 @@ impl ItemDecoder {
     }
 
     /// Takes an item that is done.
-    fn finish(
-        &mut self,
-        place: u64,
-        fields: &Object<'_>,
-        path: &str,
-        draft: &mut MessageDraft,
-    ) -> DecodeResult {
+    fn finish(&mut self, place: u64, fields: &Object<'_>, draft: &mut MessageDraft) -> DecodeResult {
         self.add(place, fields, draft)?;
         let item = self.at(place, draft)?;
         if item.done.is_some() {
@@ -140,18 +133,18 @@ impl ItemDecoder {
         match &*kind {
             "function_call" => {
                 let call = item.call.unwrap_or_default();
-                let id = required(fields, path, "call_id", "the `function_call`")?;
-                let name = required(fields, path, "name", "the `function_call`")?;
+                let id = required(fields, "call_id", "the `function_call`")?;
+                let name = required(fields, "name", "the `function_call`")?;
                 finish_call(CallKind::Function, call, [&id, &name], fields, draft);
             }
             "custom_tool_call" => {
-                let id = required(fields, path, "call_id", "the `custom_tool_call`")?;
-                let name = required(fields, path, "name", "the `custom_tool_call`")?;
+                let id = required(fields, "call_id", "the `custom_tool_call`")?;
+                let name = required(fields, "name", "the `custom_tool_call`")?;
                 draft.refuse_free_form(&id, &name);
             }
             // One that the provider's own search answers has no id of ours.
             "tool_search_call" if !fields.is("execution", "server") && fields.string("call_id").is_some() => {
-                let id = required(fields, path, "call_id", "the `tool_search_call`")?;
+                let id = required(fields, "call_id", "the `tool_search_call`")?;
                 let call = draft.begin(&id, TOOL_SEARCH)?;
                 item.call = Some(call);
                 draft.input(call, &arguments(fields.get("arguments")))?;
@@ -176,12 +169,11 @@ impl ItemDecoder {
         Ok(())
     }
 
-    fn finish_all(&mut self, items: &[Json<'_>], path: &str, draft: &mut MessageDraft) -> DecodeResult {
+    fn finish_all(&mut self, items: &[Json<'_>], draft: &mut MessageDraft) -> DecodeResult {
         for (at, item) in (0..).zip(items) {
-            let path = format!("{path}/{at}");
-            let fields = item.required_object(&path, "an output item")?;
+            let fields = item.required_object("an output item")?;
             self.take_text(at, &fields, draft)?;
-            self.finish(at, &fields, &path, draft)?;
+            self.finish(at, &fields, draft)?;
         }
         Ok(())
     }
@@ -196,7 +188,7 @@ impl ItemDecoder {
             return Ok(());
         }
         for part in fields.items("content") {
-            let Some(part) = part.object("")? else { continue };
+            let Some(part) = part.object()? else { continue };
             match &*part.string("type").unwrap_or_default() {
                 "output_text" => draft.text(part.text("text")?, &mut item.text)?,
                 "refusal" => {
@@ -218,8 +210,8 @@ impl ItemDecoder {
         draft.check_error(response.get("error"))?;
         // Servers that stream no items have them here. Others count places differently here and there.
         if !self.items.values().any(|item| item.done.is_some()) {
-            let items = list(response.get("output"), "/output", "an array of output items")?;
-            self.finish_all(&items, "/output", draft)?;
+            let items = list(response.get("output"), "an array of output items")?;
+            self.finish_all(&items, draft)?;
         }
         self.stop(response, draft);
         Ok(())
@@ -303,12 +295,12 @@ fn without_text(
     fields: &Object<'_>,
     text: &TextRanges,
     draft: &MessageDraft,
-) -> Result<Option<Map<String, Value>>, BadMessage> {
+) -> Result<Option<Map<String, Value>>, JsonError> {
     if text.is_empty() || !fields.is("type", "message") {
         return Ok(None);
     }
     let [part] = fields.items("content")[..] else { return Ok(None) };
-    let Some(part) = part.object("")? else { return Ok(None) };
+    let Some(part) = part.object()? else { return Ok(None) };
     let is_stored = part.get("text").is_some_and(|stored| draft.is_text(text, stored.text()));
     if !part.is("type", "output_text") || !is_stored {
         return Ok(None);

@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 
 use self::decoder::ItemDecoder;
 pub(super) use self::decoder::read_usage;
-use super::json::Object;
+use super::json::{JsonError, Object};
 use super::result_content::data_url;
 use super::script_message::{ScriptTarget, named_event};
 use super::{PartKind, ResultFormat, ScriptFormat, WireFormat};
-use crate::decode::BadMessage;
 use crate::definitions::{DeferralFormat, DefinitionFormat, json_text};
 use crate::schema::{Dialect, WireSchema};
 use crate::transcript::{PastResult, content_text};
@@ -139,7 +138,7 @@ fn supports_deferral(model: &str) -> bool {
     !is_old && version.is_none_or(|version| version >= (5, 4))
 }
 
-fn owns_frame(fields: &Object<'_>) -> Result<bool, BadMessage> {
+fn owns_frame(fields: &Object<'_>) -> Result<bool, JsonError> {
     let has_output = fields.get("output").is_some_and(|output| output.array().is_some());
     let is_item = !fields.has("content") && classify_part(fields).is_some();
     Ok(has_output || is_item || fields.is("object", "response"))
@@ -171,7 +170,7 @@ fn user_part(part: &UserPart) -> Value {
     }
 }
 
-fn past_result(item: &Object<'_>) -> Result<(String, PastResult), BadMessage> {
+fn past_result(item: &Object<'_>) -> Result<(String, PastResult), JsonError> {
     let id = item.string("call_id").unwrap_or_default().into_owned();
     Ok((id, content_text(item.get("output").or_else(|| item.get("tools")))))
 }

@@ -14,7 +14,6 @@ use super::request_history::{RequestHistory, list, text};
 use super::result_content::{error_text, result_text};
 use super::script_message::{ScriptMessage, ScriptTarget, pieces, plain_event};
 use super::{Answer, PartKind, ResultFormat, ScriptFormat, WireFormat};
-use crate::decode::BadMessage;
 use crate::definitions::{DefinitionFormat, json_text};
 use crate::request::{RequestBody, RequestOptions, tools_json, write_json};
 use crate::scripted::Stopping;
@@ -106,12 +105,12 @@ impl MessageDecoder for CardDecoder {
         let end = event.string("end").unwrap_or_default();
         let lines = event.items("card");
         for (at, line) in (1..).zip(&lines) {
-            let line = line.required_object("", "a line")?;
+            let line = line.required_object("a line")?;
             if !line.has("do") {
                 draft.text(line.text("say")?, &mut self.text)?;
                 continue;
             }
-            let (id, name) = (required(&line, "", "no", "the call")?, required(&line, "", "do", "the call")?);
+            let (id, name) = (required(&line, "no", "the call")?, required(&line, "do", "the call")?);
             let (call, input) = (draft.begin(&id, &name)?, line.get("with").map_or("{}", Json::text));
             match end == "cut" && at == lines.len() {
                 true => draft.refuse_cut(CallKind::Function, call, &id, &name),
@@ -128,9 +127,9 @@ impl MessageDecoder for CardDecoder {
     }
 
     fn decode_message(&mut self, message: Json<'_>, draft: &mut MessageDraft) -> DecodeResult {
-        let card = message.required_object("", "a card")?;
+        let card = message.required_object("a card")?;
         if !card.has("card") && !card.has("error") {
-            return Err(BadMessage::at("", "the message has no `card`; an array is required").into());
+            return Err(card.error("the message has no `card`; an array is required").into());
         }
         self.decode_event(&card, draft)
     }
