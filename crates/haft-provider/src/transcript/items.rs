@@ -85,9 +85,7 @@ impl<'t> Reading<'t> {
         let role = fields.string("role").filter(|role| ROLES.contains(&&**role)).unwrap_or_default();
         let kind = detection::classify_part(fields);
         match (&*role, kind) {
-            ("", None) if !fields.has("role") && part_lists(fields).next().is_some() => {
-                self.message(value, fields, agent)?
-            }
+            ("", None) if part_lists(fields).next().is_some() => self.message(value, fields, agent)?,
             ("", None) => return Ok(false),
             ("assistant" | "model", _) => self.message(value, fields, agent)?,
             (_, Some((wire, PartKind::Result))) => self.past_result(wire, value, agent)?,
@@ -127,8 +125,13 @@ impl<'t> Reading<'t> {
             Ok(Some(part)) => matches!(detection::classify_part(&part), Some((_, PartKind::Call(_)))),
             _ => true,
         };
-        let mut lists = part_lists(fields);
-        if let Some((wire, _)) = lists.find(|(_, parts)| parts.iter().any(may_be_call)) {
+        // A list apart from the content has nothing but calls.
+        let has_call_list = |wire: &Wire| {
+            let mut keys = wire.format().part_keys.iter().filter(|key| **key != wire.format().content_key);
+            keys.any(|key| fields.given(key).is_some())
+        };
+        let mut lists = part_lists(fields).filter(|(_, parts)| parts.iter().any(may_be_call));
+        if let Some(wire) = Wire::ALL.into_iter().find(has_call_list).or_else(|| Some(lists.next()?.0)) {
             return self.calls(wire, value.text(), agent);
         }
         let unnamed = |wire: Wire| Some((wire, (wire.format().unnamed_call)(fields)?));

@@ -224,6 +224,11 @@ impl<'t> Object<'t> {
         self.get(key).map_or(Ok(None), Json::object)
     }
 
+    /// How many bytes it has as it was written.
+    pub(crate) fn len(&self) -> usize {
+        self.json.text.len()
+    }
+
     /// An error at the place of the object.
     pub(crate) fn error(&self, message: impl Into<String>) -> JsonError {
         self.json.error(message)

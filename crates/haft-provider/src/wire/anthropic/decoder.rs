@@ -200,10 +200,10 @@ impl BlockDecoder {
             _ => {}
         }
         let mut value = draft.copy_fields(block, &except)?;
-        draft.keep(size(&value))?;
+        // The text is counted already.
+        draft.keep(if except[1] == "text" { 64 } else { block.len() })?;
         let whole_input = block.get("input").map(|input| input.text().to_owned());
-        if let Some(input) = &whole_input {
-            draft.keep(input.len())?;
+        if whole_input.is_some() {
             value.insert("input".to_owned(), Value::Null);
         }
         let block = Block { value, text, input: String::new(), whole_input, call, is_closed: false };
@@ -235,14 +235,13 @@ impl BlockDecoder {
             }
             "thinking_delta" => draft.thinking(&delta.text("thinking")?)?,
             "citations_delta" => {
-                draft.keep(delta.get("citation").map_or(0, |citation| citation.text().len()))?;
+                draft.keep(delta.len())?;
                 let citation = delta.to_map(&["type"])?.remove("citation");
-                let citations =
-                    Map::from_iter(citation.map(|citation| ("citations".to_owned(), json!([citation]))));
-                merge(&mut block.value, citations);
+                let citations = citation.map(|citation| ("citations".to_owned(), json!([citation])));
+                merge(&mut block.value, Map::from_iter(citations));
                 return Ok(());
             }
-            _ => draft.keep(size(&delta.to_map(&["type"])?))?,
+            _ => draft.keep(delta.len())?,
         }
         merge(&mut block.value, delta.to_map(&["type"])?);
         Ok(())
@@ -340,19 +339,6 @@ fn inner<'t>(event: &Object<'t>, key: &str) -> Result<Object<'t>, DecodeError> {
 fn index(event: &Object<'_>) -> Result<u64, DecodeError> {
     let index = event.get("index").and_then(Json::number);
     index.ok_or_else(|| misplaced("an event of a block without an index"))
-}
-
-/// Estimates how many bytes a value takes.
-fn size(value: &Map<String, Value>) -> usize {
-    fn size_of(value: &Value) -> usize {
-        match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(size_of).sum::<usize>() + 8,
-            Value::Object(fields) => size(fields),
-            _ => 8,
-        }
-    }
-    value.iter().map(|(key, value)| key.len() + size_of(value)).sum::<usize>() + 8
 }
 
 fn is_empty_object(text: &str) -> bool {
