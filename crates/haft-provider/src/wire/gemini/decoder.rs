@@ -139,6 +139,9 @@ impl PartDecoder {
             draft.input(number, input)?;
             draft.end_call(CallKind::Function, number, &id, &name, input);
         }
+        if draft.keeps_only_calls() {
+            return Ok(());
+        }
         let mut value = draft.copy_fields(part, &[key])?;
         let mut past_call = draft.copy_fields(call, &["args"])?;
         if let Some(args) = call.get("args") {

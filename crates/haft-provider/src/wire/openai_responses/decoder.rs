@@ -158,7 +158,7 @@ impl ItemDecoder {
                 item.is_without_text = true;
                 value
             }
-            None if kind == "function_call" => {
+            None if kind == "function_call" && !draft.keeps_only_calls() => {
                 let mut value = draft.copy_fields(fields, &["arguments"])?;
                 value.insert("arguments".to_owned(), past_arguments(fields).into());
                 value
