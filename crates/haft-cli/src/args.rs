@@ -7,6 +7,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft::ports::PermissionMode;
 use haft_provider::Wire;
@@ -117,8 +118,8 @@ pub(crate) struct DispatchArgs {
     #[arg(value_name = "FILE|-")]
     pub(crate) file: Option<PathBuf>,
     /// The provider whose message it is. Default: what its shape says.
-    #[arg(long, value_enum, value_name = "WIRE")]
-    pub(crate) from: Option<Provider>,
+    #[arg(long, value_parser = wire_parser(), value_name = "WIRE")]
+    pub(crate) from: Option<Wire>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -135,25 +136,9 @@ pub(crate) struct DoctorArgs {
     pub(crate) common: Common,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Provider {
-    Anthropic,
-    #[value(name = "openai")]
-    OpenAi,
-    #[value(name = "openai-chat")]
-    OpenAiChat,
-    Gemini,
-}
-
-impl From<Provider> for Wire {
-    fn from(provider: Provider) -> Wire {
-        match provider {
-            Provider::Anthropic => Wire::Anthropic,
-            Provider::OpenAi => Wire::OpenAi,
-            Provider::OpenAiChat => Wire::OpenAiChat,
-            Provider::Gemini => Wire::Gemini,
-        }
-    }
+/// The names of the wires.
+fn wire_parser() -> impl TypedValueParser<Value = Wire> {
+    PossibleValuesParser::new(Wire::ALL.map(Wire::name)).try_map(|name| name.parse::<Wire>())
 }
 
 #[derive(Debug, Args)]

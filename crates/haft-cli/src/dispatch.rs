@@ -56,7 +56,7 @@ fn message(args: &DispatchArgs) -> Result<Message, Usage> {
     })?;
     // Some editors and shells put a mark before the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    decode(text, args.from.map(Into::into)).map_err(|bad| {
+    decode(text, args.from).map_err(|bad| {
         let flag = if bad.wire_helps() { " (--from)" } else { "" };
         Usage(format!("{source}: {}{flag}", output::one_line(&bad.to_string())))
     })

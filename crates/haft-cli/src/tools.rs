@@ -10,7 +10,7 @@ use haft::results::ResultLimit;
 use haft::search::{TOOL_SEARCH, ToolSearch};
 use haft::tool::{AnyTool, ListedClass};
 use haft_mcp::{Host, Servers, Status};
-use haft_provider::{Definitions, Form};
+use haft_provider::{DefinitionForm, Definitions, Wire};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{ReportLevel, ServerPool, ServerPorts};
 use serde::Serialize;
@@ -106,19 +106,19 @@ pub(crate) fn listed(snapshot: &Snapshot, confined: bool) -> String {
 }
 
 /// The provider's form, if it is one.
-fn form(format: Format) -> Option<Form> {
+fn form(format: Format) -> Option<DefinitionForm> {
     match format {
         Format::Table | Format::Json => None,
-        Format::Anthropic => Some(Form::Anthropic),
-        Format::OpenAi => Some(Form::OpenAi),
-        Format::OpenAiChat => Some(Form::OpenAiChat),
-        Format::Gemini => Some(Form::Gemini),
-        Format::Mcp => Some(Form::Mcp),
+        Format::Anthropic => Some(Wire::Anthropic.into()),
+        Format::OpenAi => Some(Wire::OpenAi.into()),
+        Format::OpenAiChat => Some(Wire::OpenAiChat.into()),
+        Format::Gemini => Some(Wire::Gemini.into()),
+        Format::Mcp => Some(DefinitionForm::Mcp),
     }
 }
 
 /// Prints the bare `tools` array of a provider; tools that it can't take are said.
-fn definitions(args: &ToolsArgs, form: Form, snapshot: &Snapshot) -> Exit {
+fn definitions(args: &ToolsArgs, form: DefinitionForm, snapshot: &Snapshot) -> Exit {
     let mut definitions = Definitions::new(form).with_deferred(args.all);
     if let Some(strict) = args.strict {
         definitions = definitions.strict(strict == Strict::Yes);

@@ -1,36 +1,30 @@
 //! From a model's message to its calls, and from their results to the message that answers.
 //!
-//! What comes in is the provider's own JSON, as its API or an SDK's dump has it: a whole response, the message in it, or
-//! the list of its parts. The shape says which wire it is. A message is bad as a whole (nothing of it may run) when its
+//! The input is the provider's own JSON, as its API or an SDK's dump has it: a whole response, the message in it, or
+//! the list of its parts. The wire is detected from the shape. A message is bad as a whole (nothing of it may run) when its
 //! frame is: a call without an id or a name can't be answered, and one with two ids can't be answered rightly. Whatever
-//! is wrong inside one call's arguments is that call's own error: they go to the engine as they were written.
+//! is wrong inside the arguments of one call is the error of that call: they go to the engine as they were written.
 //!
 //! Calls that the provider runs itself, text and reasoning are passed over. Every call that waits for an answer gets
 //! one, also where it can't be run: free-form calls, and a call that was cut off when the message ended early. Half an
 //! input is never run.
 
-mod anthropic;
-mod foreign;
-mod gemini;
-pub(crate) mod json;
-mod openai;
-mod openai_chat;
-mod shape;
-
-use std::borrow::Cow;
 use std::fmt;
 
 use haft::call::CallInput;
 use haft::schema::not_json;
 use haft::{ToolCall, ToolResult};
+use haft_agent::{CallAnswers, CallKind, RequestedCall};
 use serde_json::Value;
 
-use self::json::{Json, Object};
-pub(crate) use self::openai::OTHERS as OPENAI_OTHERS;
 use crate::Wire;
-use crate::answer::answer_calls;
+use crate::conversation_format::answer_calls;
 use crate::limits::MESSAGE_BYTES_MAX;
-use haft_agent::{CallAnswers, CallKind, RequestedCall};
+use crate::wire::MessageDecoder;
+use crate::wire::decoder::DecodeError;
+use crate::wire::detection::{detect_wire, reject_foreign_calls};
+use crate::wire::json::{self, Json};
+use crate::wire::message_draft::MessageDraft;
 
 /// A model's message with its calls.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,14 +43,12 @@ pub struct BadMessage {
 }
 
 impl BadMessage {
-    fn at(path: impl Into<String>, message: impl Into<String>) -> BadMessage {
-        BadMessage { path: path.into(), message: message.into(), wire_helps: false }
+    pub(crate) fn new(path: String, message: impl Into<String>, wire_helps: bool) -> BadMessage {
+        BadMessage { path, message: message.into(), wire_helps }
     }
 
-    /// The same where naming the wire helps.
-    fn name_wire(mut self) -> BadMessage {
-        self.wire_helps = true;
-        self
+    fn whole(message: impl Into<String>) -> BadMessage {
+        BadMessage::new(String::new(), message, false)
     }
 
     /// Whether the message may be readable if the caller names its [`Wire`].
@@ -94,29 +86,43 @@ impl std::error::Error for BadMessage {}
 /// Text that is no JSON, a shape that no wire has or that several have, calls of another wire than the one that was
 /// said, equal keys in the frame, and calls that can't be answered because they lack an id or a name.
 pub fn decode(text: &str, wire: Option<Wire>) -> Result<Message, BadMessage> {
+    let message = open_message(text)?;
+    let wire = match wire {
+        Some(wire) => wire,
+        None => detect_wire(message).map_err(|error| error.locate(text))?,
+    };
+    let mut draft = MessageDraft::for_calls(wire);
+    decode_into(message, wire, &mut draft).map_err(|error| match error {
+        DecodeError::Message(error) => error.locate(text),
+        DecodeError::Failure(failure) => BadMessage::whole(failure.message),
+    })?;
+    Ok(draft.into_message())
+}
+
+/// Opens the text of a message.
+pub(crate) fn open_message(text: &str) -> Result<Json<'_>, BadMessage> {
     if text.len() > MESSAGE_BYTES_MAX {
         let bytes = text.len();
         let words = format!("the message has {bytes} bytes; at most {MESSAGE_BYTES_MAX} are accepted");
-        return Err(BadMessage::at("", words));
+        return Err(BadMessage::whole(words));
     }
     if text.trim().is_empty() {
-        return Err(BadMessage::at("", "the message is empty; an assistant message as JSON is accepted"));
+        return Err(BadMessage::whole("the message is empty; an assistant message as JSON is accepted"));
     }
-    let value = Json::new(text)
-        .map_err(|error| BadMessage::at("", format!("the message is not JSON: {}", not_json(&error))))?;
-    let wire = match wire {
-        Some(wire) => wire,
-        None => shape::wire(value)?,
-    };
-    foreign::check(value, wire)?;
-    let mut message = Message::new(wire);
-    match wire {
-        Wire::Anthropic => anthropic::read(value, &mut message)?,
-        Wire::OpenAi => openai::read(value, &mut message)?,
-        Wire::OpenAiChat => openai_chat::read(value, &mut message)?,
-        Wire::Gemini => gemini::read(value, &mut message)?,
-    }
-    Ok(message)
+    Json::new(text)
+        .map_err(|error| BadMessage::whole(format!("the message is not JSON: {}", not_json(&error))))
+}
+
+/// Decodes a whole message and returns its decoder.
+pub(crate) fn decode_into(
+    message: Json<'_>,
+    wire: Wire,
+    draft: &mut MessageDraft,
+) -> Result<Box<dyn MessageDecoder>, DecodeError> {
+    reject_foreign_calls(message, wire)?;
+    let mut decoder = (wire.format().decoder)();
+    decoder.decode_message(message, draft)?;
+    Ok(decoder)
 }
 
 impl Message {
@@ -166,81 +172,32 @@ impl Message {
         let answers =
             CallAnswers { requested: &self.requested, results, tools: None, replacement: &replacement };
         let mut items = answer_calls(self.wire, &answers);
-        match self.wire {
-            Wire::Anthropic | Wire::Gemini => items.pop().unwrap_or_default(),
-            Wire::OpenAi | Wire::OpenAiChat => Value::Array(items),
+        match self.wire.format().has_answers_in_user_message {
+            true => items.pop().unwrap_or_default(),
+            false => Value::Array(items),
         }
     }
 
-    pub(crate) fn call(&mut self, id: &str, name: &str, input: impl Into<String>) {
-        self.call_of(CallKind::Function, id, name, input);
+    pub(crate) fn push_call(&mut self, kind: CallKind, id: &str, name: &str, input: &str) {
+        self.requested.push(RequestedCall::new(ToolCall::new(id, name, input), kind));
     }
 
-    pub(crate) fn call_of(&mut self, kind: CallKind, id: &str, name: &str, input: impl Into<String>) {
-        self.requested.push(RequestedCall::new(ToolCall::new(id, name, input.into()), kind));
-    }
-
-    pub(crate) fn custom(&mut self, id: &str, name: &str) {
+    /// Adds a call that takes text and not JSON.
+    pub(crate) fn push_free_form(&mut self, id: &str, name: &str) {
         let refusal =
             format!("`{name}` takes no free-form input here; call it as a function, with JSON arguments");
-        let call = ToolCall::new(id, name, "");
-        self.requested.push(RequestedCall::refused(call, CallKind::FreeForm, refusal));
+        self.requested.push(RequestedCall::refused(ToolCall::new(id, name, ""), CallKind::FreeForm, refusal));
+    }
+
+    /// Adds a call that may have lost a part of its input, so it isn't run.
+    pub(crate) fn push_cut_call(&mut self, kind: CallKind, id: &str, name: &str) {
+        let refusal = format!(
+            "{name} was not run: the message ended before the call was complete; make the call again, shorter if it was long"
+        );
+        self.requested.push(RequestedCall::refused(ToolCall::new(id, name, ""), kind, refusal));
     }
 
     pub(crate) fn pass_over(&mut self, kind: &str) {
         self.passed_over.push(kind.to_owned());
-    }
-
-    /// The last call may have lost a part of its input, so it isn't run.
-    pub(crate) fn cut_off(&mut self) {
-        if let Some(last) = self.requested.last_mut().filter(|last| last.refusal.is_none()) {
-            let name = &last.call.name;
-            let refusal = format!(
-                "{name} was not run: the message ended before the call was complete; make the call again, shorter if it was long"
-            );
-            last.call = ToolCall::new(&*last.call.id, &**name, "");
-            last.refusal = Some(refusal);
-        }
-    }
-}
-
-/// A text that must be there and not be empty.
-fn required<'t>(object: &Object<'t>, path: &str, key: &str, of: &str) -> Result<Cow<'t, str>, BadMessage> {
-    let Some(value) = object.get(key) else {
-        return Err(BadMessage::at(path, format!("{of} has no `{key}`; a string is required")));
-    };
-    let found = text(value, path, key, of)?;
-    if found.is_empty() {
-        let words = format!("the `{key}` of {of} is empty; a text is accepted");
-        return Err(BadMessage::at(format!("{path}/{key}"), words));
-    }
-    Ok(found)
-}
-
-/// The text of a field of the frame.
-fn text<'t>(value: Json<'t>, path: &str, key: &str, of: &str) -> Result<Cow<'t, str>, BadMessage> {
-    value.string().ok_or_else(|| {
-        let came = if value.is_string() { "a string with half a surrogate in it" } else { value.shown() };
-        BadMessage::at(
-            format!("{path}/{key}"),
-            format!("the `{key}` of {of} is {came}; a string is accepted"),
-        )
-    })
-}
-
-/// A list that must be there; null and nothing are an empty one.
-fn list<'t>(value: Option<Json<'t>>, path: &str, what: &str) -> Result<Vec<Json<'t>>, BadMessage> {
-    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
-    value.array().ok_or_else(|| BadMessage::at(path, format!("{} came; {what} is accepted", value.shown())))
-}
-
-/// Arguments that are text on most servers and a value on some; left out, there are none.
-///
-/// A string that is no text is left as it was written: the engine refuses it for the same reason.
-fn arguments(value: Option<Json<'_>>) -> Cow<'_, str> {
-    match value {
-        None => Cow::Borrowed(""),
-        Some(value) if value.is_null() => Cow::Borrowed(""),
-        Some(value) => value.string().unwrap_or(Cow::Borrowed(value.text())),
     }
 }

@@ -1,62 +1,34 @@
-//! Deferred tools, as a provider knows them: who knows of them, and what is done where nobody does.
+//! Deferred tools, as a provider knows them: which endpoints have them, and the fallback where they don't.
 //!
 //! A model is shown few of many tools and finds the rest with `ToolSearch`. Two providers have a form for that in which
-//! what was found stands in the conversation, so that the `tools` of the session stay the same bytes and their prompt
-//! cache holds: Anthropic (`defer_loading`, `tool_reference`) and OpenAI's Responses (`tool_search`, run by the client).
-//! Everywhere else what was found is added to the `tools` of the next request.
+//! the found definitions stand in the conversation, so that the `tools` of the session stay the same bytes and their prompt
+//! cache stays valid: Anthropic (`defer_loading`, `tool_reference`) and OpenAI's Responses (`tool_search`, run by the client).
+//! Everywhere else the found tools are added to the `tools` of the next request.
 //!
-//! A conversation keeps what happened in the form in which it happened. Which form an endpoint takes is decided with
-//! each request: [`history`] writes the one as the other, so a conversation can go on at an endpoint that knows less.
+//! A conversation keeps its items in the form in which they were made. Which form an endpoint takes is decided with each
+//! request, and the wire writes the one as the other, so a conversation can go on at an endpoint that knows less.
 
-pub(crate) mod answer;
-pub(crate) mod history;
+use haft_agent::{ModelFailure, ToolDeferral};
 
 use crate::Wire;
-use crate::endpoint::default_base_url;
-use haft_agent::{ModelFailure, ToolDeferral};
 
 /// Returns where an endpoint keeps deferred tools if nothing else is configured: the provider's own form at the vendor's
 /// own address, unless the model is known to be too old for it.
 pub fn default_deferral(wire: Wire, base_url: &str, model: &str) -> ToolDeferral {
-    let is_vendors = base_url.trim().trim_end_matches('/') == default_base_url(wire);
-    match is_vendors && has_form(wire) && !is_too_old(wire, model) {
+    let is_vendors = base_url.trim().trim_end_matches('/') == wire.format().base_url;
+    match is_vendors && has_native_form(wire) && (wire.format().supports_deferral)(model) {
         true => ToolDeferral::Native,
         false => ToolDeferral::Fallback,
     }
 }
 
-/// Whether a wire has a form for deferred tools at all.
-pub(crate) fn has_form(wire: Wire) -> bool {
-    matches!(wire, Wire::Anthropic | Wire::OpenAi)
+/// Returns whether a wire has a form for deferred tools at all.
+pub(crate) fn has_native_form(wire: Wire) -> bool {
+    wire.format().definitions.deferral.is_some()
 }
 
-/// Whether a model of the vendor's is known not to take deferred tools. A doubt is settled by the provider's answer.
-fn is_too_old(wire: Wire, model: &str) -> bool {
-    match wire {
-        Wire::Anthropic => {
-            ["claude-2", "claude-3", "claude-instant"].iter().any(|old| model.starts_with(old))
-        }
-        Wire::OpenAi => {
-            let old = ["chatgpt", "o1", "o3", "o4", "codex-"].iter().any(|old| model.starts_with(old));
-            let version = model.strip_prefix("gpt-").map(version);
-            old || version.is_some_and(|version| version < (5, 4))
-        }
-        Wire::OpenAiChat | Wire::Gemini => true,
-    }
-}
-
-/// The version that a name goes on with: `5.4-mini` is 5 and 4, `4o` is 4 and 0.
-fn version(name: &str) -> (u32, u32) {
-    let number = |text: &str| -> u32 {
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        text[..end].parse().unwrap_or(u32::MAX)
-    };
-    let minor = name.split_once('.').filter(|(major, _)| major.chars().all(|c| c.is_ascii_digit()));
-    (number(name), minor.map_or(0, |(_, minor)| number(minor)))
-}
-
-/// Whether a provider refused a request because of deferred tools: it doesn't know them, or not with this model.
-pub(crate) fn is_refused(failure: &ModelFailure) -> bool {
+/// Returns whether a provider rejected a request because of deferred tools: it doesn't know them, or not with this model.
+pub(crate) fn is_rejection(failure: &ModelFailure) -> bool {
     let words = failure.message.to_ascii_lowercase();
     let named = ["defer_loading", "tool_reference", "tool reference", "tool_search"];
     matches!(failure.status, Some(400 | 404 | 422)) && named.iter().any(|name| words.contains(name))
@@ -89,7 +61,7 @@ mod tests {
     #[test]
     fn refusals_in_the_words_of_providers() {
         let check = |status: u16, words: &str, expected: bool| {
-            assert_eq!(is_refused(&failure::from_parts(Some(status), "", words)), expected, "{words}");
+            assert_eq!(is_rejection(&failure::from_parts(Some(status), "", words)), expected, "{words}");
         };
         check(400, "tools.3.custom.defer_loading: Extra inputs are not permitted", true);
         check(

@@ -18,64 +18,94 @@ use haft::registry::{Listing, Offer, Snapshot};
 use haft::search::TOOL_SEARCH;
 use haft::sync::lock;
 use haft::tool::{AnyTool, ListedClass};
-use serde_json::Value;
 
 use crate::Wire;
 use crate::limits::{
-    ANTHROPIC_DEFERRED_TOOLS_MAX, ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX,
-    ANTHROPIC_STRICT_UNIONS_MAX, PROPERTY_CHARS_MAX,
+    ANTHROPIC_STRICT_OPTIONAL_MAX, ANTHROPIC_STRICT_TOOLS_MAX, ANTHROPIC_STRICT_UNIONS_MAX,
+    PROPERTY_CHARS_MAX,
 };
 use crate::schema::{Demands, Dialect, Refused, WireSchema, emit};
 use haft_agent::{SkippedTool, ToolDeferral, ToolDefiner, ToolDefinitions};
 
 /// The form of a `tools` array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// `{name, description, input_schema, strict?}`.
-    Anthropic,
-    /// `{type, name, description, parameters, strict}`.
-    OpenAi,
-    /// `{type, function: {name, description, parameters, strict}}`.
-    OpenAiChat,
-    /// One `{functionDeclarations: [{name, description, parametersJsonSchema?}]}`.
-    Gemini,
+pub enum DefinitionForm {
+    /// The form of a provider's wire.
+    Wire(Wire),
     /// `{name, description, inputSchema, outputSchema?, annotations?}`, as an MCP server lists its tools.
     Mcp,
 }
 
-impl From<Wire> for Form {
-    fn from(wire: Wire) -> Form {
-        match wire {
-            Wire::Anthropic => Form::Anthropic,
-            Wire::OpenAi => Form::OpenAi,
-            Wire::OpenAiChat => Form::OpenAiChat,
-            Wire::Gemini => Form::Gemini,
+impl From<Wire> for DefinitionForm {
+    fn from(wire: Wire) -> DefinitionForm {
+        DefinitionForm::Wire(wire)
+    }
+}
+
+impl DefinitionForm {
+    fn format(self) -> &'static DefinitionFormat {
+        match self {
+            DefinitionForm::Wire(wire) => &wire.format().definitions,
+            DefinitionForm::Mcp => &MCP_FORMAT,
         }
     }
 }
 
-impl Form {
-    fn dialect(self, strict: bool) -> Dialect {
-        match self {
-            Form::Anthropic if strict => Dialect::AnthropicStrict,
-            Form::OpenAi | Form::OpenAiChat if strict => Dialect::OpenAiStrict,
-            Form::Gemini => Dialect::Gemini,
-            _ => Dialect::Plain,
+/// How a form writes definitions.
+pub(crate) struct DefinitionFormat {
+    /// What stands before the first definition and after the last one.
+    pub(crate) list: (&'static str, &'static str),
+    pub(crate) dialect: Dialect,
+    /// The dialect of the strict mode, where there is one.
+    pub(crate) strict_dialect: Option<Dialect>,
+    pub(crate) is_strict_by_default: bool,
+    /// Whether the API limits what all strict tools of a request have together.
+    pub(crate) limits_strict_tools: bool,
+    /// Whether the API rejects the whole request for an unusual name of a property.
+    pub(crate) limits_property_names: bool,
+    /// Writes the definition of a tool.
+    pub(crate) write: fn(&str, &AnyTool, &WireSchema) -> String,
+    /// The provider's own form of deferred tools, where it has one.
+    pub(crate) deferral: Option<DeferralFormat>,
+}
+
+/// Where deferred tools are.
+pub(crate) enum DeferralFormat {
+    /// In the list, at most so many, each with a mark in place of the last bracket of its definition.
+    Marked { tools_max: usize, mark: &'static str },
+    /// In the conversation, once they were found. The search has a form of its own, made from its definition.
+    InConversation { write_search: fn(&str) -> String },
+}
+
+impl DefinitionFormat {
+    /// A format with a bare list and nothing special.
+    pub(crate) const fn plain(write: fn(&str, &AnyTool, &WireSchema) -> String) -> DefinitionFormat {
+        DefinitionFormat {
+            list: ("[", "]"),
+            dialect: Dialect::Plain,
+            strict_dialect: None,
+            is_strict_by_default: false,
+            limits_strict_tools: false,
+            limits_property_names: false,
+            write,
+            deferral: None,
         }
     }
 }
+
+static MCP_FORMAT: DefinitionFormat = DefinitionFormat::plain(write_mcp_definition);
 
 /// Makes definitions and keeps them.
 ///
 /// ```
 /// use haft::{Engine, NoInput, Registry, tool};
-/// use haft_provider::{Definitions, Form};
+/// use haft_provider::{Definitions, Wire};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let now = tool("now", "Returns the time.", |_: NoInput, _| async { Ok("noon") });
 /// let engine = Engine::new(Registry::new().with(now)?);
 ///
-/// let definitions = Definitions::new(Form::Anthropic);
+/// let definitions = Definitions::new(Wire::Anthropic);
 /// let turn = engine.turn();                            // pins the tools: what is sent is what can be called
 /// let tools = definitions.define(turn.snapshot());
 /// assert_eq!(
@@ -86,7 +116,7 @@ impl Form {
 /// # Ok(()) }
 /// ```
 pub struct Definitions {
-    form: Form,
+    form: DefinitionForm,
     strict: bool,
     deferred: bool,
     kept: Mutex<Option<Kept>>,
@@ -105,9 +135,9 @@ impl Definitions {
     ///
     /// Strict mode is used for OpenAI wherever a schema can be made legal for it without losing what it means, and not
     /// at all for Anthropic, who takes only a few strict tools a request; see [`strict`](Definitions::strict).
-    pub fn new(form: impl Into<Form>) -> Definitions {
+    pub fn new(form: impl Into<DefinitionForm>) -> Definitions {
         let form = form.into();
-        let strict = matches!(form, Form::OpenAi | Form::OpenAiChat);
+        let strict = form.format().is_strict_by_default;
         Definitions { form, strict, deferred: false, kept: Mutex::new(None) }
     }
 
@@ -147,10 +177,10 @@ impl Definitions {
 
     /// The deferral that these tools allow.
     fn possible(&self, snapshot: &Snapshot, deferral: ToolDeferral) -> ToolDeferral {
-        let most = match self.form {
-            Form::Anthropic => ANTHROPIC_DEFERRED_TOOLS_MAX,
-            Form::OpenAi => usize::MAX,
-            _ => return ToolDeferral::Fallback,
+        let most = match &self.form.format().deferral {
+            Some(DeferralFormat::Marked { tools_max, .. }) => *tools_max,
+            Some(DeferralFormat::InConversation { .. }) => usize::MAX,
+            None => return ToolDeferral::Fallback,
         };
         if deferral == ToolDeferral::Fallback || self.deferred {
             return ToolDeferral::Fallback;
@@ -165,16 +195,15 @@ impl Definitions {
     }
 
     fn way(&self, offer: &Offer, deferral: ToolDeferral, known: &HashSet<String>) -> Way {
+        let is_marked = matches!(self.form.format().deferral, Some(DeferralFormat::Marked { .. }));
         match (offer.listing(), deferral) {
             (Listing::Deferred, ToolDeferral::Fallback) if !self.deferred => Way::Left,
             (_, ToolDeferral::Fallback) => Way::Plain,
-            (Listing::Shown, _) if offer.is_search() && self.form == Form::OpenAi => Way::Search,
+            (Listing::Shown, _) if offer.is_search() && !is_marked => Way::Search,
             (Listing::Shown, _) => Way::Plain,
             (Listing::Found, _) if !known.contains(offer.name()) => Way::Plain,
-            (Listing::Found | Listing::Deferred, _) => match self.form {
-                Form::Anthropic => Way::Marked,
-                _ => Way::Elsewhere,
-            },
+            (Listing::Found | Listing::Deferred, _) if is_marked => Way::Marked,
+            (Listing::Found | Listing::Deferred, _) => Way::Elsewhere,
         }
     }
 
@@ -185,8 +214,8 @@ impl Definitions {
         mut referred: HashSet<Arc<str>>,
     ) -> ToolDefinitions {
         let (mut left_out, mut names) = (Vec::new(), Vec::new());
-        let mut json =
-            String::from(if self.form == Form::Gemini { "[{\"functionDeclarations\":[" } else { "[" });
+        let format = self.form.format();
+        let mut json = String::from(format.list.0);
         let mut budget = StrictBudget::new();
         let (mut any, mut last) = (false, None);
         for (name, way, piece) in pieces {
@@ -197,13 +226,15 @@ impl Definitions {
                     }
                     any = true;
                     names.push(name.clone());
-                    let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(self.form, demands));
+                    let strict = made.strict.as_ref().filter(|(demands, _)| budget.takes(demands));
                     let plain = strict.map_or(&made.plain, |(_, json)| json);
-                    match way {
-                        Way::Search => json.push_str(&tool_search(plain)),
-                        Way::Marked => {
+                    match (way, &format.deferral) {
+                        (Way::Search, Some(DeferralFormat::InConversation { write_search })) => {
+                            json.push_str(&write_search(plain));
+                        }
+                        (Way::Marked, Some(DeferralFormat::Marked { mark, .. })) => {
                             json.push_str(plain.strip_suffix('}').unwrap_or(plain));
-                            json.push_str(MARK);
+                            json.push_str(mark);
                             referred.insert(name);
                         }
                         _ => json.push_str(plain),
@@ -215,7 +246,7 @@ impl Definitions {
                 Err(reason) => left_out.push(SkippedTool { name, reason }),
             }
         }
-        json.push_str(if self.form == Form::Gemini { "]}]" } else { "]" });
+        json.push_str(format.list.1);
         if !any {
             json = "[]".to_owned();
         }
@@ -224,27 +255,28 @@ impl Definitions {
     }
 
     fn piece(&self, offer: &Offer) -> Piece {
-        let made = || -> Result<Pair, Refused> {
-            let tool = offer.tool();
-            let schema = emit(tool.input_schema(), self.form.dialect(self.strict))?;
-            // Anthropic refuses the whole request for such a name.
-            if let Some(name) = schema.odd_property.as_ref().filter(|_| self.form == Form::Anthropic) {
+        let format = self.form.format();
+        let (name, tool) = (offer.name(), offer.tool());
+        let write = || -> Result<Pair, Refused> {
+            let dialect = format.strict_dialect.filter(|_| self.strict).unwrap_or(format.dialect);
+            let schema = emit(tool.input_schema(), dialect)?;
+            if let Some(name) = schema.odd_property.as_ref().filter(|_| format.limits_property_names) {
                 return Err(Refused(format!(
                     "its argument `{name}` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most {PROPERTY_CHARS_MAX}"
                 )));
             }
-            let (name, description) = (offer.name(), tool.description());
-            match (self.form, schema.strict) {
+            let definition = (format.write)(name, tool, &schema);
+            match schema.strict.filter(|_| format.limits_strict_tools) {
                 // Whether it may be strict is decided over all tools, so both are needed.
-                (Form::Anthropic, Some(demands)) => {
-                    let plain = emit(tool.input_schema(), Dialect::Plain)?;
-                    let strict = anthropic(name, description, &schema);
-                    Ok(Pair { plain: anthropic(name, description, &plain), strict: Some((demands, strict)) })
+                Some(demands) => {
+                    let plain = emit(tool.input_schema(), format.dialect)?;
+                    let plain = (format.write)(name, tool, &plain);
+                    Ok(Pair { plain, strict: Some((demands, definition)) })
                 }
-                _ => Ok(Pair { plain: definition(self.form, offer, &schema), strict: None }),
+                None => Ok(Pair { plain: definition, strict: None }),
             }
         };
-        made().map(Arc::new).map_err(|Refused(reason)| Arc::from(reason))
+        write().map(Arc::new).map_err(|Refused(reason)| Arc::from(reason))
     }
 }
 
@@ -303,9 +335,6 @@ impl fmt::Debug for Definitions {
     }
 }
 
-/// How a deferred tool's definition ends.
-const MARK: &str = ",\"defer_loading\":true}";
-
 /// How a tool gets into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -357,10 +386,7 @@ impl StrictBudget {
         }
     }
 
-    fn takes(&mut self, form: Form, demands: &Demands) -> bool {
-        if form != Form::Anthropic {
-            return true;
-        }
+    fn takes(&mut self, demands: &Demands) -> bool {
         let left = (
             self.tools.checked_sub(1),
             self.optional.checked_sub(demands.optional),
@@ -372,76 +398,13 @@ impl StrictBudget {
     }
 }
 
-fn definition(form: Form, offer: &Offer, schema: &WireSchema) -> String {
-    let (name, description) = (offer.name(), offer.tool().description());
-    match form {
-        Form::Anthropic => anthropic(name, description, schema),
-        Form::OpenAi => openai(name, description, schema),
-        Form::OpenAiChat => format!(
-            "{{\"type\":\"function\",\"function\":{{\"name\":{},\"description\":{},\"parameters\":{},\"strict\":{}}}}}",
-            text(name),
-            text(description),
-            schema.json,
-            schema.strict.is_some()
-        ),
-        Form::Gemini => {
-            let mut json = format!("{{\"name\":{},\"description\":{}", text(name), text(description));
-            // A function without parameters has none; an object without properties is refused by some models.
-            if schema.has_properties {
-                json.push_str(&format!(",\"parametersJsonSchema\":{}", schema.json));
-            }
-            json.push('}');
-            json
-        }
-        Form::Mcp => mcp(name, offer.tool(), schema),
-    }
-}
-
-/// OpenAI's own form of the search, made from its definition as a function.
-fn tool_search(function: &str) -> String {
-    let function: Value = serde_json::from_str(function).expect("definitions are JSON");
-    let (description, parameters) = (&function["description"], &function["parameters"]);
-    format!(
-        "{{\"type\":\"tool_search\",\"execution\":\"client\",\"description\":{description},\"parameters\":{parameters}}}"
-    )
-}
-
-/// The definition of a tool that was found, as it stands in OpenAI's result of a search.
-///
-/// # Errors
-/// In words: why the provider can't take it.
-pub(crate) fn openai_deferred(name: &str, description: &str, schema: &Value) -> Result<Value, String> {
-    let schema = emit(schema, Form::OpenAi.dialect(true)).map_err(|Refused(reason)| reason)?;
-    let mut json = openai(name, description, &schema);
-    json.truncate(json.len() - 1);
-    json.push_str(MARK);
-    Ok(serde_json::from_str(&json).expect("definitions are JSON"))
-}
-
-fn openai(name: &str, description: &str, schema: &WireSchema) -> String {
-    format!(
-        "{{\"type\":\"function\",\"name\":{},\"description\":{},\"parameters\":{},\"strict\":{}}}",
-        text(name),
-        text(description),
-        schema.json,
-        schema.strict.is_some()
-    )
-}
-
-fn anthropic(name: &str, description: &str, schema: &WireSchema) -> String {
-    let strict = if schema.strict.is_some() { ",\"strict\":true" } else { "" };
-    format!(
-        "{{\"name\":{},\"description\":{},\"input_schema\":{}{strict}}}",
-        text(name),
-        text(description),
+fn write_mcp_definition(name: &str, tool: &AnyTool, schema: &WireSchema) -> String {
+    let description = json_text(tool.description());
+    let mut json = format!(
+        "{{\"name\":{},\"description\":{description},\"inputSchema\":{}",
+        json_text(name),
         schema.json
-    )
-}
-
-fn mcp(name: &str, tool: &AnyTool, schema: &WireSchema) -> String {
-    let description = text(tool.description());
-    let mut json =
-        format!("{{\"name\":{},\"description\":{description},\"inputSchema\":{}", text(name), schema.json);
+    );
     // Older revisions take only objects here; whatever can't be said is simply not promised.
     let output = tool.output_schema().filter(|schema| schema.get("type").is_some_and(|of| of == "object"));
     if let Some(Ok(output)) = output.map(|schema| emit(schema, Dialect::Plain)) {
@@ -455,6 +418,7 @@ fn mcp(name: &str, tool: &AnyTool, schema: &WireSchema) -> String {
     json
 }
 
-fn text(text: &str) -> String {
+/// Writes a text as JSON.
+pub(crate) fn json_text(text: &str) -> String {
     serde_json::to_string(text).expect("text is JSON")
 }

@@ -8,47 +8,19 @@ use std::fmt;
 use crate::Wire;
 use haft_agent::ToolDeferral;
 
-/// The key for Anthropic.
-pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
-/// The base URL for Anthropic, without `/v1`.
-pub const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
-/// The key for OpenAI, by either of its wires.
-pub const OPENAI_API_KEY: &str = "OPENAI_API_KEY";
-/// The base URL for OpenAI, with `/v1`.
-pub const OPENAI_BASE_URL: &str = "OPENAI_BASE_URL";
-/// The key for Gemini.
-pub const GEMINI_API_KEY: &str = "GEMINI_API_KEY";
-/// The base URL for Gemini, without the version.
-pub const GEMINI_BASE_URL: &str = "GOOGLE_GEMINI_BASE_URL";
-
-/// The version of Anthropic's API that is spoken.
-pub const ANTHROPIC_VERSION: &str = "2023-06-01";
-
 /// The name of the variable that holds a wire's key.
 pub fn key_variable(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Anthropic => ANTHROPIC_API_KEY,
-        Wire::OpenAi | Wire::OpenAiChat => OPENAI_API_KEY,
-        Wire::Gemini => GEMINI_API_KEY,
-    }
+    wire.format().key_variable
 }
 
 /// The name of the variable that holds a wire's base URL.
 pub fn base_url_variable(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Anthropic => ANTHROPIC_BASE_URL,
-        Wire::OpenAi | Wire::OpenAiChat => OPENAI_BASE_URL,
-        Wire::Gemini => GEMINI_BASE_URL,
-    }
+    wire.format().base_url_variable
 }
 
-/// Where a wire is spoken if nothing else is said.
+/// The base URL of a wire's own vendor.
 pub fn default_base_url(wire: Wire) -> &'static str {
-    match wire {
-        Wire::Anthropic => "https://api.anthropic.com",
-        Wire::OpenAi | Wire::OpenAiChat => "https://api.openai.com/v1",
-        Wire::Gemini => "https://generativelanguage.googleapis.com",
-    }
+    wire.format().base_url
 }
 
 /// Where and as whom a provider is asked.
@@ -122,36 +94,14 @@ impl Endpoint {
         if rest.contains(['?', '#']) {
             return Err("the base URL has a query or a fragment; leave it out".to_owned());
         }
-        Ok(match self.wire {
-            Wire::Anthropic => format!("{base}/v1/messages"),
-            Wire::OpenAi => format!("{base}/responses"),
-            Wire::OpenAiChat => format!("{base}/chat/completions"),
-            Wire::Gemini => {
-                let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
-                if model.is_empty() || !model.chars().all(known) || model.contains("..") {
-                    return Err(format!("`{model}` is no name of a Gemini model"));
-                }
-                let folder = if model.contains('/') { "" } else { "models/" };
-                let method = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-                format!("{base}/v1beta/{folder}{model}:{method}")
-            }
-        })
+        (self.wire.format().request_url)(base, model, stream)
     }
 
     /// The headers of each request but those of the content, the secret ones marked.
     pub fn headers(&self) -> Vec<(String, String)> {
-        let mut headers = Vec::new();
-        match (self.wire, &self.key) {
-            (Wire::Anthropic, key) => {
-                headers.push(("anthropic-version".to_owned(), ANTHROPIC_VERSION.to_owned()));
-                headers.extend(key.iter().map(|key| ("x-api-key".to_owned(), key.clone())));
-            }
-            (Wire::Gemini, Some(key)) => headers.push(("x-goog-api-key".to_owned(), key.clone())),
-            (_, Some(key)) => headers.push(("authorization".to_owned(), format!("Bearer {key}"))),
-            (_, None) => {}
-        }
-        headers.extend(self.headers.iter().cloned());
-        headers
+        let headers = (self.wire.format().request_headers)(self.key.as_deref());
+        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value));
+        headers.chain(self.headers.iter().cloned()).collect()
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use self::retry::after;
 use crate::Wire;
 use crate::failure;
 use crate::limits::{DRAIN_MS, DRAIN_SECONDS_MAX, RETRY_AFTER_SECONDS_MAX};
-use crate::stream::{Reader, whole_of};
+use crate::stream::{Reader, decode_response};
 use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta, ReplyStream, StopReason, ToolDeferral};
 
 /// What an answer that nobody can read mostly means.
@@ -285,7 +285,7 @@ impl Exchange {
                 Err(failure)
             }
             Answer::Whole(body) => {
-                let reply = whole_of(line.wire, body).map_err(|failure| match failure.kind {
+                let reply = decode_response(line.wire, body).map_err(|failure| match failure.kind {
                     FailureKind::Malformed => {
                         ModelFailure::new(failure.kind, format!("{}; {WRONG_ADDRESS}", failure.message))
                     }

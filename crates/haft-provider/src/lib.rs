@@ -1,7 +1,7 @@
 //! The wires of model providers: the only place that knows their JSON.
 //!
-//! Three things pass here. [`Definitions`] are the `tools` of a request. [`decode`](decode()) finds the calls in a model's message.
-//! [`Message::answer`] makes the message that answers them, and [`encode`] writes one result.
+//! Each wire is one folder below `wire`, with everything about it, registered in one table. Three things pass here. [`Definitions`] are the `tools` of a request. [`decode`](decode()) finds the calls in a model's message.
+//! [`Message::answer`] makes the message that answers them, and [`encode_result`] writes one result.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@
 //!     {"type": "text", "text": "Let me see."},
 //!     {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1, "b": 2}}]}"#;
 //!
-//! let message = decode(reply, None)?;                   // the wire is seen from the shape
+//! let message = decode(reply, None)?;                   // the wire is detected from the shape
 //! let results = turn.run(message.calls()).await;
 //! assert_eq!(
 //!     message.answer(&results),
@@ -59,14 +59,13 @@
 
 #[cfg(feature = "http")]
 pub mod client;
-pub mod encode;
 pub mod endpoint;
 pub mod limits;
 pub mod scripted;
 pub mod stream;
 pub mod transcript;
 
-mod answer;
+mod conversation_format;
 mod decode;
 mod deferral;
 mod definitions;
@@ -77,11 +76,11 @@ mod pages;
 mod request;
 mod schema;
 mod wire;
-mod wire_format;
 
+pub use conversation_format::encode_result;
 pub use decode::{BadMessage, Message, decode};
 pub use deferral::default_deferral;
-pub use definitions::{Definitions, Form};
+pub use definitions::{DefinitionForm, Definitions};
 pub use exchange::RetryPolicy;
 pub use request::{RequestOptions, Thinking};
 pub use wire::{UnknownWire, Wire};

@@ -21,8 +21,6 @@
 //! # Ok(()) }
 //! ```
 
-mod emit;
-mod history;
 mod model;
 mod places;
 mod play;

@@ -1,28 +1,26 @@
-//! A model's message while it arrives: bytes in, what they say out, and at the end the message as it must be sent back.
+//! A model's message while it arrives: bytes in, deltas out, and at the end the message as it must be sent back.
 //!
-//! A [`Reader`] splits server-sent events by itself and gives each to the assembler of its wire. The four assemblers
-//! know their provider's events; everything that must hold for all of them is in the draft: a call is ready only when
-//! its input is a whole JSON value, calls get ready in the order of the message, and everything is bounded.
+//! A [`Reader`] splits server-sent events and gives each to the decoder of its wire. The decoders know the events of their
+//! provider; what must hold for all of them is in the draft: a call is ready only when its input is a whole JSON value,
+//! calls get ready in the order of the message, and everything has a limit.
 //!
-//! What a reader would question: a call whose input isn't whole JSON at the end of its block waits for the end of the
-//! message, with every call after it. Only there it is known whether the model wrote nonsense (which is that call's
-//! error) or was cut off (which is never run).
+//! A call whose input isn't whole JSON at the end of its block waits for the end of the message, with every call after it.
+//! Only there it is known whether the model wrote nonsense (the error of that call) or was cut off (which is never run).
 //!
 //! Connections, retries and tools are not known here.
 
-mod anthropic;
-mod draft;
-mod gemini;
-mod openai;
-mod openai_chat;
+use std::fmt;
 
 use haft::sse::{Event, EventReader, EventTooLarge};
-
-use self::draft::{Draft, Read};
-use crate::decode::{Message, decode};
-use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
-use crate::{BadMessage, Wire};
 use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta};
+
+use crate::Wire;
+use crate::decode::{Message, decode_into, open_message};
+use crate::limits::{STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX};
+use crate::wire::MessageDecoder;
+use crate::wire::decoder::{DecodeError, is_json, unreadable_event};
+use crate::wire::json::Json;
+use crate::wire::message_draft::MessageDraft;
 
 /// Reads one streamed message.
 ///
@@ -40,53 +38,25 @@ use haft_agent::{FailureKind, ModelFailure, ModelReply, ReplyDelta};
 /// let reply = reader.finish(&mut deltas);
 /// assert_eq!((reply.text(), reply.stop()), ("Hello", &StopReason::End));
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Reader {
     events: EventReader,
-    draft: Draft,
-    assembler: Assembler,
+    draft: MessageDraft,
+    decoder: Box<dyn MessageDecoder>,
     bytes: u64,
 }
 
-/// What knows the events of one provider.
-trait Assemble {
-    /// Takes an event's data.
-    fn event(&mut self, data: &str, draft: &mut Draft) -> Read;
-
-    /// Takes a whole response, one that wasn't streamed: for some wires what a stream has one of after the other.
-    fn whole(&mut self, body: &str, draft: &mut Draft) -> Read {
-        self.event(body, draft)
+impl Clone for Reader {
+    fn clone(&self) -> Reader {
+        let (events, draft, decoder) = (self.events.clone(), self.draft.clone(), self.decoder.clone_box());
+        Reader { events, draft, decoder, bytes: self.bytes }
     }
-
-    /// Gives the message as it is sent back.
-    fn items(&mut self, draft: &mut Draft) -> Vec<serde_json::Value>;
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Assembler {
-    Anthropic(anthropic::Blocks),
-    OpenAi(openai::Items),
-    OpenAiChat(openai_chat::Chunks),
-    Gemini(gemini::Parts),
-}
-
-impl Assembler {
-    fn new(wire: Wire) -> Assembler {
-        match wire {
-            Wire::Anthropic => Assembler::Anthropic(Default::default()),
-            Wire::OpenAi => Assembler::OpenAi(Default::default()),
-            Wire::OpenAiChat => Assembler::OpenAiChat(Default::default()),
-            Wire::Gemini => Assembler::Gemini(Default::default()),
-        }
-    }
-
-    fn inner(&mut self) -> &mut dyn Assemble {
-        match self {
-            Assembler::Anthropic(blocks) => blocks,
-            Assembler::OpenAi(items) => items,
-            Assembler::OpenAiChat(chunks) => chunks,
-            Assembler::Gemini(parts) => parts,
-        }
+impl PartialEq for Reader {
+    fn eq(&self, other: &Reader) -> bool {
+        (&self.events, &self.draft, self.bytes) == (&other.events, &other.draft, other.bytes)
+            && self.decoder.is_equal(&*other.decoder)
     }
 }
 
@@ -95,8 +65,8 @@ impl Reader {
     pub fn new(wire: Wire) -> Reader {
         Reader {
             events: EventReader::new(STREAM_LINE_BYTES_MAX),
-            draft: Draft::new(wire),
-            assembler: Assembler::new(wire),
+            draft: MessageDraft::for_stream(wire),
+            decoder: (wire.format().decoder)(),
             bytes: 0,
         }
     }
@@ -110,14 +80,14 @@ impl Reader {
             let words = format!("the stream is longer than {STREAM_BYTES_MAX} bytes");
             self.draft.fail(ModelFailure::new(FailureKind::TooLarge, words));
         }
-        let Reader { events, draft, assembler, .. } = self;
+        let Reader { events, draft, decoder, .. } = self;
         if draft.is_over() {
             return;
         }
         std::mem::swap(out, &mut draft.out);
         let give = |sent: Event<'_>| {
             if let Some(data) = sent.data {
-                event(assembler, draft, &data);
+                decode_event(&mut **decoder, draft, &data);
             }
         };
         if let Err(EventTooLarge) = events.feed(bytes, give) {
@@ -156,29 +126,27 @@ impl Reader {
     /// answered.
     pub fn finish(mut self, out: &mut Vec<ReplyDelta>) -> ModelReply {
         self.take_rest(out);
-        reply(self.draft, self.assembler)
+        finish_reply(self.draft, self.decoder)
     }
 
     /// Ends the message for its calls alone, as they are found in a message that came whole.
     pub(crate) fn finish_message(mut self, out: &mut Vec<ReplyDelta>) -> Message {
         self.take_rest(out);
-        let (mut draft, mut assembler) = (self.draft, self.assembler);
-        draft.end_of_bytes();
-        assembler.inner().items(&mut draft);
-        draft.into_message()
+        self.draft.end_of_bytes();
+        self.decoder.take_items(&mut self.draft);
+        self.draft.into_message()
     }
 
     /// Takes the last event, which may lack its line end.
     fn take_rest(&mut self, out: &mut Vec<ReplyDelta>) {
-        let Reader { events, draft, assembler, .. } = self;
+        let Reader { events, draft, decoder, .. } = self;
         std::mem::swap(out, &mut draft.out);
         events.finish(|sent| {
             let Some(data) = sent.data.as_deref() else { return };
             // The last line of a stream that was cut may be half an event, which is not worth an error of its own.
-            let is_whole =
-                data.trim_end().ends_with('}') && serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok();
+            let is_whole = data.trim_end().ends_with('}') && is_json(data);
             if is_whole || data == DONE {
-                event(assembler, draft, data);
+                decode_event(&mut **decoder, draft, data);
             }
         });
         std::mem::swap(out, &mut draft.out);
@@ -188,46 +156,50 @@ impl Reader {
 /// What some streams say after their last event.
 const DONE: &str = "[DONE]";
 
-fn event(assembler: &mut Assembler, draft: &mut Draft, data: &str) {
+fn decode_event(decoder: &mut dyn MessageDecoder, draft: &mut MessageDraft, data: &str) {
     if draft.is_over() {
         return;
     }
     if data == DONE {
-        draft.close();
-    } else if let Err(failure) = assembler.inner().event(data, draft) {
-        draft.fail(failure);
+        return draft.close();
+    }
+    let event = match Json::new_event(data) {
+        Ok(event) => event,
+        Err(error) => return draft.fail(unreadable_event(error)),
+    };
+    let event = event.required_object("an event object").map_err(DecodeError::from);
+    if let Err(error) = event.and_then(|event| decoder.decode_event(&event, draft)) {
+        draft.fail_decoding(error, data);
     }
 }
 
-/// What came, as a reply.
-fn reply(mut draft: Draft, mut assembler: Assembler) -> ModelReply {
+/// Makes a reply of what came.
+fn finish_reply(mut draft: MessageDraft, mut decoder: Box<dyn MessageDecoder>) -> ModelReply {
     draft.end_of_bytes();
-    let items = assembler.inner().items(&mut draft);
+    let items = decoder.take_items(&mut draft);
     draft.into_reply(items)
 }
 
-/// Reads a whole response, one that wasn't streamed.
+/// Reads a whole response, one that wasn't streamed: a stream of one event.
 ///
 /// # Errors
 /// A body that is no response of this wire.
 pub fn whole(wire: Wire, body: &str) -> Result<ModelReply, ModelFailure> {
-    whole_of(wire, body)
+    decode_response(wire, body)
 }
 
-/// The same, which lets go of the body as soon as it was read: a long answer is kept no more often than it must be.
-pub(crate) fn whole_of(wire: Wire, body: impl AsRef<str>) -> Result<ModelReply, ModelFailure> {
-    let malformed = |bad: BadMessage| ModelFailure::new(FailureKind::Malformed, bad.to_string());
-    let (mut draft, mut assembler) = (Draft::silent(wire), Assembler::new(wire));
-    assembler.inner().whole(body.as_ref(), &mut draft)?;
-    if let Some(failure) = draft.failure() {
-        return Err(failure.clone());
+/// The same, which drops the body as soon as it was read: a long answer is stored no more often than it must be.
+pub(crate) fn decode_response(wire: Wire, body: impl AsRef<str>) -> Result<ModelReply, ModelFailure> {
+    let mut draft = MessageDraft::for_reply(wire);
+    let malformed = |reason: &dyn fmt::Display| ModelFailure::new(FailureKind::Malformed, reason.to_string());
+    let message = open_message(body.as_ref()).map_err(|bad| malformed(&bad))?;
+    if !message.is_object() {
+        return Err(malformed(&format!("{} came; a response object is accepted", message.shown())));
     }
-    // The reader of messages sees inputs as they were written, which a stream's events can't always show.
-    let message = decode(body.as_ref(), Some(wire));
+    let decoder = decode_into(message, wire, &mut draft).map_err(|error| match error {
+        DecodeError::Failure(failure) => failure,
+        DecodeError::Message(error) => malformed(&error.locate(body.as_ref())),
+    })?;
     drop(body);
-    let reply = reply(draft, assembler);
-    match reply.items().is_empty() {
-        true => Ok(reply),
-        false => Ok(reply.with_requested(message.map_err(malformed)?.requested)),
-    }
+    Ok(finish_reply(draft, decoder))
 }

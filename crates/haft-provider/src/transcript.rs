@@ -22,21 +22,23 @@ mod events;
 mod items;
 mod streamed;
 
+pub(crate) use self::items::content_text;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
 
 use haft::schema::not_json;
 
-use crate::decode::json::Json;
 use crate::limits::{TRANSCRIPT_BYTES_MAX, TRANSCRIPT_CALLS_MAX, TRANSCRIPT_LINES_MAX};
+use crate::wire::json::Json;
 
 /// What a conversation was.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Transcript {
     /// What kind of file it is; none where it has no calls.
-    pub form: Option<Form>,
+    pub form: Option<TranscriptForm>,
     /// Where it was held, where that is said.
     pub cwd: Option<PathBuf>,
     /// Its calls, in the order in which the model made them.
@@ -50,7 +52,7 @@ pub struct Transcript {
 /// What kind of file a transcript is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Form {
+pub enum TranscriptForm {
     /// Messages of a provider.
     Messages(crate::Wire),
     /// A provider's stream.
@@ -61,13 +63,13 @@ pub enum Form {
     ClaudeCode,
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for TranscriptForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Form::Messages(wire) => write!(f, "{wire} transcript"),
-            Form::Stream(wire) => write!(f, "{wire} stream"),
-            Form::Run => f.write_str("haft run events"),
-            Form::ClaudeCode => f.write_str("claude code events"),
+            TranscriptForm::Messages(wire) => write!(f, "{wire} transcript"),
+            TranscriptForm::Stream(wire) => write!(f, "{wire} stream"),
+            TranscriptForm::Run => f.write_str("haft run events"),
+            TranscriptForm::ClaudeCode => f.write_str("claude code events"),
         }
     }
 }
@@ -263,7 +265,7 @@ impl<'t> Reading<'t> {
         }
     }
 
-    fn form(&mut self, form: Form) {
+    fn form(&mut self, form: TranscriptForm) {
         self.out.form.get_or_insert(form);
     }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::play::{Act, Performance, Player};
 use super::script::Script;
 use crate::Wire;
-use crate::deferral::has_form;
+use crate::deferral::has_native_form;
 use crate::exchange::{Answer, Chunks, Exchange, Line, RetryPolicy, Transport};
 use crate::limits::SILENCE_SECONDS_MAX;
 use crate::request::RequestOptions;
@@ -29,7 +29,7 @@ impl ScriptedModel {
     pub fn new(script: Script, wire: Wire) -> ScriptedModel {
         let name = script.model.clone().unwrap_or_else(|| "scripted".to_owned());
         let player = Player::new(Arc::new(script));
-        let deferral = if has_form(wire) { ToolDeferral::Native } else { ToolDeferral::Fallback };
+        let deferral = if has_native_form(wire) { ToolDeferral::Native } else { ToolDeferral::Fallback };
         ScriptedModel {
             line: Arc::new(Line::new(wire, Stage { player, wire }, deferral)),
             options: Arc::new(RequestOptions::new(name)),

@@ -9,8 +9,8 @@ use std::fmt;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
-use crate::decode::json::Json;
 use crate::limits::{SCRIPT_BYTES_MAX, SCRIPT_DEPTH_MAX};
+use crate::wire::json::Json;
 
 /// Why a script can't be used: on which line, where in it, and what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Placed<'_> {
                     let key = key.replace("~1", "/").replace("~0", "~");
                     found = match value.array() {
                         Some(items) => key.parse().ok().and_then(|at: usize| items.get(at).copied()),
-                        None => value.object("").ok().flatten().and_then(|object| object.get(&key)),
+                        None => value.object().ok().flatten().and_then(|object| object.get(&key)),
                     };
                 }
                 if let Some(value) = found {

@@ -8,13 +8,13 @@ use std::time::Duration;
 use haft::sync::lock;
 use haft::text::truncate_with_ellipsis;
 use regex::Regex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::emit::{self, Said, SaidCall};
-use super::history::{Seen, SeenResult};
 use super::script::{Condition, Injected, Pace, Script, Turn};
 use crate::Wire;
 use crate::limits::SCRIPT_ERRORS_MAX;
+use crate::wire::request_history::{RequestHistory, SentResult};
+use crate::wire::script_message::{ScriptCall, ScriptMessage};
 
 /// How much of a prompt or result an error shows, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -69,29 +69,36 @@ impl Player {
     ) -> Performance {
         let refuse = |words: &str| Performance {
             delay: Duration::ZERO,
-            act: Act::Refuse { status: 400, body: error_body(wire, 400, None, words), retry_after: None },
+            act: Act::Refuse {
+                status: 400,
+                body: (wire.format().script.write_error)(400, None, words).to_string(),
+                retry_after: None,
+            },
         };
         let request: Value = match serde_json::from_str(body) {
             Ok(request) => request,
             Err(error) => return refuse(&format!("the request is not JSON: {error}")),
         };
-        let mut seen = match Seen::read(wire, &request) {
+        let mut seen = match RequestHistory::read(wire, &request) {
             Ok(seen) => seen,
             Err(words) => return refuse(&words),
         };
-        if let Some(unknown) = seen.defers.filter(|_| !self.script.deferral.unwrap_or(true)) {
+        if let Some(unknown) = seen.deferral_feature.filter(|_| !self.script.deferral.unwrap_or(true)) {
             return refuse(&format!("`{unknown}` is not known here: extra inputs are not permitted"));
         }
         seen.stream = stream.unwrap_or(seen.stream);
         if let Some(model) = model {
             model.clone_into(&mut seen.model);
         }
-        if let Some(side) = self.script.side.as_ref().filter(|_| !seen.offers_tools) {
+        if let Some(side) = self.script.side.as_ref().filter(|_| !seen.has_tools) {
             let turn = Turn { text: Some(side.text.clone()), ..Turn::default() };
             return self.say(wire, &turn, &seen, body);
         }
-        let part =
-            self.script.agents.iter().find(|part| fits(&part.when, &seen.first, None) != part.when.not);
+        let part = self
+            .script
+            .agents
+            .iter()
+            .find(|part| fits(&part.when, &seen.first_prompt, None) != part.when.not);
         let turns = part.map_or(&self.script.turns, |part| &part.turns);
         let Some(turn) = turns.get(seen.turn) else {
             let (all, next) = (turns.len(), seen.turn + 1);
@@ -109,7 +116,7 @@ impl Player {
         self.say(wire, turn, &seen, body)
     }
 
-    fn say(&self, wire: Wire, turn: &Turn, seen: &Seen, body: &str) -> Performance {
+    fn say(&self, wire: Wire, turn: &Turn, seen: &RequestHistory, body: &str) -> Performance {
         let delay = Duration::from_millis(turn.delay_ms);
         let error = turn.error.as_ref().filter(|error| self.is_due(error, seen.turn, body));
         if let Some(error) = error.filter(|error| error.after_events.is_none()) {
@@ -120,23 +127,24 @@ impl Player {
             return Performance { delay, act };
         }
         let pace = turn.stream.or(self.script.stream).unwrap_or_default();
-        let said = self.said(wire, turn, seen, body);
+        let message = self.message(wire, turn, seen, body);
         if !seen.stream {
             // An error in the middle of what comes at once is one in its place.
             let act = match error {
                 Some(error) if error.disconnect => Act::HangUp,
                 Some(error) => refusal(wire, error),
-                None => Act::Whole(emit::whole(wire, &said).to_string()),
+                None => Act::Whole((wire.format().script.write_response)(&message).to_string()),
             };
             return Performance { delay, act };
         }
-        let mut frames = emit::frames(wire, &said, pace.chunk_chars.unwrap_or(CHUNK_CHARS));
+        let mut frames =
+            (wire.format().script.write_events)(&message, pace.chunk_chars.unwrap_or(CHUNK_CHARS));
         let mut cut = false;
         if let Some(error) = error {
             frames.truncate(error.after_events.unwrap_or_default());
             cut = true;
             if !error.disconnect {
-                frames.push(emit::error_frame(wire, error.kind.as_deref(), words(error)));
+                frames.push(error_event(wire, error));
             }
         }
         Performance { delay, act: Act::Stream { frames, between: between(pace), cut } }
@@ -157,32 +165,29 @@ impl Player {
         due
     }
 
-    fn said(&self, wire: Wire, turn: &Turn, seen: &Seen, body: &str) -> Said {
+    fn message(&self, wire: Wire, turn: &Turn, seen: &RequestHistory, body: &str) -> ScriptMessage {
         let number = seen.turn + 1;
         let call = |(at, call): (usize, &super::script::Call)| {
-            let made = match wire {
-                Wire::Anthropic => format!("toolu_scripted_{number}_{at}"),
-                _ => format!("call_scripted_{number}_{at}"),
-            };
+            let made = format!("{}_scripted_{number}_{at}", wire.format().script.call_prefix);
             let input = match (&call.input, &call.raw_input) {
                 (_, Some(raw)) => raw.clone(),
                 (Some(input), None) => input.to_string(),
                 (None, None) => "{}".to_owned(),
             };
-            SaidCall { id: call.id.clone().unwrap_or(made), name: call.name.clone(), input }
+            ScriptCall { id: call.id.clone().unwrap_or(made), name: call.name.clone(), input }
         };
-        let calls: Vec<SaidCall> = turn.tool_calls.iter().enumerate().map(call).collect();
+        let calls: Vec<ScriptCall> = turn.tool_calls.iter().enumerate().map(call).collect();
         let text = turn.text.clone().unwrap_or_default();
         let thinking = turn.thinking.clone().unwrap_or_default();
         let written =
             text.len() + thinking.len() + calls.iter().map(|call| call.input.len() + 8).sum::<usize>();
-        Said {
+        ScriptMessage {
             id: format!("scripted_{number}"),
             model: self.script.model.clone().unwrap_or_else(|| seen.model.clone()),
             text,
             thinking,
             calls,
-            searches: seen.searches,
+            has_native_search: seen.has_native_search,
             stop: turn.stop,
             input_tokens: (body.len() / 4) as u64,
             output_tokens: (written / 4 + 1) as u64,
@@ -198,42 +203,20 @@ fn words(error: &Injected) -> &str {
     error.message.as_deref().unwrap_or("the script has an error here")
 }
 
+/// Writes an error that interrupts a stream.
+fn error_event(wire: Wire, error: &Injected) -> String {
+    let script = &wire.format().script;
+    (script.write_error_event)(&(script.write_error)(500, error.kind.as_deref(), words(error)))
+}
+
 fn refusal(wire: Wire, error: &Injected) -> Act {
     let status = error.status.unwrap_or(500);
-    let body = error_body(wire, status, error.kind.as_deref(), words(error));
+    let body = (wire.format().script.write_error)(status, error.kind.as_deref(), words(error)).to_string();
     Act::Refuse { status, body, retry_after: error.retry_after_ms.map(Duration::from_millis) }
 }
 
-/// An error as each provider words it.
-pub(super) fn error_body(wire: Wire, status: u16, kind: Option<&str>, words: &str) -> String {
-    let kind = kind.unwrap_or(match (wire, status) {
-        (Wire::Gemini, 401) => "UNAUTHENTICATED",
-        (Wire::Gemini, 403) => "PERMISSION_DENIED",
-        (Wire::Gemini, 404) => "NOT_FOUND",
-        (Wire::Gemini, 429) => "RESOURCE_EXHAUSTED",
-        (Wire::Gemini, 503 | 529) => "UNAVAILABLE",
-        (Wire::Gemini, 504) => "DEADLINE_EXCEEDED",
-        (Wire::Gemini, 500..) => "INTERNAL",
-        (Wire::Gemini, _) => "INVALID_ARGUMENT",
-        (_, 401 | 403) => "authentication_error",
-        (_, 404) => "not_found_error",
-        (_, 429) => "rate_limit_error",
-        (_, 529) => "overloaded_error",
-        (_, 500..) => "api_error",
-        _ => "invalid_request_error",
-    });
-    match wire {
-        Wire::Anthropic => json!({"type": "error", "error": {"type": kind, "message": words}}),
-        Wire::OpenAi | Wire::OpenAiChat => {
-            json!({"error": {"message": words, "type": kind, "param": null, "code": null}})
-        }
-        Wire::Gemini => json!({"error": {"code": status, "message": words, "status": kind}}),
-    }
-    .to_string()
-}
-
 /// The turn, or the first of its cases that holds.
-fn chosen<'t>(turn: &'t Turn, seen: &Seen) -> &'t Turn {
+fn chosen<'t>(turn: &'t Turn, seen: &RequestHistory) -> &'t Turn {
     match turn.cases.iter().find(|case| holds(&case.when, seen).is_ok()) {
         Some(case) => chosen(&case.turn, seen),
         None => turn,
@@ -241,11 +224,11 @@ fn chosen<'t>(turn: &'t Turn, seen: &Seen) -> &'t Turn {
 }
 
 /// Whether a condition holds; if not, why.
-fn holds(condition: &Condition, seen: &Seen) -> Result<(), String> {
+fn holds(condition: &Condition, seen: &RequestHistory) -> Result<(), String> {
     let found = if condition.prompt {
         fits(condition, &seen.prompt, None)
     } else {
-        let fitting = |(at, result): (usize, &SeenResult)| {
+        let fitting = |(at, result): (usize, &SentResult)| {
             condition.result.is_none_or(|wanted| wanted == at)
                 && condition.tool.as_ref().is_none_or(|tool| *tool == result.tool)
                 && condition.is_error.is_none_or(|is_error| is_error == result.is_error)
@@ -260,7 +243,7 @@ fn holds(condition: &Condition, seen: &Seen) -> Result<(), String> {
         (true, _) => format!("the user said {:?}", truncate_with_ellipsis(&seen.prompt, SHOWN_CHARS_MAX)),
         (false, []) => "no results came".to_owned(),
         (false, results) => {
-            let shown = |result: &SeenResult| {
+            let shown = |result: &SentResult| {
                 format!("{}: {:?}", result.tool, truncate_with_ellipsis(&result.text, SHOWN_CHARS_MAX))
             };
             format!("the results are {}", results.iter().map(shown).collect::<Vec<_>>().join(", "))
@@ -297,15 +280,17 @@ fn fits(condition: &Condition, text: &str, value: Option<&Value>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn seen(text: &str) -> Seen {
+    fn seen(text: &str) -> RequestHistory {
         let body = json!({"model": "m", "messages": [
             {"role": "user", "content": "do it now"},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {}}]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": text, "is_error": true}]},
         ]});
-        Seen::read(Wire::Anthropic, &body).unwrap()
+        RequestHistory::read(Wire::Anthropic, &body).unwrap()
     }
 
     #[track_caller]

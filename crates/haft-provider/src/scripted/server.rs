@@ -15,12 +15,13 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::play::{Act, Performance, Player, error_body};
+use super::play::{Act, Performance, Player};
 use super::script::Script;
 use crate::Wire;
 use crate::limits::{
     MESSAGE_BYTES_MAX, SERVER_CONNECTIONS_MAX, SERVER_HEAD_BYTES_MAX, SERVER_SILENCE_SECONDS_MAX,
 };
+use crate::wire::script_message::ScriptTarget;
 
 /// A server that plays a script. Dropping it ends it, with its connections.
 #[derive(Debug)]
@@ -37,10 +38,7 @@ impl Serving {
 
     /// The base URL for a client of this wire, as the vendor's SDK takes it.
     pub fn base_url(&self, wire: Wire) -> String {
-        match wire {
-            Wire::OpenAi | Wire::OpenAiChat => format!("http://{}/v1", self.address),
-            Wire::Anthropic | Wire::Gemini => format!("http://{}", self.address),
-        }
+        format!("http://{}{}", self.address, wire.format().script.base_path)
     }
 }
 
@@ -218,30 +216,10 @@ async fn line(read: &mut (impl AsyncBufRead + Unpin), left: &mut usize) -> io::R
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// What a path asks for: the wire, and what Gemini says there.
-struct Asked<'p> {
-    wire: Wire,
-    stream: Option<bool>,
-    model: Option<&'p str>,
-}
-
-fn asked(path: &str) -> Option<Asked<'_>> {
+/// Returns the wire of a path, and what the path asks for beside it.
+fn parse_path(path: &str) -> Option<(Wire, ScriptTarget<'_>)> {
     let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
-    let plain = |wire| Some(Asked { wire, stream: None, model: None });
-    match path {
-        _ if path.ends_with("/chat/completions") => plain(Wire::OpenAiChat),
-        _ if path.ends_with("/messages") => plain(Wire::Anthropic),
-        _ if path.ends_with("/responses") => plain(Wire::OpenAi),
-        _ => {
-            let (model, method) = path.rsplit('/').next()?.split_once(':')?;
-            let stream = match method {
-                "streamGenerateContent" => true,
-                "generateContent" => false,
-                _ => return None,
-            };
-            Some(Asked { wire: Wire::Gemini, stream: Some(stream), model: Some(model) })
-        }
-    }
+    Wire::ALL.into_iter().find_map(|wire| Some((wire, (wire.format().script.parse_path)(path)?)))
 }
 
 /// Answers a request. False if the connection ends with it.
@@ -251,10 +229,10 @@ async fn answer(
     player: &Player,
 ) -> io::Result<bool> {
     const JSON: &str = "application/json";
-    let found = asked(&request.path).filter(|_| request.method == "POST");
-    let Some(Asked { wire, stream, model }) = found else {
+    let target = parse_path(&request.path).filter(|_| request.method == "POST");
+    let Some((wire, ScriptTarget { stream, model })) = target else {
         let words = "this is a scripted model; POST to /v1/messages, /v1/responses, /v1/chat/completions or /v1beta/models/NAME:generateContent";
-        let body = error_body(Wire::OpenAi, 404, None, words);
+        let body = (Wire::OpenAi.format().script.write_error)(404, None, words).to_string();
         respond(write, 404, JSON, body.as_bytes(), None, request.keep).await?;
         return Ok(request.keep);
     };
@@ -339,7 +317,7 @@ mod tests {
 
     #[test]
     fn paths_say_the_wire() {
-        let wire = |path: &str| asked(path).map(|asked| (asked.wire, asked.stream));
+        let wire = |path: &str| parse_path(path).map(|(wire, target)| (wire, target.stream));
         assert_eq!(wire("/v1/messages?beta=true"), Some((Wire::Anthropic, None)));
         assert_eq!(wire("/v1/responses"), Some((Wire::OpenAi, None)));
         assert_eq!(wire("/chat/completions/"), Some((Wire::OpenAiChat, None)));
@@ -347,7 +325,7 @@ mod tests {
             wire("/v1beta/models/g-2.5:streamGenerateContent?alt=sse"),
             Some((Wire::Gemini, Some(true)))
         );
-        assert_eq!(asked("/v1beta/models/g-2.5:generateContent").unwrap().model, Some("g-2.5"));
+        assert_eq!(parse_path("/v1beta/models/g-2.5:generateContent").unwrap().1.model, Some("g-2.5"));
         assert_eq!(wire("/v1/models"), None);
     }
 }

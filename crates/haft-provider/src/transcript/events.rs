@@ -5,8 +5,9 @@
 
 use serde_json::Value;
 
-use super::{BadTranscript, Form, PastCall, PastResult, Reading};
-use crate::decode::json::{Json, Object};
+use super::items::at_line;
+use super::{BadTranscript, PastCall, PastResult, Reading, TranscriptForm};
+use crate::wire::json::{Json, Object};
 
 /// Kinds of events that say nothing of calls.
 const OTHERS: [&str; 19] = [
@@ -79,7 +80,7 @@ impl<'t> Reading<'t> {
             }
             "call" if fields.has("call_id") && fields.has("tool_name") => {
                 self.model();
-                self.form(Form::Run);
+                self.form(TranscriptForm::Run);
                 let text = |key: &str| fields.string(key).unwrap_or_default().into_owned();
                 let input = fields.get("input").map(|input| input.text().to_owned());
                 self.call(PastCall {
@@ -126,8 +127,7 @@ impl<'t> Reading<'t> {
     /// A message of Claude Code. One message of the model comes in several, with the same id.
     fn claude(&mut self, message: Json<'t>, parent: Option<&str>) -> Result<(), BadTranscript> {
         let line = self.line(message.text());
-        let bad = |bad: crate::BadMessage| BadTranscript::at(line, bad.to_string());
-        let Some(fields) = message.object("").map_err(bad)? else { return Ok(()) };
+        let Some(fields) = message.object().map_err(at_line(line, message))? else { return Ok(()) };
         if let Some(id) = fields.string("id").filter(|_| fields.is("role", "assistant")) {
             self.model_speaks |= self.message.as_deref() == Some(&*id);
             if self.message.as_deref() != Some(&*id) && parent.is_none() {
@@ -138,7 +138,7 @@ impl<'t> Reading<'t> {
         let before = self.out.calls.len();
         self.item(message, &fields, parent)?;
         if self.out.calls.len() > before {
-            self.out.form = Some(Form::ClaudeCode);
+            self.out.form = Some(TranscriptForm::ClaudeCode);
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl<'t> Reading<'t> {
         };
         // Nothing says where a message of the model ends.
         self.turn = 1;
-        self.form(Form::Run);
+        self.form(TranscriptForm::Run);
         self.call(PastCall {
             id: id.to_owned(),
             name: name.to_owned(),

@@ -1,23 +1,25 @@
-//! Messages and items of the four wires, alone, in lists and in whole requests and responses.
+//! Messages and items of every wire, alone, in lists and in whole requests and responses.
 //!
-//! Calls are read by the same code that reads a model's message for running it; here is only which piece of the text is one,
-//! and where results are.
+//! The wires classify items and parts. Calls are read by the decoder that reads a model's message for running it; here is
+//! only which piece of the text is one, and where results are.
 
 use serde_json::Value;
 
-use super::{BadTranscript, Form, PastCall, PastResult, Reading};
+use super::{BadTranscript, PastCall, PastResult, Reading, TranscriptForm};
 use crate::Wire;
 use crate::decode::decode;
-use crate::decode::json::{Json, Object};
+use crate::wire::json::{Json, JsonError, Object};
+use crate::wire::result_content::ERROR_PREFIX;
+use crate::wire::{PartKind, detection};
 
 /// How deep lists and wrappings may lie in each other.
 const DEPTH_MAX: usize = 8;
 
-/// How the wires without a mark for errors begin one.
-const ERROR: &str = "error: ";
+/// The roles of messages.
+const ROLES: [&str; 7] = ["assistant", "model", "tool", "function", "user", "system", "developer"];
 
 impl<'t> Reading<'t> {
-    /// Reads whatever this is. Whether it was anything that is known.
+    /// Reads any value. Returns whether it was known.
     pub(super) fn value(&mut self, value: Json<'t>, depth: usize) -> Result<bool, BadTranscript> {
         if depth > DEPTH_MAX {
             return Ok(false);
@@ -30,35 +32,12 @@ impl<'t> Reading<'t> {
             return Ok(any);
         }
         let line = self.line(value.text());
-        let bad = |bad: crate::BadMessage| BadTranscript::at(line, bad.to_string());
-        let Some(fields) = value.object("").map_err(bad)? else { return Ok(false) };
+        let Some(fields) = value.object().map_err(at_line(line, value))? else { return Ok(false) };
         if let Some(known) = self.event(&fields, line, depth)? {
             return Ok(known);
         }
-        for key in ["messages", "contents", "choices", "candidates", "input"] {
-            // The `input` of a call is an object.
-            let Some(list) = fields.get(key).filter(|list| list.array().is_some()) else { continue };
-            match (key, list.array()) {
-                // Of several answers the first was taken.
-                ("choices" | "candidates", Some(all)) => {
-                    if let Some(first) = all.first() {
-                        self.value(*first, depth + 1)?;
-                    }
-                }
-                _ => drop(self.value(list, depth + 1)?),
-            }
-            if key == "input"
-                && let Some(output) = fields.get("output")
-            {
-                self.value(output, depth + 1)?;
-            }
+        if self.frame(&fields, depth)? {
             return Ok(true);
-        }
-        // A whole response of OpenAI; a result has an id beside its output.
-        if let Some(output) = fields.get("output").filter(|_| !fields.has("call_id"))
-            && output.array().is_some()
-        {
-            return self.value(output, depth + 1).map(|_| true);
         }
         if let Some(inner) =
             fields.get("message").or_else(|| fields.get("content")).filter(|inner| inner.is_object())
@@ -68,85 +47,116 @@ impl<'t> Reading<'t> {
         self.item(value, &fields, None)
     }
 
-    /// One message or item.
+    /// Reads a whole request or response. Returns whether it was one.
+    fn frame(&mut self, fields: &Object<'t>, depth: usize) -> Result<bool, BadTranscript> {
+        let all = || Wire::ALL.into_iter().map(Wire::format);
+        // The `input` of a call is an object.
+        let array = |key: &str| fields.get(key).and_then(Json::array);
+        if let Some(items) = all().find_map(|format| array(format.history_key)) {
+            for item in items {
+                self.value(item, depth + 2)?;
+            }
+        } else if let Some(choices) = all().flat_map(|format| format.wrapping_keys).find_map(|key| {
+            // A message has its parts in a list, too.
+            array(key).filter(|_| *key != "content")
+        }) {
+            // Of several answers the first was taken.
+            if let Some(first) = choices.first() {
+                self.value(*first, depth + 1)?;
+            }
+            return Ok(true);
+        } else if array("output").is_none() || fields.has("call_id") {
+            return Ok(false);
+        }
+        // A request and its response together; a result has an id beside its output.
+        if let Some(output) = fields.get("output") {
+            self.value(output, depth + 1)?;
+        }
+        Ok(true)
+    }
+
+    /// Reads one message or item.
     pub(super) fn item(
         &mut self,
         value: Json<'t>,
         fields: &Object<'t>,
         agent: Option<&str>,
     ) -> Result<bool, BadTranscript> {
-        let kind = fields.string("type").unwrap_or_default();
-        match (&*fields.string("role").unwrap_or_default(), &*kind) {
-            ("assistant", _) => {
-                self.model();
-                if fields.given("tool_calls").is_some() {
-                    self.calls(Wire::OpenAiChat, value.text(), agent)?;
-                } else if let Some(old) = fields.given("function_call") {
-                    self.old_call(old, agent)?;
-                } else if fields.get("content").is_some_and(|content| content.array().is_some()) {
-                    self.calls(Wire::Anthropic, value.text(), agent)?;
-                }
-            }
-            ("model", _) => {
-                self.model();
-                self.calls(Wire::Gemini, value.text(), agent)?;
-            }
-            ("tool" | "function", _) => {
-                let id = fields.string("tool_call_id").or_else(|| fields.string("name")).unwrap_or_default();
-                self.result(agent, &id, said(fields.get("content")));
-            }
+        let role = fields.string("role").filter(|role| ROLES.contains(&&**role)).unwrap_or_default();
+        let kind = detection::classify_part(fields);
+        match (&*role, kind) {
+            ("", None) if part_lists(fields).next().is_some() => self.message(value, fields, agent)?,
+            ("", None) => return Ok(false),
+            ("assistant" | "model", _) => self.message(value, fields, agent)?,
+            (_, Some((wire, PartKind::Result))) => self.past_result(wire, value, agent)?,
             ("user", _) => {
                 self.model_speaks = false;
-                for block in fields.get("content").and_then(Json::array).unwrap_or_default() {
-                    self.block(block, agent)?;
-                }
-                for part in fields.get("parts").and_then(Json::array).unwrap_or_default() {
-                    self.response(part, agent);
-                }
-            }
-            ("system" | "developer", _) => {}
-            (_, "function_call" | "custom_tool_call" | "tool_search_call") => {
-                self.model();
-                self.calls(Wire::OpenAi, value.text(), agent)?;
-            }
-            (_, "tool_use") => {
-                self.model();
-                self.calls(Wire::Anthropic, &format!("[{}]", value.text()), agent)?;
-                // The text that was read is a copy, so its line was not found.
-                let line = self.line(value.text());
-                if let Some(last) = self.out.calls.last_mut() {
-                    last.line = line;
+                for part in part_lists(fields).flat_map(|(_, parts)| parts) {
+                    if let Ok(Some(fields)) = part.object()
+                        && let Some((wire, PartKind::Result)) = detection::classify_part(&fields)
+                    {
+                        self.past_result(wire, part, agent)?;
+                    }
                 }
             }
-            (_, "tool_result") => self.block(value, agent)?,
-            (_, kind) if kind.ends_with("_output") && fields.has("call_id") => {
-                let id = fields.string("call_id").unwrap_or_default();
-                let result = fields.get("output").or_else(|| fields.get("tools"));
-                self.result(agent, &id, said(result));
-            }
-            (_, kind) if crate::decode::OPENAI_OTHERS.contains(&kind) => {
+            ("", Some((wire, kind))) => {
                 self.model();
-                self.passed_over(kind);
+                match kind {
+                    PartKind::Call(_) => self.calls(wire, value.text(), agent)?,
+                    PartKind::HostCall => self.passed_over(&fields.string("type").unwrap_or_default()),
+                    PartKind::Result | PartKind::Other => {}
+                }
             }
-            (_, "message" | "reasoning" | "text" | "thinking" | "compaction") => self.model(),
-            (_, kind) if kind.ends_with("_call") || kind.ends_with("tool_use") => self.model(),
-            _ if fields.has("parts") => {
-                self.model();
-                self.calls(Wire::Gemini, value.text(), agent)?;
-            }
-            _ => return Ok(false),
+            _ => {}
         }
         Ok(true)
     }
 
-    /// The calls of a message.
+    /// Reads a message of the model.
+    fn message(
+        &mut self,
+        value: Json<'t>,
+        fields: &Object<'t>,
+        agent: Option<&str>,
+    ) -> Result<(), BadTranscript> {
+        self.model();
+        // A part that can't be read may be a call.
+        let may_be_call = |part: &Json<'_>| match part.object() {
+            Ok(Some(part)) => matches!(detection::classify_part(&part), Some((_, PartKind::Call(_)))),
+            _ => true,
+        };
+        // A list apart from the content has nothing but calls.
+        let has_call_list = |wire: &Wire| {
+            let mut keys = wire.format().part_keys.iter().filter(|key| **key != wire.format().content_key);
+            keys.any(|key| fields.given(key).is_some())
+        };
+        let mut lists = part_lists(fields).filter(|(_, parts)| parts.iter().any(may_be_call));
+        if let Some(wire) = Wire::ALL.into_iter().find(has_call_list).or_else(|| Some(lists.next()?.0)) {
+            return self.calls(wire, value.text(), agent);
+        }
+        let unnamed = |wire: Wire| Some((wire, (wire.format().unnamed_call)(fields)?));
+        match Wire::ALL.into_iter().find_map(unnamed) {
+            Some((wire, call)) => self.unnamed_call(wire, call, value, agent),
+            None => Ok(()),
+        }
+    }
+
+    fn past_result(&mut self, wire: Wire, piece: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
+        let line = self.line(piece.text());
+        if let Some(fields) = piece.object().map_err(at_line(line, piece))? {
+            let (id, result) = (wire.format().past_result)(&fields).map_err(at_line(line, piece))?;
+            self.result(agent, &id, result);
+        }
+        Ok(())
+    }
+
+    /// Reads the calls of a message.
     fn calls(&mut self, wire: Wire, text: &str, agent: Option<&str>) -> Result<(), BadTranscript> {
         let begin = self.line(text);
         let message = decode(text, Some(wire)).map_err(|bad| BadTranscript::at(begin, bad.to_string()))?;
-        message.passed_over().to_vec().iter().for_each(|kind| self.passed_over(kind));
+        message.passed_over().iter().for_each(|kind| self.passed_over(kind));
         let mut from = 0;
         for (id, name, input) in message.into_requested() {
-            self.form(Form::Messages(wire));
             // A message may have many lines, each call its own.
             let at = (!id.is_empty())
                 .then(|| text[from..].find(&format!("\"{id}\"")))
@@ -155,78 +165,42 @@ impl<'t> Reading<'t> {
             from = at;
             let line = begin + text[..at].matches('\n').count();
             let id = if id.is_empty() { name.clone() } else { id };
-            self.call(PastCall {
-                id,
-                name,
-                input,
-                turn: self.turn,
-                line,
-                agent: agent.map(str::to_owned),
-                result: None,
-            })?;
+            self.push_call(wire, (id, name, input), line, agent)?;
         }
         Ok(())
     }
 
-    /// A `function_call` as Chat had it before there were several.
-    fn old_call(&mut self, call: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
+    /// Reads a call without an id, which is answered by its name.
+    fn unnamed_call(
+        &mut self,
+        wire: Wire,
+        call: Json<'t>,
+        message: Json<'t>,
+        agent: Option<&str>,
+    ) -> Result<(), BadTranscript> {
         let line = self.line(call.text());
-        let bad = |bad: crate::BadMessage| BadTranscript::at(line, bad.to_string());
         let fields =
-            call.required_object("/function_call", "an object with `name` and `arguments`").map_err(bad)?;
+            call.required_object("an object with `name` and `arguments`").map_err(at_line(line, message))?;
         let Some(name) = fields.string("name") else {
             return Err(BadTranscript::at(line, "the `function_call` has no `name`; a string is required"));
         };
-        self.form(Form::Messages(Wire::OpenAiChat));
-        let input =
-            fields.get("arguments").map(|given| given.string().unwrap_or_else(|| given.text().into()));
-        self.call(PastCall {
-            id: name.to_string(),
-            name: name.into_owned(),
-            input: Some(input.map_or_else(|| "{}".to_owned(), std::borrow::Cow::into_owned)),
-            turn: self.turn,
-            line,
-            agent: agent.map(str::to_owned),
-            result: None,
-        })?;
-        Ok(())
+        let input = fields.get("arguments");
+        let input = input.map_or("{}".into(), |input| input.string().unwrap_or_else(|| input.text().into()));
+        let call = (name.to_string(), name.into_owned(), Some(input.into_owned()));
+        self.push_call(wire, call, line, agent)
     }
 
-    /// A block of a user's message at Anthropic's.
-    fn block(&mut self, block: Json<'t>, agent: Option<&str>) -> Result<(), BadTranscript> {
-        let line = self.line(block.text());
-        let bad = |bad: crate::BadMessage| BadTranscript::at(line, bad.to_string());
-        let Some(fields) = block.object("").map_err(bad)?.filter(|fields| fields.is("type", "tool_result"))
-        else {
-            return Ok(());
-        };
-        let Some(id) = fields.string("tool_use_id") else {
-            return Err(BadTranscript::at(
-                line,
-                "the `tool_result` has no `tool_use_id`; a string is required",
-            ));
-        };
-        let is_error = fields.get("is_error").is_some_and(|given| given.text() == "true");
-        self.result(agent, &id, PastResult { is_error, ..said(fields.get("content")) });
+    fn push_call(
+        &mut self,
+        wire: Wire,
+        (id, name, input): (String, String, Option<String>),
+        line: usize,
+        agent: Option<&str>,
+    ) -> Result<(), BadTranscript> {
+        self.form(TranscriptForm::Messages(wire));
+        let (turn, agent) = (self.turn, agent.map(str::to_owned));
+        self.call(PastCall { id, name, input, turn, line, agent, result: None })?;
         Ok(())
-    }
-
-    /// A part of a user's content at Gemini's.
-    fn response(&mut self, part: Json<'t>, agent: Option<&str>) {
-        let Ok(part) = serde_json::from_str::<Value>(part.text()) else { return };
-        let Some(response) = part.get("functionResponse").or_else(|| part.get("function_response")) else {
-            return;
-        };
-        let named = response["id"].as_str().or_else(|| response["name"].as_str()).unwrap_or_default();
-        let body = &response["response"];
-        let (value, is_error) = match (body.get("output"), body.get("error")) {
-            (Some(output), _) => (output, false),
-            (None, Some(error)) => (error, true),
-            (None, None) => (body, false),
-        };
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let others = response["parts"].as_array().map_or(0, Vec::len);
-        self.result(agent, named, PastResult { text, is_error, others, ..PastResult::default() });
     }
 
     pub(super) fn passed_over(&mut self, kind: &str) {
@@ -236,13 +210,24 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// What a result's content says: a text, or parts.
-pub(super) fn said(content: Option<Json<'_>>) -> PastResult {
+/// Returns the lists of parts in a message, with the wires that have them.
+fn part_lists<'t>(fields: &Object<'t>) -> impl Iterator<Item = (Wire, Vec<Json<'t>>)> {
+    let keys =
+        Wire::ALL.into_iter().flat_map(|wire| wire.format().part_keys.iter().map(move |key| (wire, *key)));
+    keys.filter_map(|(wire, key)| Some((wire, fields.get(key)?.array()?)))
+}
+
+pub(super) fn at_line(line: usize, root: Json<'_>) -> impl Fn(JsonError) -> BadTranscript {
+    move |error| BadTranscript::at(line, error.locate(root.text()).to_string())
+}
+
+/// Reads the content of a result: a text, or parts.
+pub(crate) fn content_text(content: Option<Json<'_>>) -> PastResult {
     let mut result = PastResult::default();
     let Some(content) = content else { return result };
     let value: Value = match content.string() {
         Some(text) => Value::String(text.into_owned()),
-        None => serde_json::from_str(content.text()).unwrap_or_default(),
+        None => content.to_value().unwrap_or_default(),
     };
     match value {
         Value::String(text) => result.text = text,
@@ -262,6 +247,6 @@ pub(super) fn said(content: Option<Json<'_>>) -> PastResult {
         Value::Null => {}
         other => result.text = other.to_string(),
     }
-    result.is_error = result.text.starts_with(ERROR);
+    result.is_error = result.text.starts_with(ERROR_PREFIX);
     result
 }

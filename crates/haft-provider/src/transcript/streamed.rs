@@ -1,26 +1,15 @@
 //! One message as a provider streamed it: server-sent events, or one event a line. The calls are there, results are not.
 
-use super::{BadTranscript, Form, PastCall, Transcript};
+use super::{BadTranscript, PastCall, Transcript, TranscriptForm};
 use crate::Wire;
-use crate::decode::json::Json;
 use crate::limits::TRANSCRIPT_CALLS_MAX;
 use crate::stream::Reader;
+use crate::wire::json::Json;
 
-/// Whose event this is, if it is the first of a stream.
+/// Returns the wire of an event, if it is the first one of a stream.
 pub(super) fn wire_of(event: Json<'_>) -> Option<Wire> {
-    let fields = event.object("").ok()??;
-    let kind = fields.string("type").unwrap_or_default();
-    match &*kind {
-        "message_start" => Some(Wire::Anthropic),
-        kind if kind.starts_with("response.") => Some(Wire::OpenAi),
-        _ if fields.is("object", "chat.completion.chunk") => Some(Wire::OpenAiChat),
-        // Some servers leave the name out of their first chunk.
-        _ if fields.get("choices").and_then(Json::array).is_some_and(|choices| choices.is_empty()) => {
-            Some(Wire::OpenAiChat)
-        }
-        _ if fields.has("candidates") => Some(Wire::Gemini),
-        _ => None,
-    }
+    let fields = event.object().ok()??;
+    Wire::ALL.into_iter().find(|wire| (wire.format().owns_event)(&fields))
 }
 
 /// Server-sent events.
@@ -59,5 +48,5 @@ fn read(wire: Wire, bytes: &[u8]) -> Transcript {
     let calls: Vec<PastCall> = requested
         .map(|(id, name, input)| PastCall { id, name, input, turn: 1, line: 1, agent: None, result: None })
         .collect();
-    Transcript { form: Some(Form::Stream(wire)), calls, passed_over, ..Transcript::default() }
+    Transcript { form: Some(TranscriptForm::Stream(wire)), calls, passed_over, ..Transcript::default() }
 }

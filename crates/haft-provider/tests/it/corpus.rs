@@ -1,7 +1,7 @@
 //! The tools of real MCP servers: each is defined for every wire, or refused with a reason.
 
 use haft::Engine;
-use haft_provider::{Definitions, Form};
+use haft_provider::{DefinitionForm, Definitions, Wire};
 use serde_json::{Map, Value, json};
 
 use crate::shared::{anthropic_request, data, fits, json, openai_request, registry, request_schema};
@@ -42,14 +42,15 @@ fn every_tool_goes_through_or_says_why_not() {
     let snapshot = Engine::new(registry.clone()).snapshot();
     assert!(tools.len() > 200, "{}", tools.len());
     assert!(refused.len() < 5, "{refused:?}");
-    for form in [Form::Anthropic, Form::OpenAi, Form::OpenAiChat, Form::Gemini, Form::Mcp] {
+    let forms = Wire::ALL.map(DefinitionForm::Wire).into_iter().chain([DefinitionForm::Mcp]);
+    for form in forms {
         for strict in [false, true] {
             let made = Definitions::new(form).strict(strict).define(&snapshot);
             for left_out in made.left_out() {
                 assert!(!left_out.reason.is_empty());
             }
             let value = made.to_value();
-            let list = if form == Form::Gemini { &value[0]["functionDeclarations"] } else { &value };
+            let list = if form == Wire::Gemini.into() { &value[0]["functionDeclarations"] } else { &value };
             assert_eq!(list.as_array().unwrap().len() + made.left_out().len(), registry.len(), "{form:?}");
             for tool in list.as_array().unwrap() {
                 let of = |keys: &[&str]| {
@@ -62,7 +63,7 @@ fn every_tool_goes_through_or_says_why_not() {
                 }
             }
             match form {
-                Form::Anthropic => {
+                DefinitionForm::Wire(Wire::Anthropic) => {
                     let message = json!({"role": "user", "content": "hi"});
                     for name in ["anthropic", "anthropic-beta"] {
                         let Some(schema) = request_schema(name) else { return };
@@ -75,7 +76,7 @@ fn every_tool_goes_through_or_says_why_not() {
                         "{strict_tools}"
                     );
                 }
-                Form::OpenAi => {
+                DefinitionForm::Wire(Wire::OpenAi) => {
                     let Some(schema) = request_schema("openai") else { return };
                     fits(&schema, &openai_request(value.clone(), json!("hi")));
                     let strict_tools =

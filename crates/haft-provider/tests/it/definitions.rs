@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft::{Effects, Engine, Json, NoInput, Permissions, Registry, dynamic_tool, tool};
-use haft_provider::{Definitions, Form, Wire};
+use haft_provider::{DefinitionForm, Definitions, Wire};
 use serde_json::json;
 
 use crate::shared::{registry, snapshot};
@@ -28,32 +28,32 @@ fn each_form() {
     let registry = Registry::new().with(count).unwrap().with(find).unwrap();
     let snapshot = Engine::new(registry).snapshot();
     let check =
-        |form: Form, expected: &str| assert_eq!(Definitions::new(form).define(&snapshot).json(), expected);
+        |form: Wire, expected: &str| assert_eq!(Definitions::new(form).define(&snapshot).json(), expected);
     let none = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
     let q =
         r#"{"type":"object","properties":{"n":{"type":"integer"},"q":{"type":"string"}},"required":["q"]}"#;
     let strict_q = r#"{"type":"object","properties":{"n":{"type":["integer","null"]},"q":{"type":"string"}},"required":["n","q"],"additionalProperties":false}"#;
     let (c, f) =
         (r#""name":"count","description":"Counts \"things\".""#, r#""name":"find","description":"Finds.""#);
-    check(Form::Anthropic, &format!(r#"[{{{c},"input_schema":{none}}},{{{f},"input_schema":{q}}}]"#));
+    check(Wire::Anthropic, &format!(r#"[{{{c},"input_schema":{none}}},{{{f},"input_schema":{q}}}]"#));
     check(
-        Form::OpenAi,
+        Wire::OpenAi,
         &format!(
             r#"[{{"type":"function",{c},"parameters":{none},"strict":true}},{{"type":"function",{f},"parameters":{strict_q},"strict":true}}]"#
         ),
     );
     check(
-        Form::OpenAiChat,
+        Wire::OpenAiChat,
         &format!(
             r#"[{{"type":"function","function":{{{c},"parameters":{none},"strict":true}}}},{{"type":"function","function":{{{f},"parameters":{strict_q},"strict":true}}}}]"#
         ),
     );
     check(
-        Form::Gemini,
+        Wire::Gemini,
         &format!(r#"[{{"functionDeclarations":[{{{c}}},{{{f},"parametersJsonSchema":{q}}}]}}]"#),
     );
     let output = r#"{"type":"object","properties":{"count":{"type":"integer","description":"How many.","minimum":0}},"required":["count"]}"#;
-    let made = Definitions::new(Form::Mcp).define(&snapshot);
+    let made = Definitions::new(DefinitionForm::Mcp).define(&snapshot);
     assert!(
         made.json().starts_with(&format!(r#"[{{{c},"inputSchema":{none},"outputSchema":{{"type":"object""#)),
         "{}",
@@ -65,7 +65,8 @@ fn each_form() {
         made.json()
     );
     let empty = Engine::new(Registry::new()).snapshot();
-    for form in [Form::Anthropic, Form::OpenAi, Form::OpenAiChat, Form::Gemini, Form::Mcp] {
+    let forms = Wire::ALL.map(DefinitionForm::Wire).into_iter().chain([DefinitionForm::Mcp]);
+    for form in forms {
         assert_eq!(Definitions::new(form).define(&empty).json(), "[]");
     }
 }
@@ -110,7 +111,7 @@ fn what_stays_the_same_is_kept() {
 fn what_a_provider_does_not_take_is_left_out_alone() {
     let odd = json!({"type": "object", "properties": {"a b": {"type": "string"}}});
     let snapshot = snapshot(&[("fine", json!({"type": "object"})), ("odd", odd)]);
-    let made = Definitions::new(Form::Anthropic).define(&snapshot);
+    let made = Definitions::new(Wire::Anthropic).define(&snapshot);
     assert_eq!(
         made.json(),
         r#"[{"name":"fine","description":"Does fine.","input_schema":{"type":"object","properties":{}}}]"#
@@ -122,7 +123,7 @@ fn what_a_provider_does_not_take_is_left_out_alone() {
             "odd is left out: its argument `a b` has a name that this provider doesn't take; letters, digits, `_`, `.` and `-` are accepted, at most 64"
         ]
     );
-    assert!(Definitions::new(Form::OpenAi).define(&snapshot).left_out().is_empty());
+    assert!(Definitions::new(Wire::OpenAi).define(&snapshot).left_out().is_empty());
 }
 
 #[test]
@@ -130,7 +131,10 @@ fn denied_tools_are_not_shown() {
     let hidden = tool("hidden", "Hides.", |_: NoInput, _| async { Ok("") });
     let rules = Permissions::new().deny("hidden").unwrap();
     let engine = Engine::builder(Registry::new().with(hidden).unwrap()).permissions(rules).build();
-    assert_eq!(Definitions::new(Form::Mcp).with_deferred(true).define(&engine.snapshot()).json(), "[]");
+    assert_eq!(
+        Definitions::new(DefinitionForm::Mcp).with_deferred(true).define(&engine.snapshot()).json(),
+        "[]"
+    );
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn anthropic_strict_stops_at_what_a_request_takes() {
         })
         .collect();
     let snapshot = Engine::new(registry(&tools).0).snapshot();
-    let made = Definitions::new(Form::Anthropic).strict(true).define(&snapshot).to_value();
+    let made = Definitions::new(Wire::Anthropic).strict(true).define(&snapshot).to_value();
     let strict: Vec<bool> = made.as_array().unwrap().iter().map(|tool| tool["strict"] == true).collect();
     assert_eq!(strict, [vec![true; 20], vec![false; 10]].concat());
 }

@@ -1,7 +1,7 @@
 //! One result by each wire, held against the providers' own schemas.
 
 use haft::{Content, Effects, Engine, IntoOutput, NoInput, Registry, ToolCall, ToolError, ToolResult, tool};
-use haft_provider::encode;
+use haft_provider::{Wire, encode_result};
 use serde_json::{Value, json};
 
 use crate::shared::{anthropic_request, fits, openai_request, request_schema};
@@ -20,7 +20,7 @@ async fn result<T: IntoOutput + Clone + Sync>(output: Result<T, &'static str>) -
 /// All four, after each was held against its provider's schema where there is one.
 #[track_caller]
 fn all(result: &ToolResult) -> [Value; 4] {
-    let (anthropic, openai) = (encode::anthropic(result), encode::openai(result));
+    let (anthropic, openai) = (encode_result(Wire::Anthropic, result), encode_result(Wire::OpenAi, result));
     for name in ["anthropic", "anthropic-beta"] {
         if let Some(schema) = request_schema(name) {
             fits(&schema, &anthropic_request(json!([]), json!({"role": "user", "content": [anthropic]})));
@@ -29,7 +29,7 @@ fn all(result: &ToolResult) -> [Value; 4] {
     if let Some(schema) = request_schema("openai") {
         fits(&schema, &openai_request(json!([]), json!([openai])));
     }
-    [anthropic, openai, encode::openai_chat(result), encode::gemini(result)]
+    [anthropic, openai, encode_result(Wire::OpenAiChat, result), encode_result(Wire::Gemini, result)]
 }
 
 #[tokio::test]
@@ -149,6 +149,6 @@ async fn what_a_picture_is_its_bytes_say() {
 #[tokio::test]
 async fn a_picture_that_is_too_large_is_named() {
     let large = vec![0; haft_provider::limits::ANTHROPIC_IMAGE_BYTES_MAX + 1];
-    let block = encode::anthropic(&result(Ok(Content::image("image/png", large))).await);
+    let block = encode_result(Wire::Anthropic, &result(Ok(Content::image("image/png", large))).await);
     assert_eq!(block["content"], "[image: image/png, 3932161 bytes]");
 }

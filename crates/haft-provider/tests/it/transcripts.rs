@@ -1,7 +1,7 @@
 //! Transcripts of every form, read back as calls and what came of them.
 
 use haft_provider::Wire;
-use haft_provider::transcript::{Form, PastCall, Transcript, read};
+use haft_provider::transcript::{PastCall, Transcript, TranscriptForm, read};
 
 use crate::shared::data;
 
@@ -20,7 +20,7 @@ fn shown(call: &PastCall) -> String {
 }
 
 #[track_caller]
-fn check(text: &str, form: Form, expected: &[&str]) -> Transcript {
+fn check(text: &str, form: TranscriptForm, expected: &[&str]) -> Transcript {
     let transcript = read(text).unwrap_or_else(|bad| panic!("{bad}"));
     assert_eq!(transcript.calls.iter().map(shown).collect::<Vec<_>>(), expected);
     assert_eq!(transcript.form, Some(form));
@@ -42,7 +42,7 @@ const ANTHROPIC: &str = r#"{"model": "m", "messages": [
 fn a_request_of_anthropic() {
     let transcript = check(
         ANTHROPIC,
-        Form::Messages(Wire::Anthropic),
+        TranscriptForm::Messages(Wire::Anthropic),
         &[
             r#"1:4 a Read {"file_path": "x"} one+"#,
             "1:5 b Old {} !no such tool",
@@ -58,7 +58,7 @@ fn a_request_of_anthropic() {
 fn chat_as_a_list_as_lines_and_of_the_old_form() {
     let one = r#"{"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]}"#;
     let two = r#"{"role": "tool", "tool_call_id": "a", "content": "error: no"}"#;
-    let form = Form::Messages(Wire::OpenAiChat);
+    let form = TranscriptForm::Messages(Wire::OpenAiChat);
     check(&format!("[{one},\n{two}]"), form, &[r#"1:1 a f {"x": 1} !error: no"#]);
     check(&format!("{one}\n\n{two}\n"), form, &[r#"1:1 a f {"x": 1} !error: no"#]);
     check(
@@ -72,7 +72,7 @@ fn chat_as_a_list_as_lines_and_of_the_old_form() {
 
 #[test]
 fn items_of_openai_and_a_response() {
-    let form = Form::Messages(Wire::OpenAi);
+    let form = TranscriptForm::Messages(Wire::OpenAi);
     let text = r#"{"input": [{"role": "user", "content": "hi"},
       {"type": "reasoning", "summary": []},
       {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
@@ -90,7 +90,7 @@ fn items_of_openai_and_a_response() {
 fn contents_of_gemini() {
     let text = r#"{"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": 1}}}]},
       {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"error": "no"}}}]}]}"#;
-    check(text, Form::Messages(Wire::Gemini), &[r#"1:1 f f {"a": 1} !no"#]);
+    check(text, TranscriptForm::Messages(Wire::Gemini), &[r#"1:1 f f {"a": 1} !no"#]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn events_of_claude_code() {
 {"type":"result","subtype":"success","is_error":false,"result":"x"}"#;
     let transcript = check(
         text,
-        Form::ClaudeCode,
+        TranscriptForm::ClaudeCode,
         &["1:2 a Task {} done", r#"1:3 a/x Bash {"command":"ls"} f"#, "2:6 b Read {} -", "2:7 c Read {} -"],
     );
     assert_eq!(transcript.cwd, Some("/w".into()));
@@ -123,8 +123,8 @@ fn events_and_the_outcome_of_a_run() {
 {{"type":"results","turn":1,"results":[{{"call_id":"a","output":"short","error":null,"is_error":false}}]}}
 {last}"#
     );
-    check(&text, Form::Run, &[r#"1:3 a read_file {"file_path":"y"} short"#]);
-    check(last, Form::Run, &[r#"1:1 a Read {"file_path":"y"} !Deniedno"#]);
+    check(&text, TranscriptForm::Run, &[r#"1:3 a read_file {"file_path":"y"} short"#]);
+    check(last, TranscriptForm::Run, &[r#"1:1 a Read {"file_path":"y"} !Deniedno"#]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn recorded_streams_are_read() {
         for entry in std::fs::read_dir(folder.join(vendor)).unwrap().flatten() {
             let text = std::fs::read_to_string(entry.path()).unwrap();
             let transcript = read(&text).unwrap_or_else(|bad| panic!("{}: {bad}", entry.path().display()));
-            assert!(matches!(transcript.form, Some(Form::Stream(_))), "{}", entry.path().display());
+            assert!(matches!(transcript.form, Some(TranscriptForm::Stream(_))), "{}", entry.path().display());
             calls += transcript.calls.len();
         }
     }
