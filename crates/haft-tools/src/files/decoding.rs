@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use haft::isolate::{ChildResources, IsolatedFunction, IsolatedRun};
+use haft::isolate::{IsolatedFunction, IsolatedRun};
 use haft::{Content, Context, ErrorKind, Output, ToolError, View};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub(crate) async fn decode<I: Serialize + DeserializeOwned, O: Serialize + Deser
 pub(crate) struct Decoded {
     /// As [`Content::to_json`] writes them.
     blocks: Vec<Value>,
-    pub(crate) summary: String,
+    summary: String,
 }
 
 impl Decoded {
@@ -61,14 +61,4 @@ impl Decoded {
         let view = View::titled(title).summary(&*self.summary);
         Output::new(self.blocks()).with_view(view)
     }
-}
-
-/// The content of a decoder as text.
-///
-/// # Errors
-/// In words: it is none.
-#[cfg(feature = "notebooks")]
-pub(crate) fn text_of(resources: &ChildResources) -> Result<String, String> {
-    let bytes = resources.read_content().map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }

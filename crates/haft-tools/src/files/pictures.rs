@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use haft::isolate::ChildResources;
-use haft::{Content, Context, ToolError};
+use haft::{Content, Context, Output, ToolError};
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
@@ -111,26 +111,32 @@ pub(crate) struct Request {
     pub(crate) format: Format,
     /// Begins the text of errors.
     pub(crate) failure: String,
+    /// The name for a line that says what the picture is, for who can't see it.
+    pub(crate) name: Option<String>,
 }
 
-/// A picture from a file: its blocks, and a summary.
+/// The blocks of a picture.
 pub(crate) async fn read(
     bytes: &[u8],
     format: Format,
     shown: &str,
     cx: &Context,
-) -> Result<Decoded, ToolError> {
+) -> Result<Output, ToolError> {
     let failure = format!("`{shown}`, a {} image, can't be shown", format.name());
-    let request = Request { format, failure };
-    decode(&request.failure, decode_picture, &request, bytes, cx).await
+    let request = Request { format, failure, name: Some(shown.to_owned()) };
+    let decoded = decode(&request.failure, decode_picture, &request, bytes, cx).await?;
+    Ok(decoded.into_output(shown))
 }
 
 /// Decodes a picture into one that a model can be given; the summary says what it is.
 pub(crate) fn decode_picture(request: Request, resources: &ChildResources) -> Result<Decoded, ToolError> {
-    let Request { format, failure } = request;
+    let Request { format, failure, name } = request;
     let picture = fit(resources.read_content()?, format);
     let picture = picture.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
-    Ok(Decoded::new(&[Content::image(picture.media_type, picture.bytes)], picture.words))
+    let line = name.map(|name| Content::text(format!("[`{name}`: {}]", picture.words)));
+    let image = Content::image(picture.media_type, picture.bytes);
+    let blocks: Vec<Content> = line.into_iter().chain([image]).collect();
+    Ok(Decoded::new(&blocks, picture.words))
 }
 
 /// Makes a picture fit.

@@ -143,12 +143,7 @@ impl Tool for Read {
             Kind::Picture(format) => {
                 let (metadata, bytes) = all(reader, &shown).await?;
                 let content = Content::of(&bytes);
-                let picture = crate::pictures::read(&bytes, format, &shown, cx).await?;
-                let mut blocks = picture.blocks();
-                // For who can't see it.
-                blocks.insert(0, haft::Content::text(format!("[`{shown}`: {}]", picture.summary)));
-                let view = View::titled(&shown).summary(picture.summary);
-                let output = Output::new(blocks).with_view(view);
+                let output = crate::pictures::read(&bytes, format, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "pdf")]

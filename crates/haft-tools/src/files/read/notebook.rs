@@ -5,7 +5,7 @@ use haft::text::truncate_chars;
 use haft::{Content, Context, Output, ToolError};
 use serde_json::Value;
 
-use crate::decoding::{Decoded, decode, text_of};
+use crate::decoding::{Decoded, decode};
 use crate::notebook::{Cell, CellType, Notebook, joined};
 use crate::paths::count;
 
@@ -30,7 +30,7 @@ fn decode_cells(name: String, resources: &ChildResources) -> Result<Decoded, Too
             "`{name}` can't be read as a notebook: {why}; give `offset` to read its lines as text"
         ))
     };
-    let text = text_of(resources).map_err(fails)?;
+    let text = String::from_utf8(resources.read_content()?).map_err(|_| fails("it is not UTF-8".into()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let notebook = Notebook::parse(text).map_err(fails)?;
     let mut show = Show::default();
