@@ -37,7 +37,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use self::child::{CHILD_NAME, ChildResources, run_child};
-use self::child::{Entry, Reply, ToolCall, ToolOutput, enter, run_tool};
+use self::child::{ChildReply, Entry, ToolCall, ToolOutput, enter, run_tool};
 use self::code_address::CodeAddress;
 use crate::content::{Content, Output};
 use crate::context::Context;
@@ -123,8 +123,8 @@ impl IsolatedTool {
         if spec.needs_user {
             return Err(refused("can't be isolated: it asks the user, and a child process has none".into()));
         }
-        let code = ChildCode::of(run_tool::<T>);
-        let (Some(code), Some(make)) = (code, CodeAddress::of(make)) else {
+        let code = ChildCode::from_function(run_tool::<T>);
+        let (Some(code), Some(make)) = (code, CodeAddress::from_function(make)) else {
             return Err(refused(NOT_IN_PROGRAM.into()));
         };
         let timeout = spec.timeout.limit().unwrap_or(Duration::MAX).saturating_add(limits::ISOLATED_ENDING);
@@ -161,9 +161,11 @@ struct ChildCode {
 }
 
 impl ChildCode {
-    fn of<I: DeserializeOwned, O: Serialize>(function: IsolatedFunction<I, O>) -> Option<ChildCode> {
-        let entry = CodeAddress::of(enter::<I, O> as Entry)?.to_text();
-        Some(ChildCode { entry, function: CodeAddress::of(function)?.to_text() })
+    fn from_function<I: DeserializeOwned, O: Serialize>(
+        function: IsolatedFunction<I, O>,
+    ) -> Option<ChildCode> {
+        let entry = CodeAddress::from_function(enter::<I, O> as Entry)?.to_text();
+        Some(ChildCode { entry, function: CodeAddress::from_function(function)?.to_text() })
     }
 }
 
@@ -220,7 +222,7 @@ impl<'a> IsolatedRun<'a> {
         self
     }
 
-    /// How much address space the child may have; at most, and unless it is said otherwise,
+    /// The limit of the child's address space in bytes. The default and the most is
     /// [`ISOLATED_MEMORY_BYTES_MAX`](limits::ISOLATED_MEMORY_BYTES_MAX).
     pub fn with_memory_limit(mut self, bytes: u64) -> IsolatedRun<'a> {
         self.memory_bytes_max = bytes.min(limits::ISOLATED_MEMORY_BYTES_MAX);
@@ -241,7 +243,7 @@ impl<'a> IsolatedRun<'a> {
         input: &I,
         cx: &Context,
     ) -> Result<O, ToolError> {
-        let code = ChildCode::of(function);
+        let code = ChildCode::from_function(function);
         let code = code.ok_or_else(|| ToolError::new(format!("{} {NOT_IN_PROGRAM}", self.name)))?;
         self.finish(self.request(&code, cx), input, cx).await
     }
@@ -287,9 +289,9 @@ impl<'a> IsolatedRun<'a> {
             return Err(ToolError::new(words));
         };
         match serde_json::from_slice(result) {
-            Ok(Reply::Output(output)) => Ok(output),
-            Ok(Reply::Error(error)) => Err(error.into()),
-            Ok(Reply::Panicked) => Err(panicked(name)),
+            Ok(ChildReply::Output(output)) => Ok(output),
+            Ok(ChildReply::Error(error)) => Err(error.into()),
+            Ok(ChildReply::Panicked) => Err(panicked(name)),
             Err(error) => Err(self.not_understood(error)),
         }
     }

@@ -191,7 +191,7 @@ pub const ISOLATED_MEMORY_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const ISOLATED_STACK_BYTES: usize = 64 * 1024 * 1024;
 /// The longest result of isolated code, in bytes of JSON; pictures are in it as base64.
 pub const ISOLATED_RESULT_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// How long ending an isolated tool may take after its time is over, before its process is said to have taken too long.
+/// The margin between the timeout of an isolated tool, which the engine enforces, and that of its process.
 pub const ISOLATED_ENDING: Duration = Duration::from_secs(10);
 
 /// How many calls of a session are remembered for tools that compare what was done.

@@ -107,11 +107,11 @@ impl Picture {
 
 /// What is wanted of a picture.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct PictureRequest {
     pub(crate) format: Format,
     /// Begins the text of errors.
     pub(crate) failure: String,
-    /// The name for a line that says what the picture is, for who can't see it.
+    /// The name for a line that says what the picture is.
     pub(crate) name: Option<String>,
 }
 
@@ -123,14 +123,17 @@ pub(crate) async fn read(
     cx: &Context,
 ) -> Result<Output, ToolError> {
     let failure = format!("`{shown}`, a {} image, can't be shown", format.name());
-    let request = Request { format, failure, name: Some(shown.to_owned()) };
+    let request = PictureRequest { format, failure, name: Some(shown.to_owned()) };
     let decoded = decode(&request.failure, decode_picture, &request, bytes, cx).await?;
     Ok(decoded.into_output(shown))
 }
 
 /// Decodes a picture into one that a model can be given; the summary says what it is.
-pub(crate) fn decode_picture(request: Request, resources: &ChildResources) -> Result<Decoded, ToolError> {
-    let Request { format, failure, name } = request;
+pub(crate) fn decode_picture(
+    request: PictureRequest,
+    resources: &ChildResources,
+) -> Result<Decoded, ToolError> {
+    let PictureRequest { format, failure, name } = request;
     let picture = fit(resources.read_content()?, format);
     let picture = picture.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
     let line = name.map(|name| Content::text(format!("[`{name}`: {}]", picture.words)));

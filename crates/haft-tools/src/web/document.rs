@@ -230,7 +230,7 @@ async fn fitted(bytes: Vec<u8>, media_type: &str, cx: &Context) -> Result<(Strin
     let failure = format!("it is a picture ({media_type}) that can't be shown");
     let damaged = || ToolError::new(format!("{failure}: it is damaged"));
     let format = Format::of(&bytes).ok_or_else(damaged)?;
-    let request = pictures::Request { format, failure: failure.clone(), name: None };
+    let request = pictures::PictureRequest { format, failure: failure.clone(), name: None };
     let decoded = decode(&failure, pictures::decode_picture, &request, &bytes, cx).await?;
     match decoded.blocks().pop() {
         Some(Content::Image(blob)) => Ok((blob.media_type.to_string(), blob.bytes.to_vec())),

@@ -61,7 +61,7 @@ pub(super) type Entry = fn(&str, &ChildResources) -> io::Result<()>;
 /// What a child says in the end.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Reply<O> {
+pub(super) enum ChildReply<O> {
     Output(O),
     Error(ReplyError),
     Panicked,
@@ -136,9 +136,9 @@ pub(super) fn enter<I: DeserializeOwned, O: Serialize>(
     io::stdin().read_to_end(&mut input)?;
     let input = serde_json::from_slice(&input)?;
     let reply = match guarded(|| function(input, resources)) {
-        Ok(Ok(output)) => Reply::Output(output),
-        Ok(Err(error)) => Reply::Error(error.into()),
-        Err(_) => Reply::Panicked,
+        Ok(Ok(output)) => ChildReply::Output(output),
+        Ok(Err(error)) => ChildReply::Error(error.into()),
+        Err(_) => ChildReply::Panicked,
     };
     result.write_all(&serde_json::to_vec(&reply)?)
 }

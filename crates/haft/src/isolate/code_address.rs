@@ -31,7 +31,7 @@ impl<F: Copy> CodeAddress<F> {
         assert!(size_of::<F>() == size_of::<usize>(), "only function pointers have a code address");
 
     /// The address of a function pointer; `None` if it isn't in the executable file of this process.
-    pub(super) fn of(function: F) -> Option<CodeAddress<F>> {
+    pub(super) fn from_function(function: F) -> Option<CodeAddress<F>> {
         let () = Self::IS_POINTER;
         // SAFETY: `F` is as large as a pointer, and every function pointer is a number.
         let address: usize = unsafe { std::mem::transmute_copy(&function) };
@@ -42,7 +42,7 @@ impl<F: Copy> CodeAddress<F> {
     /// The function pointer.
     ///
     /// # Safety
-    /// The address was made by [`CodeAddress::of`] for the same type `F`, in a process of the same executable file.
+    /// The address was made by [`CodeAddress::from_function`] for the same type `F`, in a process of the same executable file.
     pub(super) unsafe fn function(self) -> F {
         let () = Self::IS_POINTER;
         let address = anchor_address().wrapping_add_signed(self.0);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn an_address_leads_back_to_its_function() {
-        let address = CodeAddress::of(twice as fn(u32) -> u32).unwrap();
+        let address = CodeAddress::from_function(twice as fn(u32) -> u32).unwrap();
         let text = address.to_text();
         let again: CodeAddress<fn(u32) -> u32> = CodeAddress::parse(&text).unwrap();
         // SAFETY: Of this process, for the same type.
@@ -121,7 +121,8 @@ mod tests {
         unsafe extern "C" {
             fn strlen(text: *const std::ffi::c_char) -> usize;
         }
-        let address = CodeAddress::of(strlen as unsafe extern "C" fn(*const std::ffi::c_char) -> usize);
+        let address =
+            CodeAddress::from_function(strlen as unsafe extern "C" fn(*const std::ffi::c_char) -> usize);
         assert_eq!(address.is_none(), cfg!(not(target_feature = "crt-static")));
     }
 }

@@ -17,7 +17,7 @@ const PICTURE_PAGES_MAX: usize = 10;
 
 /// What is wanted of a document.
 #[derive(Serialize, Deserialize)]
-struct Request {
+struct PdfRequest {
     name: String,
     /// Begins the text of errors.
     failure: String,
@@ -32,7 +32,7 @@ pub(super) async fn read(
     shown: &str,
     cx: &Context,
 ) -> Result<Output, ToolError> {
-    let request = Request {
+    let request = PdfRequest {
         name: shown.to_owned(),
         failure: format!("`{shown}`, a PDF document, can't be read"),
         pages: input.pages.as_deref().map(Pages::parse).transpose()?,
@@ -42,8 +42,8 @@ pub(super) async fn read(
     Ok(decoded.into_output(shown))
 }
 
-fn decode_pages(request: Request, resources: &ChildResources) -> Result<Decoded, ToolError> {
-    let Request { name, failure, pages, as_pictures } = request;
+fn decode_pages(request: PdfRequest, resources: &ChildResources) -> Result<Decoded, ToolError> {
+    let PdfRequest { name, failure, pages, as_pictures } = request;
     let document = Document::open(resources.read_content()?);
     let document = document.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
     let total = document.pages();
