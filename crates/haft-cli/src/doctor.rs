@@ -27,6 +27,7 @@ pub(crate) fn run(args: &DoctorArgs, common: &Common) -> Result<Exit, Usage> {
         namespaces: sandbox.namespace_maker.map(By::from),
         parts: sandbox.parts.into_iter().map(Part::from).collect(),
         process_limits: sandbox.process_limits,
+        isolated_code: sandbox.isolated_code,
         programs: PROGRAMS.into_iter().map(|(name, without)| Program::find(name, without)).collect(),
         workspace: session.given.workspace().display().to_string(),
         trust: match session.given.trust_state() {
@@ -56,6 +57,8 @@ pub(crate) struct Report {
     parts: Vec<Part>,
     /// How many processes commands may have.
     process_limits: String,
+    /// What confines isolated tools, and decoders of PDF, pictures and notebooks.
+    isolated_code: String,
     /// Programs that tools start.
     programs: Vec<Program>,
     /// The directory to work in.
@@ -202,6 +205,11 @@ impl Report {
         if self.sandbox != Made::None {
             let _ = writeln!(text, "\nbounds     {}\n           {BOUNDS}", one_line(&self.process_limits));
         }
+        let code = one_line(&self.isolated_code);
+        let _ = writeln!(
+            text,
+            "\ndecoders   PDF, pictures, notebooks and isolated tools run in\n           {code}"
+        );
         let _ = writeln!(text, "\nprograms");
         for Program { name, path, without } in &self.programs {
             let _ = match path {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use haft::isolate::Pipe;
 use haft::ports::Confinement;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::expand::expand;
 use crate::host::Carrier;
@@ -292,6 +292,11 @@ impl fmt::Debug for Remote {
         f.debug_struct("Remote").field("url", &self.url).field("headers", &headers).finish_non_exhaustive()
     }
 }
+
+/// One end of a connection that bytes go through in both directions. Implemented for everything that can.
+pub trait Pipe: AsyncRead + AsyncWrite + Send + 'static {}
+
+impl<P: AsyncRead + AsyncWrite + Send + 'static> Pipe for P {}
 
 type Connect = dyn Fn() -> BoxFuture<'static, Result<Box<dyn Pipe>, String>> + Send + Sync;
 

@@ -50,7 +50,7 @@ pub use approval::{Approvals, Entry, Fingerprint, Known, MemoryApprovals, Subjec
 pub use client::server::{Dropped, LeftOut, Server, Status};
 pub use client::servers::{BadServer, Servers};
 pub use client::session::ServerFacts;
-pub use config::{Connector, Remote, ServerConfig, Stdio, Transport, Trust};
+pub use config::{Connector, Pipe, Remote, ServerConfig, Stdio, Transport, Trust};
 pub use host::{Asked, Carrier, Host, Observer, OnLog, Sampler};
 pub use sign_in::account::SignedIn;
 pub use sign_in::jwt::{Algorithm, SigningKey};

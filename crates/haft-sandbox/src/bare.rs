@@ -5,8 +5,9 @@
 //! host that may be reached (so none may), and the end of everything with a killed host.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
@@ -32,11 +33,9 @@ pub(crate) fn rules(scene: &Scene) -> Result<Rules> {
         })
         .collect();
     let mut named = 0;
+    allow_held(&rules, &scene.parts)?;
     for part in &scene.parts {
         match part {
-            Part::Bind { from: Source::Held(held), writable, .. } => {
-                rules.allow(rights(*writable), held.as_fd())?;
-            }
             Part::Bind { from: Source::Path(from), at, writable } => {
                 // Where it lies elsewhere than it is shown, nothing of the scene lies over it.
                 let masks: &[&Path] = if from == at { &masks } else { &[] };
@@ -58,8 +57,9 @@ pub(crate) fn rules(scene: &Scene) -> Result<Rules> {
                     allow(&rules, rights, &Path::new("/dev").join(name), &[], &mut named)?;
                 }
             }
-            // Nothing of the host, or nothing that a list of what is allowed could say.
-            Part::StandIn { .. }
+            // Allowed already, nothing of the host, or nothing that a list of what is allowed could say.
+            Part::Bind { from: Source::Held(_), .. }
+            | Part::StandIn { .. }
             | Part::Tmpfs { .. }
             | Part::Mask { .. }
             | Part::Protect { .. }
@@ -77,6 +77,22 @@ pub(crate) fn sockets(scene: &Scene) -> Sockets {
         Network::Host => Sockets::Internet,
         Network::Empty | Network::Session => Sockets::Pairs,
     }
+}
+
+/// Allows what only one child has, which is held open.
+pub(crate) fn allow_held(rules: &Rules, parts: &[Part]) -> Result<()> {
+    parts.iter().try_for_each(|part| match part {
+        Part::Bind { from: Source::Held(held), writable, .. } => rules.allow(rights(*writable), held.as_fd()),
+        _ => Ok(()),
+    })
+}
+
+/// The file of this program, which a child is to run: Landlock refuses to execute what isn't allowed.
+pub(crate) fn program(opened: &OwnedFd) -> std::result::Result<Part, String> {
+    let failed = |error: std::io::Error| format!("the file of this program can't be shown: {error}");
+    let at = std::fs::read_link("/proc/self/exe").map_err(failed)?;
+    let held = opened.try_clone().map_err(failed)?;
+    Ok(Part::Bind { from: Source::Held(Arc::new(held)), at, writable: false })
 }
 
 fn rights(writable: bool) -> u64 {

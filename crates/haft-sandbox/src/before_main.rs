@@ -1,4 +1,5 @@
-//! Turns this process into the sandbox helper before `main` runs, if it was started as the helper.
+//! Turns this process into the sandbox helper before `main` runs, if it was started as the helper; or into the child that
+//! runs [isolated](haft::isolate) code, if it was started as that.
 //!
 //! The helper is this program again, and the kernel lets only a process with one thread enter a user namespace.
 //! `#[tokio::main]` and libtest start threads before the first line that a developer writes, so the decision can't be
@@ -15,12 +16,14 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haft::isolate::CHILD_NAME;
+
 use crate::helper::{self, UserNamespace};
-use crate::probe;
+use crate::{probe, sys};
 
 static HAS_RUN: AtomicBool = AtomicBool::new(false);
 
-/// Whether this program becomes the helper when it is started as one.
+/// Whether this program becomes the helper or the child when it is started as one.
 pub(crate) fn has_run() -> bool {
     HAS_RUN.load(Ordering::Relaxed)
 }
@@ -34,23 +37,31 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
     HAS_RUN.store(true, Ordering::Relaxed);
-    let Some(arguments) = helper_arguments() else { return };
+    let Some(arguments) = own_arguments() else { return };
     // As the runtime of Rust sets it before `main`: a reader that is gone is an error, not a signal.
     // SAFETY: no other thread runs, and `SIG_IGN` is a valid disposition.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    if arguments.first().is_some_and(|name| name == CHILD_NAME) {
+        let arguments = arguments.into_iter().skip(1);
+        sys::exit_now(haft::isolate::run_child(arguments, sys::inherited(PROGRESS), sys::inherited(CONTENT)));
+    }
     become_helper(arguments);
 }
 
-/// The longest name of the helper in bytes, with the NUL after it.
+/// The descriptors of a child with isolated code.
+const PROGRESS: i32 = 3;
+const CONTENT: i32 = 4;
+
+/// The longest of our names in bytes, with the NUL after it.
 const NAME_BYTES_MAX: usize = 32;
 
-/// The command line, if it is that of the helper.
-fn helper_arguments() -> Option<Vec<OsString>> {
+/// The command line, if it is that of the helper or of a child with isolated code.
+fn own_arguments() -> Option<Vec<OsString>> {
     let mut file = File::open("/proc/self/cmdline").ok()?;
     let mut start = [0; NAME_BYTES_MAX];
     let count = file.read(&mut start).ok()?;
     let name = start[..count].split(|byte| *byte == 0).next()?;
-    if name != helper::NAME.as_bytes() && name != helper::PASSED.to_bytes() {
+    if ![helper::NAME.as_bytes(), helper::PASSED.to_bytes(), CHILD_NAME.as_bytes()].contains(&name) {
         return None;
     }
     let mut line = start[..count].to_vec();

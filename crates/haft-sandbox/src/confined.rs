@@ -364,13 +364,6 @@ impl Confined {
         }
         self.covered = covered;
     }
-
-    /// Kills it and doesn't wait until it is gone.
-    pub(crate) fn let_go(&mut self) {
-        watch::Child::signal(self, Signal::KILL);
-        let _ = rustix::net::shutdown(&self.reports, rustix::net::Shutdown::Both);
-        self.alone = true;
-    }
 }
 
 impl watch::Child for Confined {

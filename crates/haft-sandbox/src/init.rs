@@ -151,12 +151,14 @@ impl Prepared {
             return Ok(Locked { locks, view, sealed, ahead });
         }
         let kept = if stage.is_some() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
+        let is_bare = stage.is_none();
         if let Some((mut stage, usual)) = stage {
             stage.widen(&usual, more).map_err(|fault| fault.to_string())?;
             sealed = Some(stage.seal().map_err(|fault| fault.to_string())?);
         }
         if let Some(rules) = &rules {
-            allow(rules, more).map_err(|errno| words("the rules for its files", errno))?;
+            let allowed = if is_bare { bare::allow_held(rules, more) } else { allow(rules, more) };
+            allowed.map_err(|errno| words("the rules for its files", errno))?;
         }
         // What can be changed beyond the scene it has no rules for.
         let ahead = ahead.filter(|_| only_looks(more) && stage::writable(more).next().is_none());

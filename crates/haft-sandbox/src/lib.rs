@@ -9,8 +9,8 @@
 //! its session, and also when the host is killed.
 //!
 //! The helper is this program again: a process that is started as the helper becomes it before `main` runs. A program that
-//! uses the sandbox needs no line for that, also with `#[tokio::main]` and in tests. Only one with isolated tools calls
-//! [`serve_isolated_tools`].
+//! uses the sandbox needs no line for that, also with `#[tokio::main]` and in tests. The child that runs
+//! [isolated](haft::isolate) code is this program again in the same way.
 //!
 //! ```text
 //!  host ── order: scene, program, descriptors ──► helper            one for a session, this program again
@@ -28,12 +28,13 @@
 //! | `program`, `environment`, `start` | which file is run, with which variables, and becoming it (unsafe) |
 //! | `sandbox`, [`net`], `profile` | the whole; what may be reached; what may be seen and changed |
 //! | `scene` | the plan for one child, made by the profile and carried out by the helper |
-//! | `before_main`, `helper`, `confined`, `wire` | the helper: becoming it, being it, using it, talking to it |
+//! | `before_main` | becoming the helper, or the child that runs isolated code |
+//! | `helper`, `confined`, `wire` | the helper: being it, using it, talking to it |
 //! | `bubblewrap` | who starts the helper where nobody else may make a user namespace |
 //! | `init`, `stage`, `loopback` | the first process of a child; its mounts; the session's network |
 //! | `landlock`, `seccomp`, `bare` | rules for files; the filter; the same scene without namespaces |
 //! | `evidence` | what a command that may only look tried to change |
-//! | `isolator`, `probe` | processes of isolated tools; what this machine can do |
+//! | `probe` | what this machine can do |
 //! | `sys` | the system calls that no library has (unsafe) |
 //!
 //! Each child has a thread of its own in the host, which lives as long as it does. That is on purpose: the kernel's "die
@@ -53,7 +54,6 @@ pub mod environment;
 mod evidence;
 mod helper;
 mod init;
-mod isolator;
 mod landlock;
 pub mod limits;
 mod local;
@@ -77,7 +77,6 @@ mod views;
 mod watch;
 mod wire;
 
-pub use isolator::{SandboxIsolator, serve_isolated_tools};
 pub use local::LocalProcesses;
 pub use probe::{Finding, maker_of, probe, stack_of};
 pub use process_group::describe_process_limits;

@@ -48,8 +48,6 @@ pub const DESCRIPTORS_SENT_MAX: usize = 200;
 pub const WORDS_BYTES_MAX: usize = 4 * 1024;
 /// How long the sandbox's helper may take to be ready.
 pub const HELPER_WAIT: Duration = Duration::from_secs(10);
-/// The stack of the thread on which an isolated tool runs in its process, in bytes: as much as a main thread usually has.
-pub const ISOLATED_STACK_BYTES: usize = 8 * 1024 * 1024;
 /// How long the helper waits until a thread that has ended is no longer listed as one of its threads.
 pub const THREAD_EXIT_WAIT: Duration = Duration::from_millis(200);
 /// How long the making of one sandbox may take; only a file system that hangs takes longer.

@@ -108,7 +108,8 @@ fn begin(
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<Box<dyn watch::Child>, String> {
     let environment = environment::of(request, variables);
-    let plan = program::plan(&request.argv, &request.cwd, &environment, None)?;
+    let opened = program::this_program(request)?;
+    let plan = program::plan(&request.argv, &request.cwd, &environment, opened)?;
     match start::start_patiently(&plan, descriptors) {
         Ok(child) => Ok(Box::new(child)),
         Err((step, errno)) => Err(program::explain(&plan, step, errno)),

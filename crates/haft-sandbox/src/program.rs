@@ -10,16 +10,34 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use haft::ports::ProcessRequest;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
+use crate::before_main;
 use crate::profile::shown;
-use crate::start::{Locks, Plan, Step};
+use crate::start::{DESCRIPTOR_MIN, Locks, Plan, Step};
 
 /// Where programs are looked for if the child has no `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// More than the kernel reads of a `#!` line.
 const FIRST_LINE_BYTES: usize = 256;
+
+/// The open file of this program, for a request that runs it.
+pub(crate) fn this_program(request: &ProcessRequest) -> Result<Option<OwnedFd>, String> {
+    if !request.is_this_program {
+        return Ok(None);
+    }
+    // It would run `main` once more.
+    if !before_main::has_run() {
+        return Err(
+            "this program can't run its own code in a child: functions in `.init_array` didn't run".into()
+        );
+    }
+    let opened = std::fs::File::open("/proc/self/exe");
+    let high = opened.and_then(|opened| Ok(rustix::io::fcntl_dupfd_cloexec(opened, DESCRIPTOR_MIN)?));
+    high.map(Some).map_err(|error| format!("the file of this program can't be opened: {error}"))
+}
 
 /// What the kernel is to be given, or what is wrong with the request. A program that is open isn't looked for.
 pub(crate) fn plan(

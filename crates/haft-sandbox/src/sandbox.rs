@@ -6,9 +6,8 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
-use std::io;
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,7 +32,7 @@ use crate::scene::Scene;
 use crate::views::{Running, Views};
 use crate::watch::UndoneNotice;
 use crate::wire::Job;
-use crate::{bare, environment, limits, profile, start, watch};
+use crate::{bare, environment, limits, profile, program, start, watch};
 
 /// What children see, and what is looked at when one has ended: the profile, or what a test puts in its place.
 pub(crate) trait Scenes: Send + Sync {
@@ -344,7 +343,6 @@ pub struct Sandbox {
     outside: LocalProcesses,
     inner: Arc<Inner>,
     notes: Vec<String>,
-    program: HelperProgram,
 }
 
 struct Inner {
@@ -541,7 +539,7 @@ impl Sandbox {
             .map(|listeners| Network::start(listeners, policy))
             .transpose()
             .map_err(|error| unavailable(&format!("its network can't be served: {error}")))?;
-        let mut sandbox = Sandbox::of(program, helper, Arc::new(profile), variables);
+        let mut sandbox = Sandbox::of(helper, Arc::new(profile), variables);
         sandbox.notes = notes;
         let inner = Arc::get_mut(&mut sandbox.inner).expect("nothing has been started");
         (inner.network, inner.enforced_rules) = (network, enforced_rules);
@@ -550,7 +548,6 @@ impl Sandbox {
     }
 
     pub(crate) fn of(
-        program: HelperProgram,
         helper: Helper,
         scenes: Arc<dyn Scenes>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -569,7 +566,7 @@ impl Sandbox {
             covers,
             makes_spares,
         });
-        Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new(), program }
+        Sandbox { pool: Pool::default(), outside, inner, notes: Vec::new() }
     }
 
     /// What the user should know about this sandbox, once: what can't be written, hidden or held, and why.
@@ -607,31 +604,6 @@ impl Sandbox {
     /// Hosts that were asked for by somebody of whom it isn't known which call they belong to.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.inner.network.as_ref().map(Network::refusals).unwrap_or_default()
-    }
-
-    /// Starts a child from an open program, for a request that says where and how it is confined.
-    pub(crate) fn begin_opened(
-        &self,
-        request: &ProcessRequest,
-        own: &[BorrowedFd<'_>],
-        program: BorrowedFd<'_>,
-    ) -> Result<Confined, String> {
-        // What it is to talk to it has already.
-        self.inner.begin(request, None, own, Some(program), true)
-    }
-
-    /// The program whose isolated tools run in this sandbox.
-    pub(crate) fn own_program(&self) -> io::Result<OwnedFd> {
-        let path = match &self.program {
-            HelperProgram::ThisProgram => Path::new("/proc/self/exe"),
-            HelperProgram::At(path) => path,
-        };
-        Ok(std::fs::File::open(path)?.into())
-    }
-
-    /// Whether the helper, and so the process of an isolated tool, is this program.
-    pub(crate) fn is_own_helper(&self) -> bool {
-        matches!(self.program, HelperProgram::ThisProgram)
     }
 
     /// How many children there are, those included that are about to end.
@@ -675,7 +647,7 @@ impl Processes for Sandbox {
         Box::pin(self.pool.run(request, move |request, orders| {
             let ticket = inner.admit(request).map_err(refused)?;
             let begun = |own: &[BorrowedFd<'_>]| -> Result<Box<dyn watch::Child>, String> {
-                Ok(Box::new(inner.begin(request, ticket.as_ref(), own, None, false)?))
+                Ok(Box::new(inner.begin(request, ticket.as_ref(), own)?))
             };
             let mut keeper = Kept { scenes: &*inner.scenes, request, running: inner.views.begin() };
             let told = orders.clone();
@@ -734,11 +706,14 @@ impl Inner {
         request: &ProcessRequest,
         ticket: Option<&Ticket>,
         own: &[BorrowedFd<'_>],
-        opened: Option<BorrowedFd<'_>>,
-        apart: bool,
     ) -> Result<Confined, String> {
         let mut scene = self.scenes.scene(request)?;
-        scene.apart |= apart;
+        // Code of this program has no use for local sockets, by which it could hand on what it was given.
+        scene.apart |= request.is_this_program;
+        let opened = program::this_program(request)?;
+        if let Some(opened) = opened.as_ref().filter(|_| self.helper.walls() == Walls::Bare) {
+            scene.more.push(bare::program(opened)?);
+        }
         let mut environment = environment::of(request, &self.variables);
         environment.extend(self.scenes.environment(request));
         for (name, value) in ticket.into_iter().flat_map(Ticket::patience) {
@@ -755,7 +730,7 @@ impl Inner {
             Walls::Namespaces => self.covers.begin(&scene),
             _ => None,
         };
-        let mut child = self.helper.begin(&scene, job, own, opened)?;
+        let mut child = self.helper.begin(&scene, job, own, opened.as_ref().map(|opened| opened.as_fd()))?;
         child.stays_covered(covered);
         Ok(child)
     }

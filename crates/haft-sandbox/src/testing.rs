@@ -1,21 +1,15 @@
 //! A sandbox with a scene that a test writes down itself, and a helper that isn't the test.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haft::isolate::{Isolated, isolated};
 use haft::ports::{Confinement, ProcessRequest, Refusal};
-use haft::{Context, Effects, NoInput, Tool, ToolError, ToolSpec};
-use rustix::event::{PollFd, PollFlags};
 
 use crate::confined::HelperProgram;
 use crate::sandbox::{self, Maker, Sandbox, Scenes, Stack, Unavailable};
 use crate::scene::{Network, Part, Rlimit, Scene, Source};
-use crate::{program, seccomp, start, sys};
+use crate::{seccomp, sys};
 
 /// A scene, part by part.
 #[derive(Clone, Debug, Default)]
@@ -185,7 +179,7 @@ pub fn sandbox(
         _ => sandbox::ready(&program, maker(), Stack::Full, &[])?.helper,
     };
     let scenes = Arc::new(Fixed { session: session.0, read_only: read_only.0, number: AtomicU64::new(0) });
-    Ok(Sandbox::of(program, helper, scenes, std::env::vars_os()))
+    Ok(Sandbox::of(helper, scenes, std::env::vars_os()))
 }
 
 /// From now on nobody whom this thread starts can make a user namespace by `unshare`, as we do it. By `clone`, as
@@ -205,135 +199,4 @@ pub fn without_own_namespaces() {
 pub fn as_in_a_container() {
     sys::filter_this_thread(&seccomp::no_clone3()).expect("filters are taken");
     without_own_namespaces();
-}
-
-/// Tools that the helper for tests runs in their own process.
-pub fn tools() -> Vec<Isolated> {
-    vec![
-        isolated(|| Act("compute")),
-        isolated(|| Act("abort")),
-        isolated(|| Act("escape")),
-        isolated(|| Act("exit")),
-        isolated(|| Act("killed")),
-        isolated(|| Act("hog")),
-        isolated(|| Act("overflow")),
-        isolated(|| Act("panic")),
-        isolated(|| Act("hog_for_ever")),
-        isolated(|| Act("script")),
-        isolated(|| Act("leave")),
-    ]
-}
-
-/// Takes more of the stack than there is: a crash as programs crash.
-#[expect(unconditional_recursion, reason = "that it doesn't end is what it is for")]
-fn deeper(number: u64) -> u64 {
-    let room = std::hint::black_box([number; 512]);
-    deeper(number + 1) + room[1]
-}
-
-/// Tries what no isolated tool may do, beside a folder `outside` and with a socket `socket` where it works; says what it
-/// did.
-pub fn escapes(cwd: &Path) -> Vec<String> {
-    let mut did = Vec::new();
-    let outside = cwd.with_file_name("outside");
-    for path in [cwd.join("escaped"), outside.join("escaped"), "/etc/escaped".into(), "/escaped".into()] {
-        if std::fs::write(&path, "x").is_ok() {
-            let _ = std::fs::remove_file(&path);
-            did.push(format!("write {}", path.display()));
-        }
-    }
-    for path in
-        [outside.join("secret"), "/proc/1/mem".into(), "/proc/1/environ".into(), "/proc/1/root/etc".into()]
-    {
-        if std::fs::symlink_metadata(&path).is_ok() && std::fs::File::open(&path).is_ok() {
-            did.push(format!("open {}", path.display()));
-        }
-    }
-    let datagram = std::net::UdpSocket::bind("127.0.0.1:0");
-    if datagram.and_then(|socket| socket.send_to(b"x", "127.0.0.1:9")).is_ok() {
-        did.push("send".into());
-    }
-    if std::os::unix::net::UnixStream::connect(cwd.join("socket")).is_ok() {
-        did.push("connect".into());
-    }
-    for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
-        let Ok(to) = std::fs::read_link(entry.path()) else { continue };
-        if to.is_absolute() && !["/dev", "/proc"].iter().any(|own| to.starts_with(own)) {
-            did.push(format!("inherit {}", to.display()));
-        }
-    }
-    did
-}
-
-/// Runs what the file `script` in the working directory says to bash. Waits for its end and gives what it printed, or leaves
-/// it there.
-fn script(cwd: &Path, waits: bool) -> Result<String, String> {
-    let failed = |error: std::io::Error| error.to_string();
-    let text = std::fs::read_to_string(cwd.join("script")).map_err(failed)?;
-    let argv = ["bash".into(), "-c".into(), text.into()];
-    let mut plan = program::plan(&argv, cwd, &BTreeMap::new(), None)?;
-    plan.dies_with_us = false;
-    let printed = Path::new("/tmp/printed");
-    let (null, out) = (File::open("/dev/null").map_err(failed)?, File::create(printed).map_err(failed)?);
-    let high = |file: &File| rustix::io::fcntl_dupfd_cloexec(file, start::DESCRIPTOR_MIN);
-    let own: Result<Vec<OwnedFd>, _> = [&null, &out, &out].into_iter().map(high).collect();
-    let own = own.map_err(|errno| failed(errno.into()))?;
-    let theirs: Vec<BorrowedFd<'_>> = own.iter().map(|own| own.as_fd()).collect();
-    let mut child = start::start(&plan, &theirs).map_err(|(_, errno)| failed(errno.into()))?;
-    if !waits {
-        child.lose();
-        return Ok("left".into());
-    }
-    let mut polled = [PollFd::from_borrowed_fd(child.pidfd(), PollFlags::IN)];
-    rustix::event::poll(&mut polled, None).map_err(|errno| failed(errno.into()))?;
-    drop(child);
-    std::fs::read_to_string(printed).map_err(failed)
-}
-
-/// Does what its name says.
-struct Act(&'static str);
-
-impl Tool for Act {
-    type Input = NoInput;
-    type Output = String;
-
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(self.0).description("For tests.")
-    }
-
-    fn effects(&self, _: &NoInput) -> Effects {
-        Effects::none()
-    }
-
-    async fn call(&self, _: NoInput, cx: &Context) -> Result<String, ToolError> {
-        match self.0 {
-            "abort" => std::process::abort(),
-            "exit" => std::process::exit(0),
-            "killed" => {
-                let _ =
-                    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-                Err(ToolError::new("still there"))
-            }
-            "hog" => {
-                let mut all: Vec<Vec<u8>> = Vec::new();
-                while all.len() < 64 {
-                    // Address space is what is limited: pages that nothing touches cost none of the machine's memory.
-                    all.push(std::hint::black_box(vec![0; 64 << 20]));
-                }
-                Ok(format!("took {} pieces", all.len()))
-            }
-            // Until the kernel ends it.
-            "hog_for_ever" => {
-                let mut all: Vec<Vec<u8>> = Vec::new();
-                loop {
-                    all.push(std::hint::black_box(vec![1; 1 << 20]));
-                }
-            }
-            "overflow" => Ok(deeper(u64::from(std::process::id())).to_string()),
-            "panic" => panic!("it panics"),
-            "script" | "leave" => script(cx.cwd(), self.0 == "script").map_err(ToolError::new),
-            "escape" => Ok(format!("did: {}.", escapes(cx.cwd()).join(", "))),
-            _ => Ok(format!("{} in {}", 6 * 7, std::process::id())),
-        }
-    }
 }

@@ -354,6 +354,9 @@ impl Pipes {
             let (ours, their_lines) = io::pipe()?;
             theirs.push(their_lines.into());
             lines = Some(ours.into());
+            if let Some(content) = &request.content {
+                theirs.push(content.try_clone()?);
+            }
         }
         // A host without standard streams gives out low numbers, which the child is about to overwrite.
         for end in &mut theirs {

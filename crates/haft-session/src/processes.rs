@@ -188,6 +188,11 @@ impl Processes for SessionProcesses {
             // The first time it looks at the workspace, which may take a moment.
             match blocking(|| self.sandbox()) {
                 Ok(sandbox) => sandbox.run(request).await,
+                // Where the kernel can confine nothing, code of this program has its limits of memory and time alone. An
+                // isolated tool has asked then.
+                Err(_) if request.is_this_program && !haft_sandbox::is_possible() => {
+                    self.local.run(request).await
+                }
                 Err(message) => Err(ProcessError { message }),
             }
         })

@@ -13,6 +13,8 @@ pub struct SandboxReport {
     pub parts: Vec<SandboxPart>,
     /// How many processes commands may have.
     pub process_limits: String,
+    /// What confines isolated tools, and decoders of PDF, pictures and notebooks.
+    pub isolated_code: String,
 }
 
 /// How much of the sandbox can be made.
@@ -54,8 +56,9 @@ impl SandboxReport {
     /// Tries every part. Starts helper processes, which end at once.
     pub fn probe() -> SandboxReport {
         let findings = probe(None);
+        let level = SandboxLevel::from(stack_of(&findings));
         SandboxReport {
-            level: stack_of(&findings).into(),
+            level,
             namespace_maker: maker_of(&findings).and_then(|maker| match maker {
                 Maker::Ourselves => Some(NamespaceMaker::OwnProcess),
                 Maker::Bubblewrap => Some(NamespaceMaker::Bubblewrap),
@@ -63,8 +66,19 @@ impl SandboxReport {
             }),
             parts: findings.into_iter().map(SandboxPart::from).collect(),
             process_limits: haft_sandbox::describe_process_limits(),
+            isolated_code: describe_isolated_code(level),
         }
     }
+}
+
+fn describe_isolated_code(level: SandboxLevel) -> String {
+    let confines = match level {
+        SandboxLevel::Full => "a sandbox that shows the system and what a call declared",
+        SandboxLevel::Fallback => "Landlock, which lets it read the system and what a call declared",
+        SandboxLevel::Unavailable => "nothing else",
+    };
+    let memory = haft::limits::ISOLATED_MEMORY_BYTES_MAX >> 30;
+    format!("a child process with limits of memory ({memory} GB) and time, and {confines}")
 }
 
 impl From<Stack> for SandboxLevel {

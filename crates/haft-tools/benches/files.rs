@@ -55,8 +55,10 @@ fn tools(runtime: &Runtime) {
     let temp = tempfile::tempdir().unwrap();
     let root = temp.path().canonicalize().unwrap();
     let permissions = Permissions::new().allow("Edit").unwrap();
+    let processes = std::sync::Arc::new(haft_sandbox::LocalProcesses::new(std::env::vars_os()));
     let engine = Engine::builder(Registry::new().with(haft_tools::core()).unwrap())
         .workspace(Workspace::new(&root).unwrap())
+        .ports(|ports| ports.processes = Some(processes))
         .permissions(permissions)
         .build();
     let call = |tool: &str, input: Value| {

@@ -7,6 +7,8 @@ pub mod apply_patch;
 pub(crate) mod changes;
 pub(crate) mod charset;
 pub(crate) mod checkpoints;
+#[cfg(any(feature = "images", feature = "notebooks"))]
+pub(crate) mod decoding;
 pub mod diff;
 pub mod edit;
 pub mod glob;
@@ -19,8 +21,6 @@ pub(crate) mod near;
 pub(crate) mod notebook;
 #[cfg(feature = "notebooks")]
 pub mod notebook_edit;
-#[cfg(any(feature = "images", feature = "notebooks"))]
-pub(crate) mod parsing;
 pub(crate) mod paths;
 #[cfg(feature = "pdf")]
 pub(crate) mod pdf;

@@ -198,8 +198,6 @@ fn planning(shelf: &Shelf) -> Vec<AnyTool> {
 
 #[cfg(feature = "web")]
 fn web((fetch, search): (WebFetch, WebSearch)) -> [AnyTool; 2] {
-    #[cfg(feature = "pdf")]
-    let fetch = fetch.pdf(pdf::text);
     [built_in(fetch), built_in(search)]
 }
 

@@ -15,9 +15,6 @@ pub mod web_fetch;
 pub mod web_search;
 pub(crate) mod words;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use haft::future::BoxFuture;
 
 pub(crate) use cache::Cache;
@@ -32,6 +29,3 @@ pub trait PageReader: Send + Sync + 'static {
     /// The answer.
     fn answer<'a>(&'a self, question: &'a str, page: &'a str) -> BoxFuture<'a, Result<String, String>>;
 }
-
-/// Gives the text of a PDF, where the host has something that can, until the flag is set. An error is words for the model.
-pub type PdfText = fn(&[u8], &Arc<AtomicBool>) -> Result<String, String>;

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -256,6 +258,23 @@ impl Content {
         }
     }
 
+    /// The block that [`Content::to_json`] has written; `None` for anything else.
+    pub fn from_json(block: &Value) -> Option<Content> {
+        let text = |name: &str| Some(block.get(name)?.as_str()?.into());
+        Some(match block.get("type")?.as_str()? {
+            "text" => Content::Text(text("text")?),
+            "structured" => Content::Structured(block.get("value")?.clone()),
+            "image" => Content::Image(Blob::from_json(block)?),
+            "document" => Content::Document(Blob::from_json(block)?),
+            "resource_link" => Content::Link(ResourceLink {
+                uri: text("uri")?,
+                name: text("name")?,
+                media_type: text("media_type"),
+            }),
+            _ => return None,
+        })
+    }
+
     /// The block as text for a reader who can't see pictures.
     pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
         match self {
@@ -272,7 +291,7 @@ impl Content {
 impl Blob {
     /// The bytes in standard base64 with padding.
     pub fn to_base64(&self) -> String {
-        base64(&self.bytes)
+        BASE64_STANDARD.encode(&self.bytes)
     }
 
     fn to_json(&self, kind: &str) -> Value {
@@ -280,29 +299,20 @@ impl Blob {
             "type": kind,
             "media_type": &*self.media_type,
             "name": self.name.as_deref(),
-            "data": base64(&self.bytes),
+            "data": self.to_base64(),
         })
+    }
+
+    fn from_json(block: &Value) -> Option<Blob> {
+        let text = |name: &str| block.get(name)?.as_str();
+        let bytes = BASE64_STANDARD.decode(text("data")?).ok()?.into();
+        Some(Blob { media_type: text("media_type")?.into(), bytes, name: text("name").map(Arc::from) })
     }
 
     fn to_line(&self, kind: &str) -> String {
         let name = self.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
         format!("[{kind}{name}: {}, {} bytes]", self.media_type, self.bytes.len())
     }
-}
-
-/// Standard base64 with padding.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let sextet = (word >> (18 - 6 * place)) & 63;
-            text.push(if place <= chunk.len() { ALPHABET[sextet as usize] as char } else { '=' });
-        }
-    }
-    text
 }
 
 /// A value that a tool may return.
@@ -399,10 +409,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_pads_every_length() {
-        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
-        for (plain, encoded) in cases {
-            assert_eq!(base64(plain.as_bytes()), encoded);
+    fn a_block_comes_back_from_its_json() {
+        let blob = |name: Option<&str>| Blob {
+            media_type: "image/png".into(),
+            bytes: (0..=255).cycle().take(1000).collect(),
+            name: name.map(Arc::from),
+        };
+        for block in [
+            Content::text("text with ü and \u{0}"),
+            Content::Image(blob(None)),
+            Content::Document(blob(Some("n"))),
+            Content::Structured(serde_json::json!({"a": [1, -2, 0.1, 1e300, u64::MAX, null, "\"\n"]})),
+            Content::link("file:///x", "x"),
+        ] {
+            let text = block.to_json().to_string();
+            assert_eq!(Content::from_json(&serde_json::from_str(&text).unwrap()), Some(block), "{text}");
+        }
+        for other in [
+            serde_json::json!("text"),
+            serde_json::json!({"type": "video"}),
+            serde_json::json!({"type": "image", "media_type": "a/b", "data": "*"}),
+        ] {
+            assert_eq!(Content::from_json(&other), None, "{other}");
         }
     }
 

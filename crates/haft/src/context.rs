@@ -212,9 +212,9 @@ impl Context {
         }
     }
 
-    /// The context of a call whose host is another process: `host` has stand-ins for that one's ports, and paths start
-    /// at `cwd`, which need not be visible from here.
-    pub(crate) fn proxied(
+    /// The context of a call in the child process of an isolated tool; paths start at `cwd`, which need not be visible from
+    /// there.
+    pub(crate) fn for_child(
         host: Arc<Host>,
         turn: u64,
         reference: CallRef,
@@ -270,6 +270,21 @@ impl Context {
             let fraction = fraction.into().map(|fraction: f64| fraction.clamp(0.0, 1.0));
             What::Progress(Progress { fraction, message: (!message.is_empty()).then_some(message) })
         });
+    }
+
+    /// Tells watchers what a child process wrote as a line to its descriptor for progress: a JSON object such as
+    /// `{"progress": 0.5, "message": "half"}`, each part optional. Other lines are ignored.
+    pub fn tell_progress_line(&self, line: &[u8]) {
+        #[derive(serde::Deserialize)]
+        struct Line {
+            progress: Option<f64>,
+            message: Option<String>,
+        }
+        if let Ok(Line { progress, message }) = serde_json::from_slice(line)
+            && (progress.is_some() || message.is_some())
+        {
+            self.progress(progress, message.unwrap_or_default());
+        }
     }
 
     /// Shows watchers a part of the output before the whole is there. The result itself is what `call` returns.

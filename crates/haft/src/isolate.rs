@@ -1,46 +1,52 @@
-//! Rust tools that run in a process of their own.
+//! Code of this program that runs in a child process of its own.
 //!
-//! A tool is code in the host's process, so nothing holds it to what it declared. One that opts in with [`isolated`]
-//! can be held: its calls run in a child of the same binary, where the tool is built again by its name, and where its
-//! [`Context`] is a stand-in. Every file that it opens, every question and every word of progress is a message on a
-//! pipe, and the host answers it with the access of that very call. What the child may do besides is for the kernel
-//! to say, when whoever starts it (the sandbox) took everything else away.
+//! A tool is code in the host's process, so nothing confines it to what it declared. One that opts in with [`isolated`]
+//! is confined: each call runs in a child, which is this program again, speaks the protocol of [script tools] and sees what
+//! the call declared. What decodes foreign data takes the same way with [`IsolatedRun`]: its data reaches the child as a
+//! descriptor, and the child sees no file at all. A crash, a loop or a decompression bomb is one failed call.
 //!
-//! | part | is |
+//! | descriptor | is |
 //! |---|---|
-//! | `wire` | the messages, and how outputs, errors and files are written in them |
-//! | `frames` | the pipe: bounded frames in both directions, no task, no lock |
-//! | `parent` | the host's side of one call: sends it, serves the child, takes the result |
-//! | `link`, `proxy` | the child's ports, as requests on the pipe |
-//! | `child` | the child's side of one call |
+//! | 0 | the input, one JSON value |
+//! | 1 | the result, one JSON value |
+//! | 2 | what the code and its libraries print; it goes to the log of a failure |
+//! | 3 | progress, one JSON object a line |
+//! | 4 | the content to decode, if there is any |
 //!
-//! Deliberately absent: starting the process. That is [`Isolator`], a port; where the host has none, an isolated tool
-//! runs like every other and is *not confined*.
+//! The child is started through the port [`Processes`], which confines it to its declared effects as it confines scripts,
+//! ends it when its time is over, and ends whatever it started. Its address space has a limit of
+//! [`ISOLATED_MEMORY_BYTES_MAX`](limits::ISOLATED_MEMORY_BYTES_MAX), which the child sets itself before it reads anything:
+//! so it holds where no sandbox can be made, too. How the child finds its code is in `code_address`.
 //!
-//! The decisions to question: one process for one call, so nothing of a call is left for the next; and authority stays
-//! in the parent. The child is told what was granted, for messages, but its word about it is never asked for.
+//! The decision to question: one process for one call, so nothing of a call is left for the next.
+//!
+//! [script tools]: https://docs.rs/haft-tools
 
 mod child;
-mod frames;
-mod link;
-mod parent;
-mod proxy;
-mod wire;
+mod code_address;
 
-use std::borrow::Cow;
 use std::fmt;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use rustix::fs::MemfdFlags;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+pub use self::child::{CHILD_NAME, ChildResources, run_child};
+use self::child::{ChildReply, Entry, ToolCall, ToolOutput, enter, run_tool};
+use self::code_address::CodeAddress;
+use crate::content::{Content, Output};
 use crate::context::Context;
-use crate::error::ToolError;
-use crate::future::BoxFuture;
-use crate::ports::Port;
+use crate::effects::Effects;
+use crate::error::{ErrorKind, ToolError};
+use crate::limits;
+use crate::pipeline::panicked;
+use crate::ports::{Exit, Port, ProcessOutcome, ProcessRequest, signal_name};
 use crate::tool::{AnyTool, BadTool, IntoTools, Tool};
-
-pub use child::run_child;
-pub(crate) use parent::serve_parent;
 
 /// Opts a tool in to run in a process of its own.
 ///
@@ -48,12 +54,12 @@ pub(crate) use parent::serve_parent;
 /// to a child process in which `make` is called again. So `make` takes nothing from its surroundings, and a tool that
 /// keeps something between calls, a cache or a connection, is not one to isolate.
 ///
-/// **Without an [`Isolator`] the calls run in the host's process and are not confined.** A tool that must not run so
-/// says [`needs(Port::Isolator)`](crate::ToolSpec::needs) and isn't offered then.
+/// The child sees the system and what the call declared, and has a limit of memory; the tool's time limit ends it. Where
+/// the host can't confine children, every call asks, as for [`ToolSpec::in_child`](crate::ToolSpec::in_child). A tool whose
+/// effects are unknown gets what the session may do.
 ///
-/// In the child a context has files, the user's answers to questions, progress and cancellation, and no other port: a
-/// tool that needs one can't be isolated, and registering it is an error. [`AgentLocation::workspace`](crate::context::AgentLocation::workspace) knows the working
-/// directories as far as they are visible from there.
+/// In the child a context has files within the declared effects, progress, and no port: a tool that needs one, or the user,
+/// can't be isolated, and registering it is an error. A cancelled call is killed; it doesn't see its cancellation.
 ///
 /// ```
 /// use haft::{Context, NoInput, Registry, Tool, ToolError, ToolSpec, isolated};
@@ -72,162 +78,325 @@ pub(crate) use parent::serve_parent;
 /// }
 ///
 /// let registry = Registry::new().with(isolated(|| Answer))?;
-/// assert!(registry.entries().all(|entry| entry.tool().spec().is_isolated()));
+/// assert!(registry.entries().all(|entry| entry.tool().spec().runs_in_child()));
 /// # Ok::<(), haft::registry::RegistryError>(())
 /// ```
 pub fn isolated<T: Tool>(make: fn() -> T) -> Isolated {
-    Isolated(Arc::new(Maker(make)))
+    Isolated(IsolatedTool::new(make).and_then(|process| AnyTool::isolated(make(), process)))
 }
 
-/// A tool that can be built again in another process: what [`isolated`] gives.
-///
-/// A program keeps one list of them and hands it over twice: to [`Registry::with`](crate::Registry::with) in the host,
-/// and to [`run_child`] in the child.
-#[derive(Clone)]
+/// A tool whose calls run in a child process: what [`isolated`] returns.
+#[derive(Debug)]
 #[must_use]
-pub struct Isolated(Arc<dyn Make>);
-
-impl Isolated {
-    /// The tool's name.
-    fn name(&self) -> Cow<'static, str> {
-        self.0.name()
-    }
-
-    /// The tool itself, as the child runs it.
-    fn rebuild(&self) -> Result<AnyTool, BadTool> {
-        self.0.rebuild()
-    }
-}
-
-impl fmt::Debug for Isolated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Isolated")
-    }
-}
-
-/// A constructor without its type.
-trait Make: Send + Sync {
-    fn name(&self) -> Cow<'static, str>;
-    /// The tool whose calls run where it is.
-    fn rebuild(&self) -> Result<AnyTool, BadTool>;
-    /// The tool whose calls go through the host's isolator.
-    fn represent(&self) -> Result<AnyTool, BadTool>;
-}
-
-struct Maker<T>(fn() -> T);
-
-impl<T: Tool> Make for Maker<T> {
-    fn name(&self) -> Cow<'static, str> {
-        (self.0)().spec().name
-    }
-
-    fn rebuild(&self) -> Result<AnyTool, BadTool> {
-        AnyTool::typed((self.0)())
-    }
-
-    fn represent(&self) -> Result<AnyTool, BadTool> {
-        AnyTool::isolated((self.0)())
-    }
-}
+pub struct Isolated(Result<AnyTool, BadTool>);
 
 impl IntoTools<()> for Isolated {
     fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
-        let tool = self.0.represent()?;
-        let absent = |port: &&Port| !matches!(port, Port::Files | Port::Asker | Port::Isolator);
-        if let Some(port) = tool.spec().needs.iter().find(absent) {
-            let reason =
-                format!("can't be isolated: it needs {port:?}, which is not there in a child process");
-            return Err(BadTool { name: tool.name().to_owned(), reason });
-        }
-        Ok(vec![tool])
+        Ok(vec![self.0?])
     }
 }
 
 impl IntoTools<()> for Vec<Isolated> {
     fn into_tools(self) -> Result<Vec<AnyTool>, BadTool> {
-        let tools: Result<Vec<_>, _> = self.into_iter().map(Isolated::into_tools).collect();
-        Ok(tools?.into_iter().flatten().collect())
+        self.into_iter().map(|tool| tool.0).collect()
     }
 }
 
-/// Starts the child processes in which [isolated] tools run.
-///
-/// # Who calls it
-/// The engine, once for each attempt of a call of an isolated tool, from that call's task, when everything about the
-/// call is settled; several calls at once. The call's time limit includes the start.
-///
-/// # What an implementer promises
-/// - The other end of the pipe is a child of the same binary, with the same list of tools, that gives it to
-///   [`run_child`].
-/// - The child can do nothing but compute and use its pipe, or as close to that as the machine allows. What it needs
-///   to know of the call it is told over the pipe; `cx` is there for cancellation, access and ids.
-/// - Dropping the pipe ends the child and whatever it started, without waiting for its consent. It is dropped when the
-///   result is there and when nobody wants it any more. A cancelled child was told before, if its pipe had room; it is
-///   given no time.
-/// - The child's end closes when the child dies, however it dies: that is how its death is noticed.
-///
-/// An error becomes the result of the call.
-///
-/// # Cancel safety
-/// The future is dropped when the call is cancelled; a process that it has started by then must end too.
-///
-/// # Example
-/// The other end in the same process, as tests have it. Nothing is confined by this one.
-/// ```
-/// use haft::future::BoxFuture;
-/// use haft::isolate::{Isolated, Isolator, Pipe, isolated, run_child};
-/// use haft::{Context, Effects, Engine, NoInput, Registry, Tool, ToolCall, ToolError, ToolSpec};
-///
-/// # struct Answer;
-/// # impl Tool for Answer {
-/// #     type Input = NoInput;
-/// #     type Output = u8;
-/// #     fn spec(&self) -> ToolSpec { ToolSpec::new("answer").description("Returns the answer.") }
-/// #     fn effects(&self, _: &NoInput) -> Effects { Effects::none() }
-/// #     async fn call(&self, _: NoInput, _: &Context) -> Result<u8, ToolError> { Ok(42) }
-/// # }
-/// fn tools() -> Vec<Isolated> {
-///     vec![isolated(|| Answer)]
-/// }
-///
-/// struct SameProcess;
-///
-/// impl Isolator for SameProcess {
-///     fn connect<'a>(&'a self, _: &'a str, _: &'a Context) -> BoxFuture<'a, Result<Box<dyn Pipe>, ToolError>> {
-///         Box::pin(async {
-///             let (ours, theirs) = tokio::io::duplex(64 * 1024);
-///             tokio::spawn(async move { run_child(theirs, &tools()).await });   // ends when `ours` is dropped
-///             Ok(Box::new(ours) as Box<dyn Pipe>)
-///         })
-///     }
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let engine = Engine::builder(Registry::new().with(tools())?)
-///     .ports(|ports| ports.isolator = Some(std::sync::Arc::new(SameProcess))).build();
-/// let results = engine.turn().run([ToolCall::new("1", "answer", "{}")]).await;
-/// assert_eq!(results[0].to_json().output, 42);
-/// # Ok(()) }
-/// ```
-pub trait Isolator: Send + Sync + 'static {
-    /// Starts a process for one call of a tool, by the tool's own name, and gives the host's end of its pipe.
-    fn connect<'a>(
-        &'a self,
-        tool: &'a str,
-        cx: &'a Context,
-    ) -> BoxFuture<'a, Result<Box<dyn Pipe>, ToolError>>;
+/// How the calls of an isolated tool run: the addresses of its code, and its limits.
+#[derive(Clone)]
+pub(crate) struct IsolatedTool {
+    name: Arc<str>,
+    code: ChildCode,
+    make: String,
+    timeout: Duration,
 }
 
-/// One end of a connection that bytes go through in both directions. Implemented for everything that can.
-pub trait Pipe: AsyncRead + AsyncWrite + Send + 'static {}
+impl IsolatedTool {
+    fn new<T: Tool>(make: fn() -> T) -> Result<IsolatedTool, BadTool> {
+        let spec = make().spec();
+        let refused = |reason: String| BadTool { name: spec.name.to_string(), reason };
+        if let Some(port) = spec.needs.iter().find(|port| **port != Port::Files) {
+            return Err(refused(format!(
+                "can't be isolated: it needs {port:?}, and a child process has no port but files"
+            )));
+        }
+        if spec.needs_user {
+            return Err(refused("can't be isolated: it asks the user, and a child process has none".into()));
+        }
+        let code = ChildCode::from_function(run_tool::<T>);
+        let (Some(code), Some(make)) = (code, CodeAddress::from_function(make)) else {
+            return Err(refused(NOT_IN_PROGRAM.into()));
+        };
+        let timeout = spec.timeout.limit().unwrap_or(Duration::MAX).saturating_add(limits::ISOLATED_ENDING);
+        Ok(IsolatedTool { name: Arc::from(&*spec.name), code, make: make.to_text(), timeout })
+    }
 
-impl<P: AsyncRead + AsyncWrite + Send + 'static> Pipe for P {}
+    /// Runs one call that declared these effects.
+    ///
+    /// # Cancel safety
+    /// Dropping the future kills the child.
+    pub(crate) async fn call(
+        &self,
+        input: Value,
+        effects: Effects,
+        cx: &Context,
+    ) -> Result<Output, ToolError> {
+        let run = IsolatedRun { effects, ..IsolatedRun::new(&self.name).with_timeout(self.timeout) };
+        let request = run.request(&self.code, cx);
+        let call = ToolCall::new(self.make.clone(), input, &request.access, cx);
+        let output: ToolOutput = run.finish(request, &call, cx).await?;
+        let blocks: Option<Vec<Content>> = output.blocks.iter().map(Content::from_json).collect();
+        blocks.map(Output::new).ok_or_else(|| run.not_understood("an unknown kind of content"))
+    }
+}
+
+const NOT_IN_PROGRAM: &str = "can't be isolated: its code is not in the executable file of this program but in a \
+                              shared library, where a child process doesn't find it";
+
+/// The code that a child runs, as its command line has it.
+#[derive(Clone)]
+struct ChildCode {
+    entry: String,
+    function: String,
+}
+
+impl ChildCode {
+    fn from_function<I: DeserializeOwned, O: Serialize>(
+        function: IsolatedFunction<I, O>,
+    ) -> Option<ChildCode> {
+        let entry = CodeAddress::from_function(enter::<I, O> as Entry)?.to_text();
+        Some(ChildCode { entry, function: CodeAddress::from_function(function)?.to_text() })
+    }
+}
+
+/// A function that a child process runs: it gets its input, and what else the child was given.
+pub type IsolatedFunction<I, O> = fn(I, &ChildResources) -> Result<O, ToolError>;
+
+/// A function of this program that runs once in a child process, which sees the system and no file of the user's.
+///
+/// For what decodes foreign data on behalf of a tool. The function has to be in the executable file of the program, and
+/// takes nothing from its surroundings.
+///
+/// ```no_run
+/// use haft::isolate::{ChildResources, IsolatedRun};
+/// use haft::{Context, ToolError};
+///
+/// fn count_words(_: (), resources: &ChildResources) -> Result<usize, ToolError> {
+///     Ok(String::from_utf8(resources.read_content()?)?.split_whitespace().count())
+/// }
+///
+/// async fn words_of(bytes: &[u8], cx: &Context) -> Result<usize, ToolError> {
+///     IsolatedRun::new("the counter").with_content(bytes).run(count_words, &(), cx).await
+/// }
+/// ```
+#[must_use]
+pub struct IsolatedRun<'a> {
+    name: &'a str,
+    content: Option<&'a [u8]>,
+    timeout: Duration,
+    memory_bytes_max: u64,
+    effects: Effects,
+}
+
+impl<'a> IsolatedRun<'a> {
+    /// A run without content that may take ten minutes; `name` begins the text of its errors.
+    pub fn new(name: &'a str) -> IsolatedRun<'a> {
+        IsolatedRun {
+            name,
+            content: None,
+            timeout: limits::CALL_TIMEOUT,
+            memory_bytes_max: limits::ISOLATED_MEMORY_BYTES_MAX,
+            effects: Effects::none(),
+        }
+    }
+
+    /// What the child reads from its descriptor for content.
+    pub fn with_content(mut self, content: &'a [u8]) -> IsolatedRun<'a> {
+        self.content = Some(content);
+        self
+    }
+
+    /// How long the child may take.
+    pub fn with_timeout(mut self, timeout: Duration) -> IsolatedRun<'a> {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The limit of the child's address space in bytes. The default and the most is
+    /// [`ISOLATED_MEMORY_BYTES_MAX`](limits::ISOLATED_MEMORY_BYTES_MAX).
+    pub fn with_memory_limit(mut self, bytes: u64) -> IsolatedRun<'a> {
+        self.memory_bytes_max = bytes.min(limits::ISOLATED_MEMORY_BYTES_MAX);
+        self
+    }
+
+    /// Runs the function.
+    ///
+    /// # Errors
+    /// The function's own error. [`ErrorKind::Panicked`] if it panicked, [`ErrorKind::TimedOut`] if it took too long, and
+    /// [`ErrorKind::Failed`] if its process ended without a result or could not be started.
+    ///
+    /// # Cancel safety
+    /// Dropping the future kills the child.
+    pub async fn run<I: Serialize + DeserializeOwned, O: Serialize + DeserializeOwned>(
+        &self,
+        function: IsolatedFunction<I, O>,
+        input: &I,
+        cx: &Context,
+    ) -> Result<O, ToolError> {
+        let code = ChildCode::from_function(function);
+        let code = code.ok_or_else(|| ToolError::new(format!("{} {NOT_IN_PROGRAM}", self.name)))?;
+        self.finish(self.request(&code, cx), input, cx).await
+    }
+
+    fn request(&self, code: &ChildCode, cx: &Context) -> ProcessRequest {
+        let progress = cx.clone();
+        let memory = self.memory_bytes_max.to_string();
+        let argv = [CHILD_NAME, &code.entry, &code.function, &memory];
+        ProcessRequest::for_this_program(argv, cx.cwd())
+            .with_declared_effects(&self.effects, cx.access(), cx.location().workspace().paths())
+            .with_timeout(self.timeout)
+            .with_output_bytes_max(limits::ISOLATED_RESULT_BYTES_MAX)
+            .with_on_line(move |line| progress.tell_progress_line(line))
+            .with_background(cx.background().state().clone())
+            .with_cancel(cx.cancel().clone())
+    }
+
+    async fn finish<I: Serialize, O: DeserializeOwned>(
+        &self,
+        mut request: ProcessRequest,
+        input: &I,
+        cx: &Context,
+    ) -> Result<O, ToolError> {
+        let name = self.name;
+        let Some(processes) = cx.ports().processes() else {
+            return Err(ToolError::new(format!(
+                "{name} was not started: it runs in a child process, and this host starts none"
+            )));
+        };
+        request.stdin = serde_json::to_vec(input)?;
+        request.content = self.content.map(in_memory).transpose()?.map(Arc::new);
+        let outcome = processes
+            .run(request)
+            .await
+            .map_err(|error| ToolError::new(format!("{name} was not started: {error}")).with_source(error))?;
+        if outcome.exit != Exit::Code(0) {
+            return Err(self.failed(&outcome));
+        }
+        let Some(result) = outcome.stdout.whole() else {
+            let bytes = outcome.stdout.total_bytes;
+            let words =
+                format!("{name} ran, but its result of {bytes} bytes is too large; ask for less at once");
+            return Err(ToolError::new(words));
+        };
+        match serde_json::from_slice(result) {
+            Ok(ChildReply::Output(output)) => Ok(output),
+            Ok(ChildReply::Error(error)) => Err(error.into()),
+            Ok(ChildReply::Panicked) => Err(panicked(name)),
+            Err(error) => Err(self.not_understood(error)),
+        }
+    }
+
+    fn not_understood(&self, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ToolError {
+        let words =
+            format!("{} did not finish: its process sent something that is not understood", self.name);
+        ToolError::new(words).with_source(why)
+    }
+
+    /// The error of a child that gave no result.
+    fn failed(&self, outcome: &ProcessOutcome) -> ToolError {
+        let name = self.name;
+        let (head, tail) = outcome.stderr.to_text();
+        let is_out_of_memory = [&head, &tail].iter().any(|text| text.contains(OUT_OF_MEMORY));
+        let words = match outcome.exit {
+            Exit::TimedOut => {
+                let limit = self.timeout.as_secs_f64();
+                return ToolError::of(ErrorKind::TimedOut, format!("{name} did not finish within {limit} s"));
+            }
+            Exit::Cancelled => return ToolError::of(ErrorKind::Cancelled, format!("{name} was cancelled")),
+            _ if is_out_of_memory => {
+                let limit = self.memory_bytes_max >> 20;
+                format!("{name} did not finish: its process needed more than {limit} MB of memory")
+            }
+            Exit::Signal(signal) => format!(
+                "{name} did not finish: its process ended before it gave a result, by signal {signal}{}",
+                signal_name(signal)
+            ),
+            Exit::Code(code) => {
+                format!(
+                    "{name} did not finish: its process ended before it gave a result, with exit code {code}"
+                )
+            }
+        };
+        ToolError::new(words).with_source(head + &tail)
+    }
+}
+
+impl fmt::Debug for IsolatedRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IsolatedRun").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What the standard library prints before it aborts.
+const OUT_OF_MEMORY: &str = "memory allocation of";
+
+/// A file in memory with these bytes, to be read from its beginning.
+fn in_memory(content: &[u8]) -> Result<OwnedFd, ToolError> {
+    let file = rustix::fs::memfd_create("haft-content", MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(file);
+    file.write_all(content)?;
+    std::io::Seek::rewind(&mut file)?;
+    Ok(file.into())
+}
 
 #[cfg(test)]
-mod cut_tests;
-#[cfg(test)]
-mod hostile_tests;
-#[cfg(test)]
-mod scene;
-#[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+    use crate::{Engine, NoInput, ToolSpec};
+
+    /// A tool that needs what its spec says.
+    struct Needy(fn(ToolSpec) -> ToolSpec);
+
+    impl Tool for Needy {
+        type Input = NoInput;
+        type Output = ();
+
+        fn spec(&self) -> ToolSpec {
+            (self.0)(ToolSpec::new("needy").description("For tests."))
+        }
+
+        fn effects(&self, _: &NoInput) -> Effects {
+            Effects::none()
+        }
+
+        async fn call(&self, _: NoInput, _: &Context) -> Result<(), ToolError> {
+            Ok(())
+        }
+    }
+
+    fn registered<T: Tool>(make: fn() -> T) -> Result<Registry, String> {
+        Registry::new().with(isolated(make)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_tool_that_needs_what_a_child_has_not_is_refused() {
+        assert!(registered(|| Needy(|spec| spec)).is_ok());
+        assert!(registered(|| Needy(|spec| spec.needs(Port::Files))).is_ok());
+        for (refused, why) in [
+            (registered(|| Needy(|spec| spec.needs(Port::Processes))), "it needs Processes"),
+            (registered(|| Needy(|spec| spec.needs(Port::Asker))), "it needs Asker"),
+            (registered(|| Needy(ToolSpec::needs_user)), "it asks the user"),
+        ] {
+            let words = refused.map(drop).unwrap_err();
+            assert!(words.contains("can't be isolated") && words.contains(why), "{words}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_child_processes_an_isolated_tool_is_not_offered() {
+        let engine = Engine::new(registered(|| Needy(|spec| spec)).unwrap());
+        let result = engine.turn().run([crate::ToolCall::new("1", "needy", "{}")]).await.remove(0);
+        assert_eq!(result.outcome().unwrap_err().kind(), ErrorKind::UnknownTool);
+    }
+}

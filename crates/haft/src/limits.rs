@@ -187,22 +187,14 @@ pub const VIEW_LINES_MAX: usize = 5_000;
 /// How many parts a view may have.
 pub const VIEW_PARTS_MAX: usize = 32;
 
-/// The largest frame between an isolated tool's process and its host, in bytes: a whole file and what belongs to it.
-pub const ISOLATE_FRAME_BYTES_MAX: usize = 80 * 1024 * 1024;
-/// The largest head of such a frame; paths, texts and bytes are not in the head.
-pub const ISOLATE_HEAD_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The longest JSON text that one frame carries: an input, or all structured blocks of an output.
-pub const ISOLATE_JSON_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How many bytes of a file an isolated tool gets with one answer.
-pub const ISOLATE_READ_BYTES_MAX: usize = 1024 * 1024;
-/// How many requests of one isolated tool are answered at once; further ones wait in its own process.
-pub const ISOLATE_REQUESTS_MAX: usize = 16;
-/// How many files one isolated tool may hold open; one more is an error.
-pub const ISOLATE_FILES_MAX: usize = 64;
-/// How many events of an isolated tool wait to be sent. Progress and partial output are dropped from half of it on.
-pub const ISOLATE_EVENTS_MAX: usize = 64;
-/// The largest question of an isolated tool, as a frame.
-pub const ISOLATE_QUESTION_BYTES_MAX: usize = 256 * 1024;
+/// How much address space the process of an isolated tool, and of a decoder of foreign data, may have, in bytes.
+pub const ISOLATED_MEMORY_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// The stack of the thread on which isolated code runs, in bytes; memory is only used as far as it is needed.
+pub const ISOLATED_STACK_BYTES: usize = 64 * 1024 * 1024;
+/// The longest result of isolated code, in bytes of JSON; pictures are in it as base64.
+pub const ISOLATED_RESULT_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// The margin between the timeout of an isolated tool, which the engine enforces, and that of its process.
+pub const ISOLATED_ENDING: Duration = Duration::from_secs(10);
 
 /// How many calls of a session are remembered for tools that compare what was done.
 pub const PAST_CALLS_MAX: usize = 1_000;

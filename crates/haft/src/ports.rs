@@ -37,7 +37,7 @@ pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
-    ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill,
+    ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill, signal_name,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
 pub use resources::{Resource, ResourceError, Resources};
@@ -54,7 +54,6 @@ pub(crate) use tracer::Traced;
 pub use tracer::{CallPlace, TRACEPARENT, TRACESTATE, TraceContext, Tracer};
 
 use crate::files::{DirFiles, Files};
-use crate::isolate::Isolator;
 
 /// The name of a port, for tools that say what they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,8 +77,6 @@ pub enum Port {
     Resources,
     /// [`Tasks`].
     Tasks,
-    /// [`Isolator`].
-    Isolator,
     /// [`Crons`].
     Crons,
     /// [`Grants`].
@@ -105,7 +102,6 @@ impl std::fmt::Display for Port {
             Port::SubAgents => "model for sub-agents",
             Port::Resources => "servers with resources",
             Port::Tasks => "background tasks",
-            Port::Isolator => "child processes for isolated tools",
             Port::Crons => "planned prompts",
             Port::Grants => "permissions for a turn",
             Port::History => "memory of past calls",
@@ -136,8 +132,6 @@ pub struct Ports {
     pub resources: Option<Arc<dyn Resources>>,
     /// Background tasks.
     pub tasks: Option<Arc<dyn Tasks>>,
-    /// Child processes for [isolated](crate::isolated) tools.
-    pub isolator: Option<Arc<dyn Isolator>>,
     /// Prompts that are planned for later.
     pub crons: Option<Arc<dyn Crons>>,
     /// Permissions that end with a turn.
@@ -162,7 +156,6 @@ impl Default for Ports {
             sub_agents: None,
             resources: None,
             tasks: None,
-            isolator: None,
             crons: None,
             grants: None,
             history: None,
@@ -193,7 +186,6 @@ impl Ports {
                 .is_some_and(|agents| crate::future::guarded(|| agents.is_available()).unwrap_or(false)),
             Port::Resources => self.resources.is_some(),
             Port::Tasks => self.tasks.is_some(),
-            Port::Isolator => self.isolator.is_some(),
             Port::Crons => self.crons.is_some(),
             Port::Grants => self.grants.is_some(),
             Port::History => self.history.is_some(),

@@ -446,6 +446,27 @@ fn without_namespaces_there_is_the_fallback() {
     assert!(granted.stdout.contains("SECRET"), "{granted:?}");
 }
 
+/// What is decoded in a child process is read wherever a process can be started, and `doctor` says what confines the child.
+#[test]
+fn decoders_run_on_every_machine() {
+    let room = Room::new();
+    let cell = json!({"cell_type": "markdown", "source": ["decoded"], "metadata": {}});
+    let notebook = json!({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4});
+    room.write("work/n.ipynb", &notebook.to_string());
+    let read = ["call", "Read", r#"{"file_path": "n.ipynb"}"#];
+    let check = |read: Ran, doctor: Ran, confined: &str| {
+        assert!(read.code == Some(0) && read.stdout.contains("decoded"), "{read:?}");
+        assert!(
+            doctor.stdout.contains(&format!("limits of memory (2 GB) and time, and {confined}")),
+            "{doctor:?}"
+        );
+    };
+    check(room.say(&read), room.say(&["doctor"]), "a sandbox");
+    for (refused, confined) in [(Refused::Namespaces, "Landlock"), (Refused::Landlock, "nothing else")] {
+        check(refusing(refused, &room, &read), refusing(refused, &room, &["doctor"]), confined);
+    }
+}
+
 /// Where only bubblewrap may make namespaces it makes them, and the whole sandbox is there.
 #[test]
 fn where_only_bubblewrap_may_make_namespaces_it_does() {

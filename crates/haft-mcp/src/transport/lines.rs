@@ -1,7 +1,7 @@
 //! One message a line, over anything that bytes go through: pipes of a process, or a connection within this one.
 
+use crate::config::Pipe;
 use haft::future::BoxFuture;
-use haft::isolate::Pipe;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::{Link, Outbox, Silent, Source};

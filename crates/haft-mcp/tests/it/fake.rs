@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use haft::isolate::Pipe;
+use haft_mcp::Pipe;
 use haft_mcp::{ServerConfig, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};

@@ -310,7 +310,7 @@ async fn a_server_that_reads_nothing_delays_no_end() {
             // It is there, and that is all.
             std::future::pending::<()>().await;
         });
-        Ok(Box::new(ours) as Box<dyn haft::isolate::Pipe>)
+        Ok(Box::new(ours) as Box<dyn haft_mcp::Pipe>)
     };
     let config = haft_mcp::ServerConfig::new("s", haft_mcp::Transport::in_process(connect));
     let room = Room::settled([config], Host::new("/")).await;
@@ -453,7 +453,7 @@ async fn a_lost_connection_is_made_again_for_the_next_call() {
                     () = cutting.notified() => {}
                 }
             });
-            Ok(Box::new(ours) as Box<dyn haft::isolate::Pipe>)
+            Ok(Box::new(ours) as Box<dyn haft_mcp::Pipe>)
         }
     });
     let room = Room::settled([haft_mcp::ServerConfig::new("x", transport)], host()).await;

@@ -89,6 +89,8 @@ struct Own {
     name: String,
     /// Says what it is for, should nobody be left who knows.
     says: PathBuf,
+    /// Locks that file as long as this session lives. The folder itself is free to be locked by who changes files in it.
+    _lock: fs::File,
     /// Leads to it, if it lies beside the granted name.
     record: Option<PathBuf>,
 }
@@ -199,13 +201,15 @@ impl StandIns {
                 flock(&lock, FlockOperation::LockShared)?;
                 let name = format!("{}-{}", std::process::id(), self.made.fetch_add(1, Ordering::Relaxed));
                 let says = folder.join(format!("{name}{SAYS}"));
+                let _lock = fs::File::create(&says)?;
+                flock(&_lock, FlockOperation::NonBlockingLockExclusive)?;
                 let own = if on_the_same(folder)?.is_some() {
-                    Own { path: folder.join(&name), name, says, record: None }
+                    Own { path: folder.join(&name), name, says, _lock, record: None }
                 } else {
                     let record = folder.join(&name);
                     let path = wanted.folder.join(format!("{BESIDE}{name}"));
                     std::os::unix::fs::symlink(&path, &record)?;
-                    Own { path, name, says, record: Some(record) }
+                    Own { path, name, says, _lock, record: Some(record) }
                 };
                 let made = private_folder(&own, real);
                 if made.is_err() {
@@ -539,19 +543,17 @@ fn finish(
     }
 }
 
-/// Makes a folder that nobody else may enter, and locks it.
+/// Makes a folder that nobody else may enter.
 fn private_folder(own: &Own, beside: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mode = Mode::from_raw_mode(0o700);
-    let opened = match (&own.record, own.path.file_name()) {
+    match (&own.record, own.path.file_name()) {
         (Some(_), Some(name)) => {
             mkdirat(beside, name, mode)?;
-            open_folder(beside, name)?
+            open_folder(beside, name)
         }
         _ => {
             mkdirat(CWD, &own.path, mode)?;
-            open_folder(CWD, &own.path)?
+            open_folder(CWD, &own.path)
         }
-    };
-    flock(&opened, FlockOperation::NonBlockingLockExclusive)?;
-    Ok(opened)
+    }
 }

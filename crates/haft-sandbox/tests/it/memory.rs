@@ -6,12 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use haft::ports::{Exit, Processes as _};
-use haft::{Engine, Registry, ToolCall, Workspace};
-use haft_sandbox::testing::{EVER_NEW, TestScene, sandbox, tools};
-use haft_sandbox::{SandboxIsolator, Stack};
+use haft_sandbox::Stack;
+use haft_sandbox::testing::{EVER_NEW, TestScene, sandbox};
 
 use crate::confined::{Ground, is_root, said};
 use crate::lives::first_of_its_kind;
@@ -72,16 +70,7 @@ async fn the_kernel_takes_the_command_and_nobody_else() {
     let looking = TestScene::system().bind(ground.workspace(), false);
     let hog = "x = []\nwhile len(x) < 300: x.append(bytearray(b'x' * (1 << 20)))\nprint('DONE')";
     {
-        let sandbox = Arc::new(sandbox(&helper, Stack::Full, ground.scene(), looking).unwrap());
-        let isolator = Arc::new(SandboxIsolator::new(sandbox.clone()).unwrap());
-        let engine = Engine::builder(Registry::new().with(tools()).unwrap())
-            .workspace(Workspace::new(ground.workspace()).unwrap())
-            .ports(|ports| ports.isolator = Some(isolator))
-            .build();
-        let call = async |name: &str| {
-            let results = engine.turn().run([ToolCall::new("1", name, "{}")]).await;
-            serde_json::to_string(&results[0].to_json()).unwrap()
-        };
+        let sandbox = sandbox(&helper, Stack::Full, ground.scene(), looking).unwrap();
         // The control: with all the memory of the machine it ends well.
         let outcome = sandbox.run(ground.python(hog)).await.unwrap();
         assert_eq!(said(&outcome), "Code(0) DONE\n");
@@ -90,11 +79,8 @@ async fn the_kernel_takes_the_command_and_nobody_else() {
             // In one that wasn't made before.
             let outcome = sandbox.run(ground.python(hog).with_env(EVER_NEW, "")).await.unwrap();
             assert_eq!((outcome.exit, said(&outcome).contains("DONE")), (Exit::Signal(9), false));
-            let answer = call("hog_for_ever").await;
-            assert!(answer.contains("its process ended before it gave a result"), "{answer}");
             // The helper is still there, and what needs little runs.
             assert_eq!(said(&sandbox.run(ground.bash("echo on")).await.unwrap()), "Code(0) on\n");
-            assert!(call("compute").await.contains("42"));
         }
     }
     crate::until("the helper is gone", || {

@@ -7,32 +7,27 @@
 //! What a file doesn't say can't be known: characters of a font without a table to Unicode are counted as unreadable, and
 //! a scanned page has no text at all. For both there are pictures.
 //!
-//! Nothing can stop a thread, and a page can be made to take hours. So whatever the library calls looks at a flag: the device,
-//! and the bytes of the file. Where it is set, or where a page has said all that is kept of it, the way out of the library
-//! is to unwind ([`Enough`]). What draws a picture is the library's own; what it would have to draw is weighed before.
-
-mod filters;
-mod size;
+//! All of it runs in a child process ([`decoding`](crate::decoding)), which has limits of memory and time. Where a page has
+//! said all that is kept of it, the way out of the library is to unwind ([`Enough`]). What draws a picture is the library's
+//! own; what it would have to draw is weighed before, so that one page doesn't take the time of all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(feature = "web")]
+use haft::{ToolError, isolate::ChildResources};
 use hayro::hayro_interpret::font::{Glyph, GlyphRun};
 use hayro::hayro_interpret::hayro_cmap::BfString;
 use hayro::hayro_interpret::{
     BlendMode, ClipPath, Context, Device, DrawMode, DrawProps, Image, ImageDrawProps, InterpreterCache,
     InterpreterSettings, SoftMask, interpret_page,
 };
-use hayro::hayro_syntax::object::Object;
 use hayro::hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 use hayro::kurbo::{Affine, BezPath, Point, Rect};
 use hayro::vello_cpu::color::palette::css::WHITE;
 use hayro::{PixmapSettings, RenderCache, RenderSettings};
-use memchr::memmem;
 
 use crate::pictures::{EDGE_MAX, Picture};
-use size::Measure;
 
 /// How many pages of a PDF from the web are read.
 #[cfg(feature = "web")]
@@ -52,10 +47,9 @@ const WEIGHT_MAX: f64 = 2_000_000.0;
 /// A document.
 pub(crate) struct Document {
     pdf: Pdf,
-    stop: Arc<AtomicBool>,
 }
 
-/// What leads out of the library when nobody wants more. It is no panic: nobody is told of it.
+/// What leads out of the library when enough is known of a page. It is no panic, and no hook for panics is called.
 struct Enough;
 
 fn enough() -> ! {
@@ -71,21 +65,6 @@ fn to_the_end(work: impl FnOnce()) -> bool {
     }
 }
 
-/// The bytes of a file, as long as anybody wants them.
-struct File {
-    bytes: Vec<u8>,
-    stop: Arc<AtomicBool>,
-}
-
-impl AsRef<[u8]> for File {
-    fn as_ref(&self) -> &[u8] {
-        if self.stop.load(Ordering::Relaxed) && !std::thread::panicking() {
-            enough();
-        }
-        &self.bytes
-    }
-}
-
 /// The text of a page.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct PageText {
@@ -96,14 +75,11 @@ pub(crate) struct PageText {
     pub(crate) has_pictures: bool,
 }
 
-/// The text of a document that came from elsewhere: its first pages, for who reads a page of the web, until somebody says
-/// `stop`.
-///
-/// # Errors
-/// In words: why it can't be read.
+/// Decodes the text of a document that came from the web: its first pages. `failure` begins the text of errors.
 #[cfg(feature = "web")]
-pub(crate) fn text(bytes: &[u8], stop: &Arc<AtomicBool>) -> Result<String, String> {
-    let document = Document::open(bytes.to_vec(), stop)?;
+pub(crate) fn decode_text(failure: String, resources: &ChildResources) -> Result<String, ToolError> {
+    let document = Document::open(resources.read_content()?);
+    let document = document.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
     let pages = document.pages();
     let mut text = String::new();
     document.texts(0..pages.min(WEB_PAGES_MAX), |at, page| {
@@ -117,22 +93,12 @@ pub(crate) fn text(bytes: &[u8], stop: &Arc<AtomicBool>) -> Result<String, Strin
 }
 
 impl Document {
-    /// Opens a document, which is read until somebody says `stop`.
+    /// Opens a document.
     ///
     /// # Errors
     /// In words: why it can't be opened.
-    pub(crate) fn open(bytes: Vec<u8>, stop: &Arc<AtomicBool>) -> Result<Document, String> {
-        let mut measure = Measure::default();
-        measure.file(&bytes)?;
-        // What is encrypted looks like nothing until it is open.
-        let is_encrypted = memmem::find(&bytes, b"/Encrypt").is_some();
-        if is_encrypted {
-            Measure::encrypted(&bytes)?;
-        }
-        let mut opened = None;
-        let file = Arc::new(File { bytes, stop: stop.clone() });
-        to_the_end(|| opened = Some(Pdf::new(file)));
-        let pdf = opened.ok_or("its reader was stopped")?.map_err(|error| match error {
+    pub(crate) fn open(bytes: Vec<u8>) -> Result<Document, String> {
+        let pdf = Pdf::new(Arc::new(bytes)).map_err(|error| match error {
             LoadPdfError::Decryption(DecryptionError::PasswordProtected) => {
                 "it is encrypted, and can't be opened without its password; decrypt it first".to_owned()
             }
@@ -142,19 +108,10 @@ impl Document {
             LoadPdfError::Decryption(_) => "it is encrypted, and its encryption is damaged".to_owned(),
             LoadPdfError::Invalid => "it is damaged: its structure can't be read".to_owned(),
         })?;
-        if pdf.pages().is_empty() {
-            return Err("it has no pages".to_owned());
+        match pdf.pages().is_empty() {
+            true => Err("it has no pages".to_owned()),
+            false => Ok(Document { pdf }),
         }
-        if is_encrypted {
-            let streams = pdf.objects().into_iter().filter_map(|object| match object {
-                Object::Stream(stream) => Some(stream),
-                _ => None,
-            });
-            for stream in streams {
-                measure.stream(stream.dict().data(), &stream.raw_data())?;
-            }
-        }
-        Ok(Document { pdf, stop: stop.clone() })
     }
 
     pub(crate) fn pages(&self) -> usize {
@@ -169,9 +126,6 @@ impl Document {
     ) {
         let cache = InterpreterCache::new();
         for at in pages {
-            if self.stop.load(Ordering::Relaxed) {
-                return;
-            }
             let Some(page) = self.pdf.pages().get(at) else { return };
             let turned = page.initial_transform(true);
             let [a, b, c, d, e, f] = turned.as_coeffs();
@@ -179,9 +133,9 @@ impl Document {
             let everything = Rect::new(-1e6, -1e6, 1e6, 1e6);
             let settings = InterpreterSettings::default();
             let mut context = Context::new(turned, everything, &cache, self.pdf.xref(), settings);
-            let mut reader = Reader::new(&self.stop);
+            let mut reader = Reader::default();
             to_the_end(|| interpret_page(page, &mut context, &mut reader));
-            if self.stop.load(Ordering::Relaxed) || !more(at, reader.finish()) {
+            if !more(at, reader.finish()) {
                 return;
             }
         }
@@ -196,9 +150,6 @@ impl Document {
     }
 
     fn picture_of(&self, at: usize, weight_max: f64) -> Result<Picture, String> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err("its reader was stopped".to_owned());
-        }
         let page = self.pdf.pages().get(at).ok_or("there is no such page")?;
         let (width, height) = page.render_dimensions();
         let longer = width.max(height);
@@ -212,7 +163,7 @@ impl Document {
         let cache = InterpreterCache::new();
         let settings = InterpreterSettings::default();
         let mut context = Context::new(placed, everything, &cache, self.pdf.xref(), settings);
-        let mut weigher = Weigher { page: everything, weight: 0.0, weight_max, stop: &self.stop };
+        let mut weigher = Weigher { page: everything, weight: 0.0, weight_max };
         if !to_the_end(|| interpret_page(page, &mut context, &mut weigher)) {
             return Err("too much is drawn on it".to_owned());
         }
@@ -229,11 +180,10 @@ impl Document {
 }
 
 /// A device that draws nothing, and counts what drawing would cost: in small shapes.
-struct Weigher<'s> {
+struct Weigher {
     page: Rect,
     weight: f64,
     weight_max: f64,
-    stop: &'s AtomicBool,
 }
 
 /// Pixels that cost as much as a small shape.
@@ -242,17 +192,17 @@ const SHAPE_PIXELS: f64 = 20_000.0;
 const LAYER_WEIGHT: f64 = 500.0;
 const IMAGE_WEIGHT: f64 = 100.0;
 
-impl Weigher<'_> {
+impl Weigher {
     fn add(&mut self, weight: f64, place: Rect) {
         let pixels = place.intersect(self.page).area().max(0.0);
         self.weight += weight + if pixels.is_finite() { pixels / SHAPE_PIXELS } else { LAYER_WEIGHT };
-        if self.weight > self.weight_max || self.stop.load(Ordering::Relaxed) {
+        if self.weight > self.weight_max {
             enough();
         }
     }
 }
 
-impl<'a> Device<'a> for Weigher<'_> {
+impl<'a> Device<'a> for Weigher {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, _: DrawProps<'a>, _: &DrawMode) {
         self.add(run.glyphs().len() as f64, Rect::ZERO);
     }
@@ -274,8 +224,7 @@ impl<'a> Device<'a> for Weigher<'_> {
 }
 
 /// A device that keeps characters.
-struct Reader<'s> {
-    stop: &'s AtomicBool,
+struct Reader {
     page: PageText,
     chars: usize,
     last: Option<Last>,
@@ -363,15 +312,17 @@ struct Last {
     size: f64,
 }
 
-impl<'s> Reader<'s> {
-    fn new(stop: &'s AtomicBool) -> Reader<'s> {
+impl Default for Reader {
+    fn default() -> Reader {
         let (stance, font) = (Stance::of([0.0; 4]), Font::default());
-        Reader { stop, page: PageText::default(), chars: 0, last: None, run: None, stance, font }
+        Reader { page: PageText::default(), chars: 0, last: None, run: None, stance, font }
     }
+}
 
-    /// Whatever is drawn: is there still somebody who wants to know?
+impl Reader {
+    /// Leaves the page once it has said all that is kept of it.
     fn look(&self) {
-        if self.chars >= PAGE_CHARS_MAX || self.stop.load(Ordering::Relaxed) {
+        if self.chars >= PAGE_CHARS_MAX {
             enough();
         }
     }
@@ -451,7 +402,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-impl<'a> Device<'a> for Reader<'_> {
+impl<'a> Device<'a> for Reader {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, props: DrawProps<'a>, mode: &DrawMode) {
         self.look();
         let Some(first) = run.glyphs().first() else { return };
@@ -490,8 +441,6 @@ impl<'a> Device<'a> for Reader<'_> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::io::Read as _;
-
     use super::*;
 
     /// A document of these pages, each a stream of drawing instructions; fonts `F1` (Helvetica) and `F2` (Times).
@@ -530,7 +479,7 @@ pub(crate) mod tests {
     }
 
     fn texts(bytes: Vec<u8>) -> Vec<PageText> {
-        let document = Document::open(bytes, &Arc::default()).unwrap();
+        let document = Document::open(bytes).unwrap();
         let mut texts = Vec::new();
         document.texts(0..document.pages(), |_, text| {
             texts.push(text);
@@ -560,13 +509,13 @@ pub(crate) mod tests {
         check("", "");
     }
 
-    /// A page that says more than anybody keeps is left where that is reached, and one that nobody wants any more at once.
+    /// A page that says more than is kept of it is left where that is reached.
     #[test]
     fn a_page_without_an_end_is_left() {
         let endless = "BT /F1 1 Tf (AAAAAAAAAAAAAAAAAAAA) Tj ET\n".repeat(20_000);
         let bytes = sample(&[&endless, "BT /F1 12 Tf 20 150 Td (next) Tj ET"]);
         let drawn = std::cell::Cell::new(0);
-        let document = Document::open(bytes.clone(), &Arc::default()).unwrap();
+        let document = Document::open(bytes).unwrap();
         document.texts(0..2, |at, page| {
             drawn.set(drawn.get() + 1);
             let chars = page.text.chars().count();
@@ -578,19 +527,11 @@ pub(crate) mod tests {
         });
         assert_eq!(drawn.get(), 2);
         assert_eq!(document.picture_of(0, 10_000.0).err().unwrap(), "too much is drawn on it");
-        let stop: Arc<AtomicBool> = Arc::default();
-        let document = Document::open(bytes.clone(), &stop).unwrap();
-        stop.store(true, Ordering::Relaxed);
-        document.texts(0..2, |_, _| panic!("nobody waits"));
-        assert!(document.picture(1).is_err());
-        #[cfg(feature = "web")]
-        assert_eq!(text(&bytes, &stop).unwrap_err(), "its reader was stopped");
     }
 
     #[test]
     fn a_page_can_be_drawn() {
-        let document =
-            Document::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"]), &Arc::default()).unwrap();
+        let document = Document::open(sample(&["BT /F1 40 Tf 20 100 Td (Hi) Tj ET"])).unwrap();
         let picture = document.picture(0).unwrap();
         assert_eq!((picture.media_type, picture.words.as_str()), ("image/png", "600×400"));
         let pixels = image::load_from_memory(&picture.bytes).unwrap().into_luma8();
@@ -600,7 +541,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_can_not_be_opened_is_told_why() {
-        let why = |bytes: &[u8]| Document::open(bytes.to_vec(), &Arc::default()).err().unwrap();
+        let why = |bytes: &[u8]| Document::open(bytes.to_vec()).err().unwrap();
         assert_eq!(why(b"%PDF-1.7\nnothing"), "it is damaged: its structure can't be read");
         let text = String::from_utf8(sample(&[""])).unwrap();
         let none = text.replace("/Kids [5 0 R] /Count 1", "/Kids [      ] /Count 0");
@@ -617,41 +558,19 @@ pub(crate) mod tests {
         assert!(why(encrypted.as_bytes()).starts_with("it is encrypted"), "{}", why(encrypted.as_bytes()));
     }
 
-    /// A few kilobytes that the library would make gigabytes of.
-    #[test]
-    fn what_is_packed_too_tightly_is_not_opened() {
-        let whole = String::from_utf8(sample(&["PAGE"])).unwrap();
-        let (before, after) = whole.split_once("PAGE").unwrap();
-        let mut page = b"BT ET".to_vec();
-        for _ in 0..6 {
-            let mut packed = Vec::new();
-            flate2::read::ZlibEncoder::new(&page[..], flate2::Compression::best())
-                .read_to_end(&mut packed)
-                .unwrap();
-            page = packed;
-        }
-        let why = Document::open([before.as_bytes(), &page, after.as_bytes()].concat(), &Arc::default())
-            .err()
-            .unwrap();
-        assert!(why.starts_with("it is packed too tightly"), "{why}");
-    }
-
     /// Every cut and many broken bytes: an error or some text, never a panic that gets out.
     #[test]
     fn damage_ends_no_program() {
         let whole = sample(&["BT /F1 12 Tf 20 150 Td (Hello) Tj ET", "BT /F2 9 Tf 1 1 Td (x) Tj ET"]);
         for cut in (0..whole.len()).step_by(37) {
             let bytes = whole[..cut].to_vec();
-            let _ = std::panic::catch_unwind(|| {
-                Document::open(bytes, &Arc::default()).map(|document| document.pages())
-            });
+            let _ = std::panic::catch_unwind(|| Document::open(bytes).map(|document| document.pages()));
         }
         for at in (0..whole.len()).step_by(11) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x15;
             let _ = std::panic::catch_unwind(|| {
-                Document::open(bytes, &Arc::default())
-                    .map(|document| document.texts(0..document.pages(), |_, _| true))
+                Document::open(bytes).map(|document| document.texts(0..document.pages(), |_, _| true))
             });
         }
     }

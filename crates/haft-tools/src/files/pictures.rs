@@ -6,15 +6,16 @@
 
 use std::io::Cursor;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use haft::{Content, Context, ToolError};
+use haft::isolate::ChildResources;
+use haft::{Content, Context, Output, ToolError};
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, Limits};
+use serde::{Deserialize, Serialize};
 
-use crate::parsing::parsing;
+use crate::decoding::{Decoded, decode};
 
 /// The longer side of a picture, in pixels; providers scale larger ones down themselves.
 pub(crate) const EDGE_MAX: u32 = 1_568;
@@ -30,7 +31,7 @@ const QUALITY: u8 = 85;
 const TRIES: usize = 6;
 
 /// A format that models take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Format {
     Png,
     Jpeg,
@@ -95,14 +96,6 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// The picture, and a line that says what it is, for who can't see it.
-    pub(crate) fn into_blocks(self, shown: &str) -> Vec<Content> {
-        vec![
-            Content::text(format!("[`{shown}`: {}]", self.words)),
-            Content::image(self.media_type, self.bytes),
-        ]
-    }
-
     /// A picture of pixels, red, green, blue and opacity each a byte.
     #[cfg(feature = "pdf")]
     pub(crate) fn of_pixels(width: u32, height: u32, pixels: Vec<u8>) -> Result<Picture, String> {
@@ -112,19 +105,41 @@ impl Picture {
     }
 }
 
-/// A picture from a file.
+/// What is wanted of a picture.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PictureRequest {
+    pub(crate) format: Format,
+    /// Begins the text of errors.
+    pub(crate) failure: String,
+    /// The name for a line that says what the picture is.
+    pub(crate) name: Option<String>,
+}
+
+/// The blocks of a picture.
 pub(crate) async fn read(
-    bytes: Vec<u8>,
+    bytes: &[u8],
     format: Format,
     shown: &str,
-    _: &Context,
-) -> Result<Picture, ToolError> {
-    let what = format!("`{shown}`, a {} image,", format.name());
-    let words = what.clone();
-    let work = move |_: &std::sync::Arc<AtomicBool>| {
-        fit(bytes, format).map_err(|reason| ToolError::new(format!("{words} can't be shown: {reason}")))
-    };
-    parsing(&what, work).await
+    cx: &Context,
+) -> Result<Output, ToolError> {
+    let failure = format!("`{shown}`, a {} image, can't be shown", format.name());
+    let request = PictureRequest { format, failure, name: Some(shown.to_owned()) };
+    let decoded = decode(&request.failure, decode_picture, &request, bytes, cx).await?;
+    Ok(decoded.into_output(shown))
+}
+
+/// Decodes a picture into one that a model can be given; the summary says what it is.
+pub(crate) fn decode_picture(
+    request: PictureRequest,
+    resources: &ChildResources,
+) -> Result<Decoded, ToolError> {
+    let PictureRequest { format, failure, name } = request;
+    let picture = fit(resources.read_content()?, format);
+    let picture = picture.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
+    let line = name.map(|name| Content::text(format!("[`{name}`: {}]", picture.words)));
+    let image = Content::image(picture.media_type, picture.bytes);
+    let blocks: Vec<Content> = line.into_iter().chain([image]).collect();
+    Ok(Decoded::new(&blocks, picture.words))
 }
 
 /// Makes a picture fit.

@@ -1,8 +1,8 @@
 //! `Read`: what is in a file, whatever it is: text by pages, pictures, PDF, notebooks; and what is in a directory.
 //!
 //! The kind is found by the first bytes, never by the name alone. What isn't plain text is read by a part of its own, each
-//! a feature of the crate, and only once such a file is met. Those parse what strangers wrote: they run on a thread with
-//! room, within a time, and a panic in them is an error like any other (`parsing`).
+//! a feature of the crate, and only once such a file is met. Those decode what others wrote, so they run in a child
+//! process with limits of memory and time, and a crash of one is an error like any other (`decoding`).
 //!
 //! Results are never kept in a file, because they come from one: the tool pages by itself. A page of text ends at `limit`
 //! lines, at a number of characters, or at a number of bytes read, whichever comes first, and says how to read on.
@@ -143,24 +143,21 @@ impl Tool for Read {
             Kind::Picture(format) => {
                 let (metadata, bytes) = all(reader, &shown).await?;
                 let content = Content::of(&bytes);
-                let view = View::titled(&shown);
-                let picture = crate::pictures::read(bytes, format, &shown, cx).await?;
-                let words = picture.words.clone();
-                let output = Output::new(picture.into_blocks(&shown)).with_view(view.summary(words));
+                let output = crate::pictures::read(&bytes, format, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "pdf")]
             Kind::Pdf => {
                 let (metadata, bytes) = all(reader, &shown).await?;
                 let content = Content::of(&bytes);
-                let output = pdf::read(&input, bytes, &shown).await?;
+                let output = pdf::read(&input, &bytes, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
             #[cfg(feature = "notebooks")]
             Kind::Notebook => {
                 let (metadata, bytes) = all(reader, &shown).await?;
                 let content = Content::of(&bytes);
-                let output = notebook::read(bytes, &shown, cx).await?;
+                let output = notebook::read(&bytes, &shown, cx).await?;
                 Ok(self.whole(cx, path, &metadata, content, output))
             }
             Kind::Refused(what, advice) => {
@@ -277,6 +274,7 @@ async fn listing(path: &Path, cx: &Context) -> Result<Output, ToolError> {
 
 /// Pages of a document, as a call names them: ranges, counted from 1; one without an end goes to the last page.
 #[derive(Debug, PartialEq)]
+#[cfg_attr(feature = "pdf", derive(serde::Serialize, serde::Deserialize))]
 struct Pages(Vec<(usize, Option<usize>)>);
 
 /// Ranges of pages in one call.

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft::files::Root;
-use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, ProtectionLevel, Spill};
+use haft::ports::{Captured, Exit, ProcessOutcome, ProcessRequest, ProtectionLevel, Spill, signal_name};
 use haft::results::ResultLimit;
 use haft::schema::{InputSchema, parse_json, problems};
 use haft::text::truncate_chars;
 use haft::{Content, Context, Effects, ErrorKind, Output, ToolError};
 use haft_git::RepositoryLevel;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::effects::Declared;
@@ -103,7 +102,7 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
         .with_protection(ProtectionLevel { number: RepositoryLevel::Data.number(), folders: Vec::new() })
         .with_timeout(script.timeout)
         .with_output_bytes_max(script.bytes_max())
-        .with_on_line(move |line| tell_progress(&progress, line))
+        .with_on_line(move |line| progress.tell_progress_line(line))
         .with_child_requests(cx.ports().child_requests())
         .with_background(cx.background().state().clone())
         .with_cancel(cx.cancel().clone());
@@ -126,20 +125,6 @@ pub(super) async fn call(script: Arc<Script>, arguments: Value, cx: Context) -> 
             }
         }
         _ => Err(failed(&script, &outcome, &refused)),
-    }
-}
-
-/// A line on descriptor 3. What is no progress is nobody's business.
-fn tell_progress(cx: &Context, line: &[u8]) {
-    #[derive(Deserialize)]
-    struct Line {
-        progress: Option<f64>,
-        message: Option<String>,
-    }
-    if let Ok(Line { progress, message }) = serde_json::from_slice(line)
-        && (progress.is_some() || message.is_some())
-    {
-        cx.progress(progress, message.unwrap_or_default());
     }
 }
 
@@ -269,20 +254,4 @@ fn ending(stdout: &Captured) -> String {
 
 fn shown(text: &str) -> String {
     truncate_chars(text.trim(), SHOWN_CHARS).to_owned()
-}
-
-/// The name of the signals that people meet.
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        2 => " (SIGINT)",
-        6 => " (SIGABRT)",
-        7 => " (SIGBUS)",
-        8 => " (SIGFPE)",
-        9 => " (SIGKILL, as when memory runs out)",
-        11 => " (SIGSEGV)",
-        13 => " (SIGPIPE)",
-        15 => " (SIGTERM)",
-        24 => " (SIGXCPU)",
-        _ => "",
-    }
 }

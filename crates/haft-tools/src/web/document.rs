@@ -3,18 +3,20 @@
 //! Servers say what they send, and some are wrong: pictures and PDFs are known by their first bytes whatever the header says, and
 //! what is said to be text and holds zeros is none. Everything else is taken as it is announced.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
+#[cfg(feature = "images")]
+use haft::Content;
+use haft::{Context, ToolError};
 use haft_net::fetch::Answer;
 use http::header::CONTENT_TYPE;
 use url::Url;
 
 use super::words;
 use super::{charset, html};
+use crate::blocking::off_thread;
 #[cfg(feature = "images")]
-use crate::pictures::{Format, fit};
-use crate::web::PdfText;
+use crate::decoding::decode;
+#[cfg(feature = "images")]
+use crate::pictures::{self, Format};
 
 /// The largest picture, in bytes: what models take once it is written in base64.
 const IMAGE_BYTES_MAX: usize = 3_750_000;
@@ -42,7 +44,8 @@ pub(crate) struct Document {
 pub(crate) enum Body {
     Text(String),
     Image(Vec<u8>),
-    /// A PDF whose text nobody here can read.
+    /// A PDF whose text this build can't read.
+    #[cfg_attr(feature = "pdf", expect(dead_code, reason = "its text is read"))]
     Pdf(Vec<u8>),
 }
 
@@ -61,57 +64,48 @@ impl Document {
         }
     }
 
-    /// Whether a library for pictures or PDFs has to parse an answer, which wants room and a bound of time.
-    #[cfg(feature = "images")]
-    pub(crate) fn is_parsed(answer: &Answer) -> bool {
-        image_type(&answer.body).is_some() || answer.body.starts_with(b"%PDF-")
-    }
-
-    /// Reads an answer. May take a while; somebody may say `stop`.
+    /// Reads an answer.
     ///
     /// # Errors
-    /// In words for the model: it is nothing that can be read.
-    pub(crate) fn of(
-        answer: Answer,
-        pdf: Option<PdfText>,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Document, String> {
-        let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
-        let (said, charset) = media_type(&header);
+    /// For the model: it is nothing that can be read.
+    pub(crate) async fn read(answer: Answer, cx: &Context) -> Result<Document, ToolError> {
         let (size, cut) = (answer.body.len(), answer.cut);
-        let is = |title, media_type: &str, body| {
-            Ok(Document { title, media_type: media_type.to_owned(), size, cut, body })
+        let is = |media_type: &str, body| Document {
+            title: None,
+            media_type: media_type.to_owned(),
+            size,
+            cut,
+            body,
         };
         if let Some(image) = image_type(&answer.body) {
             // Without a decoder it is passed on as it came, if a model may take it.
             let most = if cfg!(feature = "images") { PICTURE_BYTES_MAX } else { IMAGE_BYTES_MAX };
             if cut || size > most {
                 let most = words::size(most);
-                return Err(format!(
+                return Err(ToolError::new(format!(
                     "it is a picture ({image}) of more than {most}, which is too large to be shown"
-                ));
+                )));
             }
-            let (media_type, bytes) = fitted(answer.body, image)
-                .map_err(|why| format!("it is a picture ({image}) that can't be shown: {why}"))?;
-            return is(None, media_type, Body::Image(bytes));
+            let (media_type, bytes) = fitted(answer.body, image, cx).await?;
+            return Ok(is(&media_type, Body::Image(bytes)));
         }
         if answer.body.starts_with(b"%PDF-") {
-            let kind = "application/pdf";
             if cut || size > PDF_BYTES_MAX {
                 let most = words::size(PDF_BYTES_MAX);
-                return Err(format!(
+                return Err(ToolError::new(format!(
                     "it is a PDF of more than {most}; download it with Bash and read it with Read"
-                ));
+                )));
             }
-            return match pdf {
-                Some(pdf) => {
-                    let text = pdf(&answer.body, stop)
-                        .map_err(|why| format!("it is a PDF that can't be read: {why}"))?;
-                    is(None, kind, Body::Text(text))
-                }
-                None => is(None, kind, Body::Pdf(answer.body)),
-            };
+            return Ok(is("application/pdf", pdf(answer.body, cx).await?));
         }
+        off_thread(size, move || Document::of_text(answer)).await?.map_err(ToolError::new)
+    }
+
+    /// Reads an answer that is text, in one form or another.
+    fn of_text(answer: Answer) -> Result<Document, String> {
+        let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
+        let (said, charset) = media_type(&header);
+        let (size, cut) = (answer.body.len(), answer.cut);
         let kind = Kind::of(&said, &answer.body);
         let wide = answer.body.starts_with(b"\xff\xfe") || answer.body.starts_with(b"\xfe\xff");
         let looked_at = &answer.body[..size.min(LOOKED_AT_MAX)];
@@ -146,7 +140,7 @@ impl Document {
             std::borrow::Cow::Owned(seen) => seen,
         };
         let media_type = if said.is_empty() { kind.usual() } else { &said };
-        is(title, media_type, Body::Text(text))
+        Ok(Document { title, media_type: media_type.to_owned(), size, cut, body: Body::Text(text) })
     }
 }
 
@@ -232,17 +226,35 @@ fn media_type(header: &str) -> (String, Option<String>) {
 
 /// A picture as models take it: decoded, so that a damaged one is an error here, and scaled if it is too large.
 #[cfg(feature = "images")]
-fn fitted(bytes: Vec<u8>, media_type: &'static str) -> Result<(&'static str, Vec<u8>), String> {
-    let _ = media_type;
-    let format = Format::of(&bytes).ok_or("it is damaged")?;
-    let fit = fit(bytes, format)?;
-    Ok((fit.media_type, fit.bytes.to_vec()))
+async fn fitted(bytes: Vec<u8>, media_type: &str, cx: &Context) -> Result<(String, Vec<u8>), ToolError> {
+    let failure = format!("it is a picture ({media_type}) that can't be shown");
+    let damaged = || ToolError::new(format!("{failure}: it is damaged"));
+    let format = Format::of(&bytes).ok_or_else(damaged)?;
+    let request = pictures::PictureRequest { format, failure: failure.clone(), name: None };
+    let decoded = decode(&failure, pictures::decode_picture, &request, &bytes, cx).await?;
+    match decoded.blocks().pop() {
+        Some(Content::Image(blob)) => Ok((blob.media_type.to_string(), blob.bytes.to_vec())),
+        _ => Err(damaged()),
+    }
 }
 
 /// A picture as it came: this build has no decoder.
 #[cfg(not(feature = "images"))]
-fn fitted(bytes: Vec<u8>, media_type: &'static str) -> Result<(&'static str, Vec<u8>), String> {
-    Ok((media_type, bytes))
+async fn fitted(bytes: Vec<u8>, media_type: &str, _: &Context) -> Result<(String, Vec<u8>), ToolError> {
+    Ok((media_type.to_owned(), bytes))
+}
+
+/// The text of a PDF.
+#[cfg(feature = "pdf")]
+async fn pdf(bytes: Vec<u8>, cx: &Context) -> Result<Body, ToolError> {
+    let failure = "it is a PDF that can't be read".to_owned();
+    Ok(Body::Text(decode(&failure, crate::pdf::decode_text, &failure, &bytes, cx).await?))
+}
+
+/// A PDF as it came: this build has no decoder.
+#[cfg(not(feature = "pdf"))]
+async fn pdf(bytes: Vec<u8>, _: &Context) -> Result<Body, ToolError> {
+    Ok(Body::Pdf(bytes))
 }
 
 /// The type of a picture that models take, by its first bytes.

@@ -24,9 +24,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::blocking::off_thread;
 use crate::web::document::{Body, Document};
-use crate::web::{Cache, PageReader, PdfText, words};
+use crate::web::{Cache, PageReader, words};
 
 pub use preapproved::PREAPPROVED;
 
@@ -72,7 +71,6 @@ pub struct WebFetch {
     cache: Arc<Cache>,
     preapproved: Arc<[HostRule]>,
     reader: Option<Arc<dyn PageReader>>,
-    pdf: Option<PdfText>,
 }
 
 impl Default for WebFetch {
@@ -91,7 +89,6 @@ impl WebFetch {
             cache: Arc::default(),
             preapproved: usual.collect(),
             reader: None,
-            pdf: None,
         }
     }
 
@@ -123,13 +120,6 @@ impl WebFetch {
         self
     }
 
-    /// Who reads PDFs. Without one they are passed on as documents.
-    #[must_use]
-    pub fn pdf(mut self, pdf: PdfText) -> WebFetch {
-        self.pdf = Some(pdf);
-        self
-    }
-
     /// With a fetcher of one's own, in place of what was opened and denied.
     #[must_use]
     pub fn fetcher(mut self, fetcher: Fetcher) -> WebFetch {
@@ -147,7 +137,7 @@ impl WebFetch {
     }
 
     /// The page, from the cache or from where it is; or words on where it is now.
-    async fn document(&self, target: &Target) -> Result<Found, ToolError> {
+    async fn document(&self, target: &Target, cx: &Context) -> Result<Found, ToolError> {
         if let Some(document) = self.cache.get(target.as_str()) {
             return Ok(Found::Page { document, at: target.clone(), is_kept: true });
         }
@@ -165,9 +155,9 @@ impl WebFetch {
             let passes = matches!(answer.status, 408 | 425 | 429 | 500 | 502..=504);
             return Err(if passes { error.retryable() } else { error });
         }
-        let (at, pdf) = (answer.target.clone(), self.pdf);
-        let document = read(answer, pdf, target).await?;
-        let document = Arc::new(document.map_err(|why| ToolError::new(failed(&why)))?);
+        let at = answer.target.clone();
+        let document = Document::read(answer, cx).await;
+        let document = Arc::new(document.map_err(|why| ToolError::new(failed(&why.message())))?);
         self.cache.put(target.as_str(), &document);
         Ok(Found::Page { document, at, is_kept: false })
     }
@@ -301,7 +291,7 @@ impl Tool for WebFetch {
     async fn call(&self, input: WebFetchInput, cx: &Context) -> Result<Output, ToolError> {
         let target = self.target(&input.url)?;
         cx.progress(None, format!("asking {}", target.host()));
-        let found = self.document(&target).await?;
+        let found = self.document(&target, cx).await?;
         let prompt = input.prompt.as_deref().map(str::trim).filter(|prompt| !prompt.is_empty());
         let is_kept = matches!(found, Found::Page { is_kept: true, .. });
         let output = self.output(found, prompt).await;
@@ -312,21 +302,6 @@ impl Tool for WebFetch {
         let view = View::titled(stage.text("url")?);
         Some(view.why(stage))
     }
-}
-
-/// What an answer is; pictures and PDFs are read where a panic or a long time is an error.
-async fn read(
-    answer: haft_net::fetch::Answer,
-    pdf: Option<PdfText>,
-    target: &Target,
-) -> Result<Result<Document, String>, ToolError> {
-    #[cfg(feature = "images")]
-    if Document::is_parsed(&answer) {
-        let what = format!("what `{target}` gives");
-        return crate::parsing::parsing(&what, move |stop| Ok(Document::of(answer, pdf, stop))).await;
-    }
-    let _ = target;
-    off_thread(answer.body.len(), move || Document::of(answer, pdf, &Arc::default())).await
 }
 
 #[cfg(test)]

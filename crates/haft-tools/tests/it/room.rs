@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use haft::ports::{Answer, Approval, Asker, UserQuestion};
 use haft::{Engine, EngineBuilder, ErrorKind, Permissions, Registry, ToolCall, ToolResult, View, Workspace};
+use haft_sandbox::LocalProcesses;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -42,6 +43,7 @@ impl Room {
             names.into_iter().fold(Permissions::new(), |rules, name| rules.allow(name).unwrap());
         let builder = Engine::builder(Registry::new().with(tools.tools()).unwrap())
             .workspace(Workspace::new(temp.path()).unwrap())
+            .ports(|ports| ports.processes = Some(Arc::new(LocalProcesses::new(std::env::vars_os()))))
             .permissions(permissions);
         Room { temp, engine: builder.clone().build(), builder }
     }

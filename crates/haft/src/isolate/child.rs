@@ -1,233 +1,267 @@
-//! The child's side of one call.
+//! The child's side: from a command line to a result on standard output.
 //!
-//! The process hears of its call over the pipe, builds the tool by its name, gives it a context of stand-ins and sends
-//! what comes of it. Tool and pipe are polled by one future, so when the host is gone the tool is dropped with it.
-//! What the tool does on other tasks finds every port closed once the result is sent.
+//! The process runs one function and ends. What the function prints goes to standard error, so that it can't be taken for
+//! the result. Whatever is wrong with the start itself is an exit code other than 0.
 
-use std::future::{Future, poll_fn};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context as Task, Poll};
+use std::sync::{Arc, Mutex};
 
-use haft_scheduler::{Cancel, Cause};
+use haft_scheduler::Cancel;
+use haft_scheduler::sync::lock;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::frames::{Fault, Frame, TooLarge, Wire, encode};
-use super::link::{Answer, Events, Link};
-use super::proxy::{RemoteAsker, RemoteFiles};
-use super::wire::{Call, Packer, ToChild, ToParent, Unpacker};
-use super::{Isolated, Pipe};
-use crate::content::Output;
+use super::IsolatedFunction;
+use super::code_address::CodeAddress;
+use crate::content::{Content, IntoOutput as _};
 use crate::context::{Context, Host};
 use crate::effects::resolved::Workspace;
 use crate::error::{ErrorKind, ToolError};
-use crate::event::{CallRef, EventSink};
-use crate::files::{Access, Root};
-use crate::future::{BoxFuture, Guarded, guarded};
-use crate::pipeline::panicked;
+use crate::event::{CallRef, Event, EventSink, What};
+use crate::files::{Access, Extent, Root};
+use crate::future::guarded;
+use crate::limits;
 use crate::ports::Ports;
-use crate::schema::problems;
-use crate::supervise::Threads;
-use crate::tool::AnyTool;
+use crate::schema::{decode, problems};
+use crate::tool::Tool;
 
-/// Runs the one call that the host at the other end of the pipe sends, and returns when it is over.
+/// The name by which the program is called that becomes such a child: its `argv[0]`.
+pub const CHILD_NAME: &str = "haft: isolated code";
+
+/// What a child was given beside its input.
+#[derive(Debug, Default)]
+pub struct ChildResources {
+    progress: Option<File>,
+    content: Option<File>,
+}
+
+impl ChildResources {
+    /// The content that the run was given; empty if it was given none.
+    ///
+    /// # Errors
+    /// The content can't be read.
+    pub fn read_content(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        if let Some(mut content) = self.content.as_ref() {
+            content.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// The first function of a child, for one type of input and one of output.
+pub(super) type Entry = fn(&str, &ChildResources) -> io::Result<()>;
+
+/// What a child says in the end.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ChildReply<O> {
+    Output(O),
+    Error(ReplyError),
+    Panicked,
+}
+
+/// An error of the function, as far as a tool could have said it itself.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ReplyError {
+    message: String,
+    is_retryable: bool,
+    is_semantic: bool,
+}
+
+impl From<ToolError> for ReplyError {
+    fn from(error: ToolError) -> ReplyError {
+        ReplyError {
+            message: error.message().to_owned(),
+            is_retryable: error.is_retryable(),
+            is_semantic: error.is_semantic(),
+        }
+    }
+}
+
+impl From<ReplyError> for ToolError {
+    fn from(ReplyError { message, is_retryable, is_semantic }: ReplyError) -> ToolError {
+        let error = if is_semantic { ToolError::senseless(message) } else { ToolError::new(message) };
+        if is_retryable { error.retryable() } else { error }
+    }
+}
+
+/// Runs the function that the arguments after [`CHILD_NAME`] name, and returns the exit code of the process.
 ///
-/// This is what the child process is for: its `main` gives over its end of the pipe and the same list of tools that
-/// the host has registered, then exits. Everything that can be said about the call is said over the pipe, so there is
-/// nothing to return: a tool that fails or panics is a result, and a host that is gone wants none. The call then ends
-/// as if it were cancelled, and so it does when the host says so.
-///
-/// It needs a tokio runtime and runs the tool on the calling task; one that [blocks](crate::ToolSpec::blocking) has a
-/// thread of its own.
-///
-/// # Cancel safety
-/// Dropping the future drops the tool and closes the pipe; the host takes that for the death of the process.
-pub async fn run_child(pipe: impl Pipe, tools: &[Isolated]) {
-    let mut wire = Wire::new(Box::pin(pipe));
-    let Some((call, tail)) = first(&mut wire).await else { return };
-    let link = Arc::<Link>::default();
-    let cancel = Cancel::new();
-    // Also when this future is dropped: what the tool left on other tasks must not wait for answers.
-    let _close = Close(&link);
-    let name = call.tool.clone();
-    let mut work = Some(Guarded::new(|| begin(tools, call, &tail, &link, &cancel)));
-    drop(tail);
-
-    let ended = poll_fn(|task| {
-        let finished = work.as_mut().map_or(Poll::Pending, |work| Pin::new(work).poll(task));
-        if let Poll::Ready(outcome) = finished {
-            work = None;
-            return Poll::Ready(Some(outcome.unwrap_or_else(|_| Err(panicked(&name)))));
-        }
-        let Some(cause) = exchange(&mut wire, &link, task) else { return Poll::Pending };
-        cancel.cancel(cause);
-        // Once more, so that it can see the cause; then it is dropped, as the engine does.
-        let _ = work.as_mut().map(|work| Pin::new(work).poll(task));
-        work = None;
-        Poll::Ready(None)
-    })
-    .await;
-    let Some(outcome) = ended else { return };
-
-    // What was said before the result arrives before it; requests that nobody waited for are not made.
-    while let Some(frame) = link.next_note() {
-        wire.send(frame);
+/// For whoever starts such processes: it is called in the child, before `main`, with the child's descriptors 3 and 4.
+pub fn run_child(
+    arguments: impl IntoIterator<Item = OsString>,
+    progress: Option<OwnedFd>,
+    content: Option<OwnedFd>,
+) -> i32 {
+    let arguments: Option<Vec<String>> = arguments.into_iter().map(|text| text.into_string().ok()).collect();
+    let resources = ChildResources { progress: progress.map(File::from), content: content.map(File::from) };
+    let Some([entry, function, memory]) = arguments.as_deref() else { return 2 };
+    let entry = CodeAddress::<Entry>::parse(entry);
+    let (Some(entry), Ok(memory)) = (entry, memory.parse()) else { return 2 };
+    let limit =
+        |resource, most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).is_ok();
+    if !limit(Resource::As, memory) || !limit(Resource::Core, 0) {
+        return 2;
     }
-    link.close();
-    wire.send(result_frame(&name, &outcome));
-    poll_fn(|task| {
-        let over = wire.poll_send(task).is_ready() || exchange(&mut wire, &link, task).is_some();
-        if over { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    #[expect(unsafe_code, reason = "a number becomes a function; see `code_address`")]
+    // SAFETY: The parent is a process of the same executable file, and made this text of such an address.
+    let entry = unsafe { entry.function() };
+    let function = function.clone();
+    // Libraries that recurse get the room that deep nesting takes.
+    let thread = std::thread::Builder::new().stack_size(limits::ISOLATED_STACK_BYTES);
+    let run = thread.spawn(move || entry(&function, &resources)).map(std::thread::JoinHandle::join);
+    i32::from(!matches!(run, Ok(Ok(Ok(())))))
 }
 
-/// Closes the link when the call is over, however that came.
-struct Close<'a>(&'a Link);
-
-impl Drop for Close<'_> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-/// The call. Without one there is nothing to answer: the host sees the greeting, and then the end.
-async fn first(wire: &mut Wire) -> Option<(Call, Vec<u8>)> {
-    let frame = poll_fn(|task| {
-        let sent = wire.poll_send(task);
-        match wire.poll_frame(task) {
-            Poll::Ready(frame) => Poll::Ready(Some(frame)),
-            Poll::Pending if matches!(sent, Poll::Ready(Err(_))) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await?;
-    let opened = frame.and_then(Frame::open::<ToChild>);
-    // The host of another version should see ours, so that it can say what is wrong.
-    let _ = poll_fn(|task| wire.poll_send(task)).await;
-    match opened {
-        Ok((ToChild::Call(call), tail)) => Some((call, tail)),
-        _ => None,
-    }
-}
-
-/// Sends what waits and takes what came; a cause if the call is over.
-fn exchange(wire: &mut Wire, link: &Link, task: &mut Task<'_>) -> Option<Cause> {
-    loop {
-        match wire.poll_send(task) {
-            Poll::Ready(Err(_)) => return Some(Cause::Shutdown),
-            Poll::Ready(Ok(())) => {
-                if let Some(frame) = link.next(task.waker()) {
-                    wire.send(frame);
-                    continue;
-                }
-            }
-            Poll::Pending => {}
-        }
-        let Poll::Ready(frame) = wire.poll_frame(task) else { return None };
-        match frame.and_then(Frame::open::<ToChild>) {
-            Ok((ToChild::Reply { id, reply }, tail)) => link.answer(id, Answer { reply, tail }),
-            Ok((ToChild::Cancel(cause), _)) => return Some(cause),
-            Ok((ToChild::Call(_), _)) | Err(_) => return Some(Cause::Shutdown),
-        }
-    }
-}
-
-/// Builds the tool and its context, and begins the call.
-fn begin(
-    tools: &[Isolated],
-    call: Call,
-    tail: &[u8],
-    link: &Arc<Link>,
-    cancel: &Cancel,
-) -> BoxFuture<'static, Result<Output, ToolError>> {
-    let refused = |error: ToolError| -> BoxFuture<'static, _> { Box::pin(std::future::ready(Err(error))) };
-    let name = call.tool.clone();
-    let tool = match find(tools, &name) {
-        Ok(tool) => tool,
-        Err(error) => return refused(error),
+/// Reads the input, runs the function, and writes what came of it.
+pub(super) fn enter<I: DeserializeOwned, O: Serialize>(
+    function: &str,
+    resources: &ChildResources,
+) -> io::Result<()> {
+    let function =
+        CodeAddress::<IsolatedFunction<I, O>>::parse(function).ok_or(io::ErrorKind::InvalidInput)?;
+    #[expect(unsafe_code, reason = "a number becomes a function; see `code_address`")]
+    // SAFETY: The parent is a process of the same executable file, and made this text together with that of `enter`.
+    let function = unsafe { function.function() };
+    let mut result = File::from(rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?);
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    let mut input = Vec::new();
+    io::stdin().read_to_end(&mut input)?;
+    let input = serde_json::from_slice(&input)?;
+    let reply = match guarded(|| function(input, resources)) {
+        Ok(Ok(output)) => ChildReply::Output(output),
+        Ok(Err(error)) => ChildReply::Error(error.into()),
+        Err(_) => ChildReply::Panicked,
     };
-    let Ok((cx, input)) = context(call, tail, link, cancel) else {
-        return refused(ToolError::new(format!("{name} was not run: its call is not understood")));
-    };
-    let invocation = match tool.invoke(&input) {
-        Ok(invocation) => invocation,
-        Err(violation) => {
-            return refused(ToolError::of(ErrorKind::InvalidInput, problems(&name, &[violation])));
+    result.write_all(&serde_json::to_vec(&reply)?)
+}
+
+/// One call of an isolated tool, as its child has to know it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ToolCall {
+    make: String,
+    input: Value,
+    session: String,
+    agent: String,
+    turn: u64,
+    index: usize,
+    id: String,
+    /// The name by which the tool was called.
+    called: String,
+    cwd: PathBuf,
+    dirs: Vec<PathBuf>,
+    read: Vec<(PathBuf, Extent)>,
+    write: Vec<(PathBuf, Extent)>,
+    never_written: Vec<PathBuf>,
+}
+
+impl ToolCall {
+    /// The call of this context, with what its child may open.
+    pub(super) fn new(make: String, input: Value, access: &Access, cx: &Context) -> ToolCall {
+        let (call, workspace) = (cx.call(), cx.location().workspace());
+        let paths = workspace.paths();
+        // What lies in the session's own folder has two names in the child.
+        let places = |roots: &[Root]| {
+            let both = |root: &Root| {
+                [root.path.clone(), paths.session_path(&root.path).into_owned()]
+                    .map(|path| (path, root.extent))
+            };
+            roots.iter().flat_map(both).collect()
+        };
+        ToolCall {
+            make,
+            input,
+            session: call.session_id().to_owned(),
+            agent: call.agent_id().to_owned(),
+            turn: call.turn(),
+            index: call.index(),
+            id: call.id().to_owned(),
+            called: cx.call_ref().tool.to_string(),
+            cwd: cx.cwd().to_owned(),
+            dirs: workspace.dirs().map(Path::to_owned).collect(),
+            read: places(&access.read),
+            write: places(&access.write),
+            never_written: access.never_written.clone(),
         }
-    };
-    if tool.spec().blocking {
-        return Arc::new(Threads::default()).run(name.into(), move || invocation.call(cx));
     }
-    invocation.call(cx)
-}
 
-/// Builds the tool of that name, and keeps none of the others.
-fn find(tools: &[Isolated], name: &str) -> Result<AnyTool, ToolError> {
-    let named = |tool: &&Isolated| guarded(|| tool.name() == name).unwrap_or(false);
-    let tool = tools.iter().find(named).ok_or_else(|| {
-        let words = format!("{name} was not run: its process knows no tool of that name");
-        ToolError::of(ErrorKind::UnknownTool, words)
-    })?;
-    tool.rebuild().map_err(|bad| ToolError::new(format!("{name} was not run: {bad}")))
-}
-
-fn context(call: Call, tail: &[u8], link: &Arc<Link>, cancel: &Cancel) -> Result<(Context, Value), Fault> {
-    // In the order of the tail.
-    let mut tail = Unpacker::new(tail);
-    let cwd = tail.path(call.cwd)?;
-    let dirs: Result<Vec<_>, _> = call.dirs.iter().map(|dir| tail.path(*dir)).collect();
-    let readable = tail.places(&call.readable)?;
-    let access = tail.access(&call.read, &call.write)?;
-    let input = tail.json(call.input)?;
-
-    let mut ports = Ports { files: Arc::new(RemoteFiles(link.clone())), ..Ports::default() };
-    if call.asker {
-        ports.asker = Some(Arc::new(RemoteAsker(link.clone())));
+    fn context(self, progress: Option<File>) -> Context {
+        let roots = |places: Vec<(PathBuf, Extent)>| {
+            places.into_iter().map(|(path, extent)| Root { path, extent }).collect()
+        };
+        let access = Access {
+            read: roots(self.read),
+            write: roots(self.write),
+            never_written: self.never_written,
+            ..Access::default()
+        };
+        let host = Host {
+            session: self.session.into(),
+            agent: self.agent.into(),
+            workspace: workspace(&self.cwd, &self.dirs),
+            base_access: Arc::default(),
+            ports: Ports::default(),
+            events: progress.map(|file| Arc::new(ProgressLines(Mutex::new(file))) as Arc<dyn EventSink>),
+            results: None,
+            background: Arc::default(),
+            confined: false,
+            place: Mutex::default(),
+        };
+        let reference = CallRef { index: self.index, id: self.id.into(), tool: self.called.into() };
+        Context::for_child(Arc::new(host), self.turn, reference, Cancel::new(), access, &self.cwd)
     }
-    let events = call.watched.then(|| Arc::new(Events(link.clone())) as Arc<dyn EventSink>);
-    let host = Host {
-        session: call.session.into(),
-        agent: call.agent.into(),
-        workspace: workspace(&cwd, &dirs?, &readable),
-        base_access: Arc::new(Access { read: readable, ..Access::default() }),
-        ports,
-        events,
-        results: None,
-        background: Arc::default(),
-        confined: false,
-        place: std::sync::Mutex::default(),
-    };
-    let reference = CallRef { index: call.index, id: call.id.into(), tool: call.called.into() };
-    let cx = Context::proxied(Arc::new(host), call.turn, reference, cancel.clone(), access, &cwd);
-    Ok((cx, input))
 }
 
-/// The host's workspace, as far as it can be seen from here. What can't be counts as readable and not as inside.
-fn workspace(cwd: &Path, dirs: &[PathBuf], readable: &[Root]) -> Workspace {
+/// The host's workspace, as far as it can be seen from here.
+fn workspace(cwd: &Path, dirs: &[PathBuf]) -> Workspace {
     let seen = Workspace::new(cwd).ok().filter(|seen| seen.cwd() == cwd).map(|seen| {
         let others = dirs.iter().filter(|dir| *dir != cwd);
         others.fold(seen, |seen, dir| seen.clone().with_dir(dir).unwrap_or(seen))
     });
-    let seen = seen.unwrap_or_else(Workspace::nowhere);
-    readable.iter().fold(seen, |seen, root| seen.with_readable(&root.path))
+    seen.unwrap_or_else(Workspace::nowhere)
 }
 
-fn result_frame(name: &str, outcome: &Result<Output, ToolError>) -> Vec<u8> {
-    let done = |outcome: &Result<Output, ToolError>| {
-        let mut packer = Packer::default();
-        let outcome = match outcome {
-            Ok(output) => packer.output(output)?,
-            Err(error) => packer.error(error),
-        };
-        encode(&ToParent::Done(outcome), packer)
-    };
-    done(outcome).unwrap_or_else(|TooLarge(bytes)| {
-        let words = format!(
-            "{name} ran, but its result is lost: {bytes} bytes are more than its process can hand over; ask for less \
-             at once"
-        );
-        done(&Err(ToolError::new(words))).expect("an error is small")
-    })
+/// What a tool gave back: its blocks as [`Content::to_json`] writes them.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ToolOutput {
+    pub(super) blocks: Vec<Value>,
+}
+
+/// Runs one call of a tool.
+pub(super) fn run_tool<T: Tool>(
+    mut call: ToolCall,
+    resources: &ChildResources,
+) -> Result<ToolOutput, ToolError> {
+    let make = CodeAddress::<fn() -> T>::parse(&call.make);
+    let make = make.ok_or_else(|| ToolError::new("the address of the tool is no number"))?;
+    #[expect(unsafe_code, reason = "a number becomes a function; see `code_address`")]
+    // SAFETY: The parent is a process of the same executable file, and made this text for the same tool.
+    let tool = unsafe { make.function() }();
+    let input: T::Input = decode(&call.input.take()).map_err(|violation| {
+        ToolError::of(ErrorKind::InvalidInput, problems(&tool.spec().name, &[violation]))
+    })?;
+    let progress = resources.progress.as_ref().map(File::try_clone).transpose()?;
+    let cx = call.context(progress);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let output = runtime.block_on(tool.call(input, &cx))?.into_output()?;
+    Ok(ToolOutput { blocks: output.blocks().iter().map(Content::to_json).collect() })
+}
+
+/// Writes progress to the host, one JSON object a line.
+struct ProgressLines(Mutex<File>);
+
+impl EventSink for ProgressLines {
+    fn send(&self, event: Event) {
+        let What::Progress(progress) = event.what else { return };
+        let line = serde_json::json!({"progress": progress.fraction, "message": progress.message});
+        // A host that is gone needs none.
+        let _ = lock(&self.0).write_all(format!("{line}\n").as_bytes());
+    }
 }

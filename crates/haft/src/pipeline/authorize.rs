@@ -632,15 +632,10 @@ async fn ask_hooks(subject: &Subject<'_>, opened: &Opened, decision: &Decision) 
     HookAnswer::None
 }
 
-/// Whether the call runs in a process of its own.
-fn confined_elsewhere(shared: &Shared, opened: &Opened) -> bool {
-    opened.entry.tool().spec().is_isolated() && shared.host.ports.isolator.is_some()
-}
-
 impl Subject<'_> {
     /// The question for the user.
     fn approval(&self, opened: &Opened, decision: &Decision, again: bool, preview: Option<View>) -> Approval {
-        let (shared, request) = (self.shared, &self.request(&decision.effects));
+        let request = &self.request(&decision.effects);
         let input = &opened.attempt.input;
         let view = || opened.entry.tool().view(&Stage::Use { input, complete: true });
         Approval {
@@ -654,8 +649,7 @@ impl Subject<'_> {
             proposed_rule: self.proposed_rule(request),
             lasting_rules: self.lasting_rules(request),
             view: preview.map_or_else(view, View::harmless),
-            unconfined: request.unconfined_child
-                || (request.declared().unknown && !confined_elsewhere(shared, opened)),
+            unconfined: request.unconfined_child || request.declared().unknown,
             again,
         }
     }

@@ -92,6 +92,8 @@ pub type OnPipes = Arc<dyn Fn(OwnedFd, OwnedFd) + Send + Sync>;
 pub struct ProcessRequest {
     /// The program and its arguments. A program without a `/` is looked for on the child's `PATH`.
     pub argv: Vec<OsString>,
+    /// Whether the program is this one itself, from its open file: `argv[0]` is then only a name.
+    pub is_this_program: bool,
     /// Where it runs.
     pub cwd: PathBuf,
     /// What it reads; nothing if empty.
@@ -122,6 +124,8 @@ pub struct ProcessRequest {
     pub on_output: Option<OnOutput>,
     /// Told of lines on descriptor 3, which the child has only then.
     pub on_line: Option<OnLine>,
+    /// A file that the child has as descriptor 4, for a child that has a descriptor 3.
+    pub content: Option<Arc<OwnedFd>>,
     /// Given the child's standard input and output, for a program that is talked to while it runs. Nothing of its output
     /// is kept then, and `on_output` hears only what it complains about.
     pub on_pipes: Option<OnPipes>,
@@ -151,6 +155,7 @@ impl ProcessRequest {
     ) -> ProcessRequest {
         ProcessRequest {
             argv: argv.into_iter().map(Into::into).collect(),
+            is_this_program: false,
             cwd: cwd.into(),
             stdin: Vec::new(),
             env: Vec::new(),
@@ -166,10 +171,20 @@ impl ProcessRequest {
             spill: None,
             on_output: None,
             on_line: None,
+            content: None,
             on_pipes: None,
             background: Background::default(),
             cancel: Cancel::new(),
         }
+    }
+
+    /// This program again, called by the name `argv[0]`; it is started from its open file, so it is the same even if the
+    /// file at its path was replaced.
+    pub fn for_this_program<A: Into<OsString>>(
+        argv: impl IntoIterator<Item = A>,
+        cwd: impl Into<PathBuf>,
+    ) -> ProcessRequest {
+        ProcessRequest { is_this_program: true, ..ProcessRequest::new(argv, cwd) }
     }
 
     /// What the child reads.
@@ -625,6 +640,22 @@ pub enum Exit {
     TimedOut,
     /// By us, because the call was cancelled.
     Cancelled,
+}
+
+/// The name of a signal that people meet, in parentheses after a space; empty for others.
+pub fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        2 => " (SIGINT)",
+        6 => " (SIGABRT)",
+        7 => " (SIGBUS)",
+        8 => " (SIGFPE)",
+        9 => " (SIGKILL, as when memory runs out)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        24 => " (SIGXCPU)",
+        _ => "",
+    }
 }
 
 /// A process that could not be started.

@@ -16,7 +16,7 @@ use crate::decision::DecisionReason;
 use crate::effects::Effects;
 use crate::error::ToolError;
 use crate::future::BoxFuture;
-use crate::isolate::serve_parent;
+use crate::isolate::IsolatedTool;
 use crate::results::ResultLimit;
 use crate::schema::{InputSchema, SchemaError, Violation, decode};
 use crate::view::{Stage, View};
@@ -64,11 +64,13 @@ impl AnyTool {
         AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(TypedBody(Arc::new(tool))))
     }
 
-    /// Wraps a typed tool whose calls go to a child process, where the host has an isolator.
-    pub(crate) fn isolated<T: Tool>(tool: T) -> Result<AnyTool, BadTool> {
-        let spec = tool.spec().isolated();
+    /// Wraps a typed tool whose calls run in a child process.
+    pub(crate) fn isolated<T: Tool>(tool: T, process: IsolatedTool) -> Result<AnyTool, BadTool> {
+        let mut spec = tool.spec().in_child();
+        // Whatever blocks does so in the child.
+        spec.blocking = false;
         let schema = InputSchema::derive::<T::Input>().map_err(|error| BadTool::schema(&spec.name, error))?;
-        let body = IsolatedBody { name: Arc::from(&*spec.name), tool: TypedBody(Arc::new(tool)) };
+        let body = IsolatedBody { process: Arc::new(process), tool: TypedBody(Arc::new(tool)) };
         AnyTool::of(spec, schema, T::Output::output_schema(), Box::new(body))
     }
 
@@ -336,14 +338,14 @@ impl<T: Tool> Invocation for TypedCall<T> {
 
 /// A tool that is asked here and called elsewhere.
 struct IsolatedBody<T> {
-    name: Arc<str>,
+    process: Arc<IsolatedTool>,
     tool: TypedBody<T>,
 }
 
 impl<T: Tool> Body for IsolatedBody<T> {
     fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation> {
         let here = self.tool.invoke(input)?;
-        Ok(Box::new(IsolatedCall { name: self.name.clone(), input: input.clone(), here }))
+        Ok(Box::new(IsolatedCall { process: self.process.clone(), input: input.clone(), here }))
     }
 
     fn enabled(&self) -> bool {
@@ -356,7 +358,7 @@ impl<T: Tool> Body for IsolatedBody<T> {
 }
 
 struct IsolatedCall {
-    name: Arc<str>,
+    process: Arc<IsolatedTool>,
     input: Value,
     here: Box<dyn Invocation>,
 }
@@ -383,10 +385,9 @@ impl Invocation for IsolatedCall {
     }
 
     fn call(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Output, ToolError>> {
-        let Some(isolator) = cx.host().ports.isolator.clone() else { return self.here.call(cx) };
         Box::pin(async move {
-            let pipe = isolator.connect(&self.name, &cx).await?;
-            serve_parent(pipe, &self.name, &self.input, &cx).await
+            let effects = self.here.effects();
+            self.process.call(self.input, effects, &cx).await
         })
     }
 }

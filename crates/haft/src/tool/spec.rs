@@ -48,7 +48,6 @@ pub struct ToolSpec {
     pub(crate) needs_user: bool,
     pub(crate) needs: Vec<Port>,
     pub(crate) blocking: bool,
-    pub(crate) isolated: bool,
     pub(crate) in_child: bool,
     pub(crate) finds_tools: bool,
     pub(crate) granted_files_only: bool,
@@ -80,7 +79,6 @@ impl ToolSpec {
             needs_user: false,
             needs: Vec::new(),
             blocking: false,
-            isolated: false,
             in_child: false,
             finds_tools: false,
             granted_files_only: false,
@@ -183,18 +181,6 @@ impl ToolSpec {
     pub fn blocking(mut self) -> ToolSpec {
         self.blocking = true;
         self
-    }
-
-    /// The tool can be rebuilt by name in a child process.
-    pub(crate) fn isolated(mut self) -> ToolSpec {
-        self.isolated = true;
-        self
-    }
-
-    /// Whether calls of the tool run in a child process where the host has an
-    /// [`Isolator`](crate::isolate::Isolator). Without one, and for every other tool, nothing confines the code.
-    pub fn is_isolated(&self) -> bool {
-        self.isolated
     }
 
     /// Each call runs a program in a child process, through [`Processes`](crate::ports::Processes): the tool can't work

@@ -120,7 +120,8 @@ pub(super) fn sweep(path: &Path, recovered: &Recovered) -> Option<String> {
     let says = path.with_file_name(format!("{called}{SAYS}"));
     let mut kept = None;
     if let Ok(opened) = open_folder(CWD, folder) {
-        if flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let lock = fs::File::open(&says).ok();
+        if lock.is_some_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()) {
             return None;
         }
         let left = Left::from_bytes(&fs::read(&says).unwrap_or_default());

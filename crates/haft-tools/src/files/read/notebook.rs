@@ -1,11 +1,12 @@
 //! A notebook as a model reads it: its cells in order, what they printed, and the pictures that they drew.
 
+use haft::isolate::ChildResources;
 use haft::text::truncate_chars;
-use haft::{Content, Context, Output, ToolError, View};
+use haft::{Content, Context, Output, ToolError};
 use serde_json::Value;
 
+use crate::decoding::{Decoded, decode};
 use crate::notebook::{Cell, CellType, Notebook, joined};
-use crate::parsing::parsing;
 use crate::paths::count;
 
 /// Characters that are shown of one output.
@@ -17,32 +18,34 @@ const NOTEBOOK_CHARS: usize = 300_000;
 const PICTURES_MAX: usize = 20;
 
 /// The blocks of a notebook.
-pub(super) async fn read(bytes: Vec<u8>, shown: &str, _: &Context) -> Result<Output, ToolError> {
-    let name = shown.to_owned();
-    parsing(&format!("`{shown}`"), move |_| {
-        let fails = |why: &str| {
-            ToolError::new(format!(
-                "`{name}` can't be read as a notebook: {why}; give `offset` to read its lines as text"
-            ))
-        };
-        let text = String::from_utf8(bytes).map_err(|_| fails("it is not UTF-8"))?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let notebook = Notebook::parse(text).map_err(|why| fails(&why))?;
-        let mut show = Show::default();
-        let cells = count(notebook.cells.len(), "cell", "cells");
-        let language = notebook.language.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
-        show.line(&format!("[notebook `{name}`: {cells}{language}]"));
-        for (at, cell) in notebook.cells.iter().enumerate() {
-            if show.chars > NOTEBOOK_CHARS {
-                let left = count(notebook.cells.len() - at, "cell more", "cells more");
-                show.line(&format!("[{left}; give `offset` to read the lines of the file]"));
-                break;
-            }
-            show.cell(at, cell);
+pub(super) async fn read(bytes: &[u8], shown: &str, cx: &Context) -> Result<Output, ToolError> {
+    let failure = format!("`{shown}` can't be read as a notebook");
+    let decoded = decode(&failure, decode_cells, &shown.to_owned(), bytes, cx).await?;
+    Ok(decoded.into_output(shown))
+}
+
+fn decode_cells(name: String, resources: &ChildResources) -> Result<Decoded, ToolError> {
+    let fails = |why: String| {
+        ToolError::new(format!(
+            "`{name}` can't be read as a notebook: {why}; give `offset` to read its lines as text"
+        ))
+    };
+    let text = String::from_utf8(resources.read_content()?).map_err(|_| fails("it is not UTF-8".into()))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let notebook = Notebook::parse(text).map_err(fails)?;
+    let mut show = Show::default();
+    let cells = count(notebook.cells.len(), "cell", "cells");
+    let language = notebook.language.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
+    show.line(&format!("[notebook `{name}`: {cells}{language}]"));
+    for (at, cell) in notebook.cells.iter().enumerate() {
+        if show.chars > NOTEBOOK_CHARS {
+            let left = count(notebook.cells.len() - at, "cell more", "cells more");
+            show.line(&format!("[{left}; give `offset` to read the lines of the file]"));
+            break;
         }
-        Ok(Output::new(show.into_blocks()).with_view(View::titled(&name).summary(cells)))
-    })
-    .await
+        show.cell(at, cell);
+    }
+    Ok(Decoded::new(&show.into_blocks(), cells))
 }
 
 #[derive(Default)]
@@ -145,7 +148,7 @@ impl Show {
             return self
                 .line(&format!("--- output ({}; more than {PICTURES_MAX} pictures)", format.media_type()));
         }
-        let picture = decode(base64).ok_or("it is no base64".to_owned());
+        let picture = from_base64(base64).ok_or("it is no base64".to_owned());
         match picture.and_then(|bytes| crate::pictures::fit(bytes, format)) {
             Ok(picture) => {
                 self.line(&format!("--- output ({})", picture.words));
@@ -176,7 +179,7 @@ fn without_colours(text: &str) -> String {
 
 /// Standard base64; white space is passed over.
 #[cfg(feature = "images")]
-fn decode(text: &str) -> Option<Vec<u8>> {
+fn from_base64(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut word, mut bits) = (Vec::with_capacity(text.len() / 4 * 3), 0_u32, 0);
     for byte in text.bytes() {
         let value = match byte {

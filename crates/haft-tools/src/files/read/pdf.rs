@@ -1,12 +1,12 @@
 //! A PDF as a model reads it: the text of its pages, or pictures of them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use haft::{Content, IntoOutput as _, Output, ToolError, View};
+use haft::isolate::ChildResources;
+use haft::{Content, Context, Output, ToolError};
+use serde::{Deserialize, Serialize};
 
 use super::text::PAGE_CHARS_MAX;
 use super::{Pages, ReadInput};
-use crate::parsing::parsing;
+use crate::decoding::{Decoded, decode};
 use crate::paths::count;
 use crate::pdf::Document;
 
@@ -15,25 +15,47 @@ const TEXT_PAGES_MAX: usize = 100;
 /// Pages of which one call returns pictures.
 const PICTURE_PAGES_MAX: usize = 10;
 
+/// What is wanted of a document.
+#[derive(Serialize, Deserialize)]
+struct PdfRequest {
+    name: String,
+    /// Begins the text of errors.
+    failure: String,
+    pages: Option<Pages>,
+    as_pictures: bool,
+}
+
 /// The blocks of a document.
-pub(super) async fn read(input: &ReadInput, bytes: Vec<u8>, shown: &str) -> Result<Output, ToolError> {
-    let wanted = input.pages.as_deref().map(Pages::parse).transpose()?;
-    let (name, as_pictures) = (shown.to_owned(), input.images.unwrap_or(false));
-    parsing(&format!("`{shown}`, a PDF document,"), move |stop| {
-        let fails = |why: String| ToolError::new(format!("`{name}`, a PDF document, can't be read: {why}"));
-        let document = Document::open(bytes, stop).map_err(fails)?;
-        let total = document.pages();
-        let pages = match wanted {
-            Some(wanted) => wanted.of(total).map_err(|page| {
-                let pages = count(total, "page", "pages");
-                ToolError::new(format!("`{name}` has {pages}; there is no page {page}"))
-            })?,
-            None => (0..total).collect(),
-        };
-        let work = Work { document, name, total, pages, stop };
-        if as_pictures { work.pictures() } else { work.text() }
-    })
-    .await
+pub(super) async fn read(
+    input: &ReadInput,
+    bytes: &[u8],
+    shown: &str,
+    cx: &Context,
+) -> Result<Output, ToolError> {
+    let request = PdfRequest {
+        name: shown.to_owned(),
+        failure: format!("`{shown}`, a PDF document, can't be read"),
+        pages: input.pages.as_deref().map(Pages::parse).transpose()?,
+        as_pictures: input.images.unwrap_or(false),
+    };
+    let decoded = decode(&request.failure, decode_pages, &request, bytes, cx).await?;
+    Ok(decoded.into_output(shown))
+}
+
+fn decode_pages(request: PdfRequest, resources: &ChildResources) -> Result<Decoded, ToolError> {
+    let PdfRequest { name, failure, pages, as_pictures } = request;
+    let document = Document::open(resources.read_content()?);
+    let document = document.map_err(|why| ToolError::new(format!("{failure}: {why}")))?;
+    let total = document.pages();
+    let pages = match pages {
+        Some(wanted) => wanted.of(total).map_err(|page| {
+            let pages = count(total, "page", "pages");
+            ToolError::new(format!("`{name}` has {pages}; there is no page {page}"))
+        })?,
+        None => (0..total).collect(),
+    };
+    let work = Work { document, name, total, pages };
+    Ok(if as_pictures { work.pictures() } else { work.text() })
 }
 
 impl Pages {
@@ -51,34 +73,33 @@ impl Pages {
     }
 }
 
-struct Work<'a> {
+struct Work {
     document: Document,
     name: String,
     total: usize,
     pages: Vec<usize>,
-    stop: &'a AtomicBool,
 }
 
-impl Work<'_> {
+impl Work {
     fn head(&self) -> String {
         format!("[PDF `{}`: {}]", self.name, count(self.total, "page", "pages"))
     }
 
-    fn view(&self) -> View {
-        View::titled(&self.name).summary(match self.pages.len() {
+    fn summary(&self) -> String {
+        match self.pages.len() {
             shown if shown == self.total => count(shown, "page", "pages"),
             shown => format!("{shown} of {} pages", self.total),
-        })
+        }
     }
 
-    fn text(self) -> Result<Output, ToolError> {
+    fn text(self) -> Decoded {
         let mut text = self.head();
         let mut chars = 0;
         let (mut shown, mut unreadable, mut letters) = (0, 0, 0);
         let pages = self.pages.iter().copied().take(TEXT_PAGES_MAX);
         self.document.texts(pages, |at, page| {
             let len = page.text.chars().count();
-            if chars + len > PAGE_CHARS_MAX && shown > 0 || self.stop.load(Ordering::Relaxed) {
+            if chars + len > PAGE_CHARS_MAX && shown > 0 {
                 return false;
             }
             text.push_str(&format!("\n\n--- page {}\n", at + 1));
@@ -101,16 +122,13 @@ impl Work<'_> {
         if let Some(rest) = self.rest(shown) {
             text.push_str(&format!("\n\n[{rest}]"));
         }
-        Ok(text.into_output()?.with_view(self.view()))
+        Decoded::new(&[Content::text(text)], self.summary())
     }
 
-    fn pictures(self) -> Result<Output, ToolError> {
+    fn pictures(self) -> Decoded {
         let mut blocks = vec![Content::text(self.head())];
         let mut shown = 0;
         for at in self.pages.iter().copied().take(PICTURE_PAGES_MAX) {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
             match self.document.picture(at) {
                 Ok(picture) => {
                     blocks.push(Content::text(format!("--- page {}", at + 1)));
@@ -123,7 +141,7 @@ impl Work<'_> {
             shown += 1;
         }
         blocks.extend(self.rest(shown).map(|rest| Content::text(format!("[{rest}]"))));
-        Ok(Output::new(blocks).with_view(self.view()))
+        Decoded::new(&blocks, self.summary())
     }
 
     /// How to read on, if there is more.
@@ -136,6 +154,8 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use serde_json::json;
 
     use super::*;
@@ -222,6 +242,33 @@ mod tests {
         let blocks = result.outcome().unwrap().blocks();
         assert_eq!(blocks.len(), 5);
         assert!(matches!(&blocks[2], Content::Image(blob) if &*blob.media_type == "image/png"));
+    }
+
+    /// A few kilobytes that become gigabytes are one failed call.
+    #[test]
+    fn a_decompression_bomb_is_one_failed_call() {
+        let whole = String::from_utf8(sample(&["PAGE"])).unwrap();
+        let (before, after) = whole.split_once("PAGE").unwrap();
+        let before = before.replace("/Length 4", "/Filter [/FlateDecode /RunLengthDecode] /Length LENGTH");
+        // Runs of 128 spaces, each in two bytes, and all of them packed once more: 5 KB that become 600 MB.
+        let runs = [129, b' '].repeat(5 << 20);
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&runs).unwrap();
+        let packed = encoder.finish().unwrap();
+        let before = before.replace("LENGTH", &packed.len().to_string());
+        let room = Room::new();
+        room.put("bomb.pdf", [before.as_bytes(), &packed, after.as_bytes()].concat());
+        room.put("d.pdf", sample(&["BT /F1 12 Tf 20 150 Td (fine) Tj ET"]));
+        let (kind, words) = room.error("Read", json!({"file_path": "bomb.pdf"}));
+        assert_eq!(
+            (kind, &*words),
+            (
+                haft::ErrorKind::Failed,
+                "`bomb.pdf`, a PDF document, can't be read: its decoder did not finish: its process needed more than \
+                 512 MB of memory"
+            )
+        );
+        assert!(room.text("Read", json!({"file_path": "d.pdf"})).ends_with("fine"));
     }
 
     #[test]
