@@ -11,7 +11,7 @@ use haft::testing::EventLog;
 use haft::view::Progress;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 use haft_agent::{ReplyDelta, RunEvent};
-use haft_terminal::bench::Drawing;
+use haft_terminal::bench::ScreenBench;
 
 const MB: usize = 1024 * 1024;
 
@@ -32,7 +32,7 @@ fn main() {
     let mut frames = Vec::new();
     let drawn = timed(|| {
         let (write, reader) = sink();
-        let mut drawing = Drawing::new(write, 100, 40);
+        let mut drawing = ScreenBench::new(write, 100, 40);
         let chunks: Vec<&str> = split(&answer, 64);
         // About a frame's worth of what a fast model says at once: everything between two frames comes together.
         for (at, batch) in chunks.chunks(1_000).enumerate() {
@@ -57,7 +57,7 @@ fn main() {
     // 10,000 events a second are 333 in a frame, of which a frame may take 33 ms.
     let mut frames = Vec::new();
     let (write, reader) = sink();
-    let mut drawing = Drawing::new(write, 100, 40);
+    let mut drawing = ScreenBench::new(write, 100, 40);
     let events = calls(10);
     events.iter().for_each(|event| drawing.event(RunEvent::Tool(event.clone())));
     let mut memory = (0, 0);

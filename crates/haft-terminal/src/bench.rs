@@ -6,30 +6,30 @@ use std::time::Instant;
 
 use haft_agent::RunEvent;
 
-use crate::inbox::{Inbox, Note};
-use crate::paint::{Live, Painter};
-use crate::story::Story;
-use crate::style::{Line, Look};
+use crate::frame_painter::{FramePainter, LiveRegion};
+use crate::inbox::{ScreenInbox, ScreenNote};
+use crate::style::{ColorMode, Line};
+use crate::transcript::RunTranscript;
 
 /// Events in, bytes of frames out: the way through inbox, story and painter.
-pub struct Drawing<W> {
-    inbox: Inbox,
+pub struct ScreenBench<W> {
+    inbox: ScreenInbox,
     _wake: std::io::PipeReader,
-    story: Story,
-    painter: Painter,
+    story: RunTranscript,
+    painter: FramePainter,
     out: W,
     rows: usize,
 }
 
-impl<W: Write> Drawing<W> {
+impl<W: Write> ScreenBench<W> {
     /// On a terminal of this size.
-    pub fn new(out: W, columns: usize, rows: usize) -> Drawing<W> {
+    pub fn new(out: W, columns: usize, rows: usize) -> ScreenBench<W> {
         let (wake, waker) = std::io::pipe().expect("a pipe can be made");
-        Drawing {
-            inbox: Inbox::new(waker),
+        ScreenBench {
+            inbox: ScreenInbox::new(waker),
             _wake: wake,
-            story: Story::new(columns - 1, Path::new("."), Instant::now()),
-            painter: Painter::new(Look::Styled),
+            story: RunTranscript::new(columns - 1, Path::new("."), Instant::now()),
+            painter: FramePainter::new(ColorMode::Styled),
             out,
             rows,
         }
@@ -44,7 +44,7 @@ impl<W: Write> Drawing<W> {
     pub fn frame(&mut self) {
         let now = Instant::now();
         for note in self.inbox.take().notes {
-            if let Note::Event(event) = note {
+            if let ScreenNote::Event(event) = note {
                 self.story.event(event, now);
             }
         }
@@ -54,7 +54,7 @@ impl<W: Write> Drawing<W> {
         lines.push(Line::plain("> "));
         let cursor = (lines.len() - 1, 2);
         let mut frame = String::new();
-        self.painter.frame(&finished, Live { lines, cursor }, &mut frame);
+        self.painter.frame(&finished, LiveRegion { lines, cursor }, &mut frame);
         self.out.write_all(frame.as_bytes()).expect("somebody reads");
     }
 }

@@ -5,8 +5,8 @@
 
 use haft::ports::Approval;
 
-use crate::keys::Key;
-use crate::question::{Accepts, KeyContext, Others};
+use crate::key_decoder::TerminalKey;
+use crate::question::{AnswerKeys, KeyContext, PendingPrompts};
 use crate::style::{Line, Style};
 
 /// An answer to an approval, by its number.
@@ -40,21 +40,25 @@ pub(crate) enum ListKey {
 pub(crate) fn apply_list_key(
     focus: &mut Option<usize>,
     count: usize,
-    key: &Key,
+    key: &TerminalKey,
     context: KeyContext,
 ) -> ListKey {
     let digits = focus.is_some() || (context.line_is_empty && !context.in_text);
     let next = match (key, *focus) {
-        (Key::Up, None) => Some(count - 1),
-        (Key::Down, None) => Some(0),
-        (Key::Up | Key::Left | Key::BackTab | Key::Ctrl('p'), Some(at)) => Some((at + count - 1) % count),
-        (Key::Down | Key::Right | Key::Tab | Key::Ctrl('n'), Some(at)) => Some((at + 1) % count),
-        (Key::Enter, Some(at)) => return ListKey::Pick(at),
-        (Key::Char(digit @ '1'..='9'), _) if digits => {
+        (TerminalKey::Up, None) => Some(count - 1),
+        (TerminalKey::Down, None) => Some(0),
+        (TerminalKey::Up | TerminalKey::Left | TerminalKey::BackTab | TerminalKey::Ctrl('p'), Some(at)) => {
+            Some((at + count - 1) % count)
+        }
+        (TerminalKey::Down | TerminalKey::Right | TerminalKey::Tab | TerminalKey::Ctrl('n'), Some(at)) => {
+            Some((at + 1) % count)
+        }
+        (TerminalKey::Enter, Some(at)) => return ListKey::Pick(at),
+        (TerminalKey::Char(digit @ '1'..='9'), _) if digits => {
             return ListKey::Digit(*digit as usize - '0' as usize);
         }
-        (Key::Escape, Some(_)) => None,
-        (Key::Unknown | Key::BackTab, _) => *focus,
+        (TerminalKey::Escape, Some(_)) => None,
+        (TerminalKey::Unknown | TerminalKey::BackTab, _) => *focus,
         _ => {
             *focus = None;
             return ListKey::Text;
@@ -65,14 +69,14 @@ pub(crate) fn apply_list_key(
 }
 
 /// The answers that an approval offers.
-pub(crate) fn approval_choices(approval: &Approval, others: Others) -> Vec<ApprovalChoice> {
+pub(crate) fn approval_choices(approval: &Approval, others: PendingPrompts) -> Vec<ApprovalChoice> {
     use ApprovalChoice::*;
     let lasting = !approval.lasting_rules.is_empty();
     [Once, Session, Always, No, NoBecause, Edit, ShowAll, AllOnce, NoneOfThem]
         .into_iter()
         .filter(|choice| match choice {
             Session | Always => lasting,
-            AllOnce => others != Others::default(),
+            AllOnce => others != PendingPrompts::default(),
             NoneOfThem => others.asked > 0,
             _ => true,
         })
@@ -82,15 +86,15 @@ pub(crate) fn approval_choices(approval: &Approval, others: Others) -> Vec<Appro
 /// The answers to an approval, with their numbers.
 pub(crate) fn approval_line(
     approval: &Approval,
-    accepts: Accepts,
+    accepts: AnswerKeys,
     focus: Option<usize>,
-    others: Others,
+    others: PendingPrompts,
 ) -> Line {
-    let mut line = Line::of("  allow this call?", Style::ASKS);
-    if accepts == Accepts::Nothing {
+    let mut line = Line::from_text("  allow this call?", Style::ASKS);
+    if accepts == AnswerKeys::Nothing {
         return line;
     }
-    let number_style = if accepts == Accepts::Digits { Style::BOLD } else { Style::DIM };
+    let number_style = if accepts == AnswerKeys::Digits { Style::BOLD } else { Style::DIM };
     for (at, choice) in approval_choices(approval, others).into_iter().enumerate() {
         let is_focused = focus == Some(at);
         line.push(if is_focused { " ▸ " } else { "   " }, Style::ASKS);
@@ -98,11 +102,11 @@ pub(crate) fn approval_line(
         let label_style = if is_focused { Style::BOLD } else { Style::PLAIN };
         line.push(&format!(" {}", label(choice, approval, others)), label_style);
     }
-    line.push(if accepts == Accepts::Digits { "   (or ↑↓ enter)" } else { "   (↑↓ enter)" }, Style::DIM);
+    line.push(if accepts == AnswerKeys::Digits { "   (or ↑↓ enter)" } else { "   (↑↓ enter)" }, Style::DIM);
     line
 }
 
-fn label(choice: ApprovalChoice, approval: &Approval, others: Others) -> String {
+fn label(choice: ApprovalChoice, approval: &Approval, others: PendingPrompts) -> String {
     match choice {
         ApprovalChoice::Once => "once".to_owned(),
         ApprovalChoice::Session => "for this session".to_owned(),
@@ -127,7 +131,7 @@ mod tests {
 
     const EMPTY: KeyContext = KeyContext { has_editor: false, line_is_empty: true, in_text: false };
 
-    fn check(keys: &[Key], context: KeyContext, expected: ListKey, expected_focus: Option<usize>) {
+    fn check(keys: &[TerminalKey], context: KeyContext, expected: ListKey, expected_focus: Option<usize>) {
         let (mut focus, mut last) = (None, ListKey::Moved);
         for key in keys {
             last = apply_list_key(&mut focus, 3, key, context);
@@ -137,29 +141,39 @@ mod tests {
 
     #[test]
     fn enter_answers_only_with_the_focus() {
-        check(&[Key::Enter], EMPTY, ListKey::Text, None);
-        check(&[Key::Down, Key::Enter], EMPTY, ListKey::Pick(0), Some(0));
-        check(&[Key::Up, Key::Enter], EMPTY, ListKey::Pick(2), Some(2));
-        check(&[Key::Down, Key::Escape, Key::Enter], EMPTY, ListKey::Text, None);
-        check(&[Key::Down, Key::Char('x'), Key::Enter], EMPTY, ListKey::Text, None);
-        check(&[Key::Down, Key::Paste("\n".into()), Key::Enter], EMPTY, ListKey::Text, None);
-        check(&[Key::Tab, Key::Enter], EMPTY, ListKey::Text, None);
+        check(&[TerminalKey::Enter], EMPTY, ListKey::Text, None);
+        check(&[TerminalKey::Down, TerminalKey::Enter], EMPTY, ListKey::Pick(0), Some(0));
+        check(&[TerminalKey::Up, TerminalKey::Enter], EMPTY, ListKey::Pick(2), Some(2));
+        check(&[TerminalKey::Down, TerminalKey::Escape, TerminalKey::Enter], EMPTY, ListKey::Text, None);
+        check(&[TerminalKey::Down, TerminalKey::Char('x'), TerminalKey::Enter], EMPTY, ListKey::Text, None);
+        check(
+            &[TerminalKey::Down, TerminalKey::Paste("\n".into()), TerminalKey::Enter],
+            EMPTY,
+            ListKey::Text,
+            None,
+        );
+        check(&[TerminalKey::Tab, TerminalKey::Enter], EMPTY, ListKey::Text, None);
     }
 
     #[test]
     fn digits_of_a_text_are_text() {
-        check(&[Key::Char('2')], EMPTY, ListKey::Digit(2), None);
-        check(&[Key::Char('0')], EMPTY, ListKey::Text, None);
+        check(&[TerminalKey::Char('2')], EMPTY, ListKey::Digit(2), None);
+        check(&[TerminalKey::Char('0')], EMPTY, ListKey::Text, None);
         let with_text = KeyContext { line_is_empty: false, ..EMPTY };
-        check(&[Key::Char('2')], with_text, ListKey::Text, None);
-        check(&[Key::Char('2')], KeyContext { in_text: true, ..EMPTY }, ListKey::Text, None);
-        check(&[Key::Down, Key::Char('2')], with_text, ListKey::Digit(2), Some(0));
+        check(&[TerminalKey::Char('2')], with_text, ListKey::Text, None);
+        check(&[TerminalKey::Char('2')], KeyContext { in_text: true, ..EMPTY }, ListKey::Text, None);
+        check(&[TerminalKey::Down, TerminalKey::Char('2')], with_text, ListKey::Digit(2), Some(0));
     }
 
     #[test]
     fn the_focus_goes_around() {
-        check(&[Key::Down, Key::Down, Key::Right, Key::Tab], EMPTY, ListKey::Moved, Some(0));
-        check(&[Key::Down, Key::Left], EMPTY, ListKey::Moved, Some(2));
-        check(&[Key::Left], EMPTY, ListKey::Text, None);
+        check(
+            &[TerminalKey::Down, TerminalKey::Down, TerminalKey::Right, TerminalKey::Tab],
+            EMPTY,
+            ListKey::Moved,
+            Some(0),
+        );
+        check(&[TerminalKey::Down, TerminalKey::Left], EMPTY, ListKey::Moved, Some(2));
+        check(&[TerminalKey::Left], EMPTY, ListKey::Text, None);
     }
 }

@@ -12,7 +12,7 @@ use crate::limits::{HISTORY_FILE_BYTES_MAX, HISTORY_MAX, HISTORY_TEXT_BYTES_MAX}
 
 /// The texts, and which of them is shown.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct InputHistory {
     path: Option<PathBuf>,
     loaded: bool,
     texts: Vec<String>,
@@ -22,9 +22,9 @@ pub(crate) struct History {
     lines: usize,
 }
 
-impl History {
-    pub(crate) fn new(path: Option<PathBuf>) -> History {
-        History { path, ..History::default() }
+impl InputHistory {
+    pub(crate) fn new(path: Option<PathBuf>) -> InputHistory {
+        InputHistory { path, ..InputHistory::default() }
     }
 
     /// Keeps a text.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn it_goes_back_and_forth_and_keeps_the_draft() {
-        let mut history = History::new(None);
+        let mut history = InputHistory::new(None);
         history.add("one");
         history.add("two");
         history.add("two");
@@ -141,13 +141,13 @@ mod tests {
     fn it_outlives_the_program_and_stays_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/history");
-        let mut history = History::new(Some(path.clone()));
+        let mut history = InputHistory::new(Some(path.clone()));
         for number in 0..2 * HISTORY_MAX + 5 {
             history.add(&format!("text\n{number}"));
         }
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(fs::read_to_string(&path).unwrap().lines().count() <= 2 * HISTORY_MAX);
-        let mut again = History::new(Some(path));
+        let mut again = InputHistory::new(Some(path));
         assert_eq!(again.older("").unwrap(), format!("text\n{}", 2 * HISTORY_MAX + 4));
         assert_eq!(again.texts.len(), HISTORY_MAX);
     }
@@ -157,8 +157,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history");
         fs::write(&path, b"\"good\"\n{broken\n\xff\n").unwrap();
-        assert_eq!(History::new(Some(path)).older(""), Some("good"));
-        let mut nowhere = History::new(Some(dir.path().to_owned()));
+        assert_eq!(InputHistory::new(Some(path)).older(""), Some("good"));
+        let mut nowhere = InputHistory::new(Some(dir.path().to_owned()));
         nowhere.add("x");
         assert_eq!(nowhere.older(""), Some("x"));
     }

@@ -16,36 +16,36 @@ use haft_agent::{ReplyDelta, RunEvent};
 use tokio::sync::oneshot;
 
 use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};
-use crate::screen::Change;
+use crate::screen::ScreenChange;
 
 /// How far back an event looks for one that it replaces.
 const LOOKED_BACK: usize = 32;
 
 /// Something for the screen.
-pub(crate) enum Note {
+pub(crate) enum ScreenNote {
     Event(RunEvent),
-    Ask(Ask),
+    OpenPrompt(OpenPrompt),
     /// A question is no longer asked.
     Withdrawn(u64),
     /// The host changes what is shown.
-    Change(Change),
+    ScreenChange(ScreenChange),
 }
 
 /// A question and where its answer goes.
-pub(crate) struct Ask {
+pub(crate) struct OpenPrompt {
     pub(crate) id: u64,
-    pub(crate) what: Asked,
+    pub(crate) what: PromptRequest,
 }
 
-pub(crate) enum Asked {
+pub(crate) enum PromptRequest {
     Approval(Box<Approval>, oneshot::Sender<Answer>),
     Question(UserQuestion, oneshot::Sender<Option<Vec<String>>>),
 }
 
 /// What came since the last frame.
 #[derive(Default)]
-pub(crate) struct Taken {
-    pub(crate) notes: VecDeque<Note>,
+pub(crate) struct InboxBatch {
+    pub(crate) notes: VecDeque<ScreenNote>,
     /// Bytes of text that were left out.
     pub(crate) lost_bytes: u64,
     /// Other events that were left out.
@@ -53,23 +53,23 @@ pub(crate) struct Taken {
 }
 
 /// The queue, and the pipe that wakes the screen.
-pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
+pub(crate) struct ScreenInbox {
+    queue: Mutex<InboxQueue>,
     wake: std::io::PipeWriter,
 }
 
 #[derive(Default)]
-struct Queue {
-    taken: Taken,
+struct InboxQueue {
+    taken: InboxBatch,
     text_bytes: usize,
     /// The screen was woken and hasn't looked yet.
     woken: bool,
     closed: bool,
 }
 
-impl Inbox {
-    pub(crate) fn new(wake: std::io::PipeWriter) -> Inbox {
-        Inbox { queue: Mutex::default(), wake }
+impl ScreenInbox {
+    pub(crate) fn new(wake: std::io::PipeWriter) -> ScreenInbox {
+        ScreenInbox { queue: Mutex::default(), wake }
     }
 
     /// Takes an event, or leaves it out.
@@ -78,7 +78,7 @@ impl Inbox {
     }
 
     /// Takes a question or a change; false once the screen is closed.
-    pub(crate) fn note(&self, note: Note) -> bool {
+    pub(crate) fn note(&self, note: ScreenNote) -> bool {
         let mut open = true;
         self.push(|queue| {
             open = !queue.closed;
@@ -90,7 +90,7 @@ impl Inbox {
     }
 
     /// Everything that came.
-    pub(crate) fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> InboxBatch {
         let mut queue = lock(&self.queue);
         queue.woken = false;
         queue.text_bytes = 0;
@@ -106,7 +106,7 @@ impl Inbox {
         drop(dropped);
     }
 
-    fn push(&self, change: impl FnOnce(&mut Queue)) {
+    fn push(&self, change: impl FnOnce(&mut InboxQueue)) {
         let mut queue = lock(&self.queue);
         change(&mut queue);
         let wake = !std::mem::replace(&mut queue.woken, true);
@@ -118,7 +118,7 @@ impl Inbox {
     }
 }
 
-impl Queue {
+impl InboxQueue {
     fn event(&mut self, event: RunEvent) {
         if self.closed {
             return;
@@ -139,7 +139,7 @@ impl Queue {
                 | RunEvent::Tool(Event { what: What::Progress(_) | What::Partial(_), .. })
         );
         if passing && let Some(old) = self.replaced(&event) {
-            *old = Note::Event(event);
+            *old = ScreenNote::Event(event);
             return;
         }
         let most = if passing { WAITING_EVENTS_MAX / 2 } else { WAITING_EVENTS_MAX };
@@ -147,7 +147,7 @@ impl Queue {
             self.taken.lost_events += 1;
             return;
         }
-        self.taken.notes.push_back(Note::Event(event));
+        self.taken.notes.push_back(ScreenNote::Event(event));
     }
 
     /// Text of the answer, or of a call's input: joins what came before it.
@@ -158,25 +158,29 @@ impl Queue {
         }
         self.text_bytes += text.len();
         match (self.taken.notes.back_mut(), call) {
-            (Some(Note::Event(RunEvent::Model(ReplyDelta::Text(before)))), None) => before.push_str(&text),
-            (Some(Note::Event(RunEvent::Model(ReplyDelta::CallInput { call, json }))), Some(same))
+            (Some(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(before)))), None) => {
+                before.push_str(&text)
+            }
+            (Some(ScreenNote::Event(RunEvent::Model(ReplyDelta::CallInput { call, json }))), Some(same))
                 if *call == same =>
             {
                 json.push_str(&text);
             }
-            (_, None) => self.taken.notes.push_back(Note::Event(RunEvent::Model(ReplyDelta::Text(text)))),
+            (_, None) => {
+                self.taken.notes.push_back(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(text))))
+            }
             (_, Some(call)) => {
                 let delta = ReplyDelta::CallInput { call, json: text };
-                self.taken.notes.push_back(Note::Event(RunEvent::Model(delta)));
+                self.taken.notes.push_back(ScreenNote::Event(RunEvent::Model(delta)));
             }
         }
     }
 
     /// The event that this one makes worthless.
-    fn replaced(&mut self, event: &RunEvent) -> Option<&mut Note> {
+    fn replaced(&mut self, event: &RunEvent) -> Option<&mut ScreenNote> {
         let RunEvent::Tool(event) = event else { return None };
-        let same = |note: &&mut Note| match note {
-            Note::Event(RunEvent::Tool(old)) => {
+        let same = |note: &&mut ScreenNote| match note {
+            ScreenNote::Event(RunEvent::Tool(old)) => {
                 old.call == event.call
                     && old.agent == event.agent
                     && std::mem::discriminant(&old.what) == std::mem::discriminant(&event.what)
@@ -191,9 +195,9 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn inbox() -> (Inbox, std::io::PipeReader) {
+    fn inbox() -> (ScreenInbox, std::io::PipeReader) {
         let (reader, writer) = std::io::pipe().unwrap();
-        (Inbox::new(writer), reader)
+        (ScreenInbox::new(writer), reader)
     }
 
     fn text(text: &str) -> RunEvent {
@@ -229,7 +233,7 @@ mod tests {
         let taken = inbox.take();
         assert_eq!(taken.notes.len(), WAITING_EVENTS_MAX + 1);
         assert_eq!(taken.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);
-        assert!(matches!(taken.notes.back(), Some(Note::Event(RunEvent::Ended { .. }))));
+        assert!(matches!(taken.notes.back(), Some(ScreenNote::Event(RunEvent::Ended { .. }))));
     }
 
     #[test]
@@ -237,9 +241,12 @@ mod tests {
         let (inbox, _reader) = inbox();
         let (send, mut answer) = oneshot::channel();
         let question = UserQuestion { text: "?".into(), choices: Vec::new(), several: false };
-        assert!(inbox.note(Note::Ask(Ask { id: 1, what: Asked::Question(question, send) })));
+        assert!(inbox.note(ScreenNote::OpenPrompt(OpenPrompt {
+            id: 1,
+            what: PromptRequest::Question(question, send)
+        })));
         inbox.close();
         assert!(answer.try_recv().is_err());
-        assert!(!inbox.note(Note::Withdrawn(1)));
+        assert!(!inbox.note(ScreenNote::Withdrawn(1)));
     }
 }

@@ -21,36 +21,36 @@
 
 #[doc(hidden)]
 pub mod bench;
-mod body;
+mod call_row;
 mod choice_list;
-mod converse;
-mod edit;
+mod folded_lines;
+mod frame_painter;
 mod history;
 mod inbox;
-mod keys;
+mod key_decoder;
 pub mod limits;
-pub mod look;
+mod line_editor;
 mod markdown;
+pub mod output_mode;
 #[cfg(doctest)]
 mod pages;
-mod paint;
-mod plain;
+mod partial_input;
+mod plain_lines;
 mod plot;
 mod question;
-mod row;
+mod raw_terminal;
 mod screen;
-mod story;
+mod screen_thread;
 mod style;
 mod text;
-mod tty;
-mod ui;
-mod writing;
+mod transcript;
+mod user_input;
 
-pub use converse::{Slash, Typed};
-pub use look::Fit;
-pub use plain::Lines;
+pub use output_mode::OutputMode;
+pub use plain_lines::PlainLines;
 pub use plot::{bar, spark};
-pub use screen::{Options, OutsideEditor, Remote, Screen, ScreenAsker, ScreenSink, show};
-pub use style::{Line, Look, Style};
+pub use raw_terminal::restore;
+pub use screen::{OutsideEditor, Remote, Screen, ScreenAsker, ScreenOptions, ScreenSink, show};
+pub use style::{ColorMode, Line, Style};
 pub use text::thousands;
-pub use tty::restore;
+pub use user_input::{SlashCommand, UserInput};

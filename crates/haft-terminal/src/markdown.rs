@@ -12,11 +12,11 @@ use haft::text::truncate_bytes;
 use crate::limits::{LINE_BYTES_MAX, TABLE_ROWS_MAX};
 use crate::style::{Line, Style};
 
-use self::inline::{Whole, inline};
+use self::inline::{LineCompleteness, inline};
 
 /// Lays out one text.
 #[derive(Debug)]
-pub(crate) struct Markdown {
+pub(crate) struct MarkdownWriter {
     columns: usize,
     /// What stands before the first line, and how far the others are indented for it.
     bullet: Line,
@@ -33,13 +33,13 @@ pub(crate) struct Markdown {
 #[derive(Debug)]
 enum Within {
     Text,
-    Code(Fence),
+    Code(CodeFence),
     /// The rows so far.
     Table(Vec<String>),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Fence {
+struct CodeFence {
     mark: u8,
     length: usize,
     indent: usize,
@@ -47,10 +47,10 @@ struct Fence {
     diff: bool,
 }
 
-impl Markdown {
+impl MarkdownWriter {
     /// For lines of so many columns; the first begins with `bullet`, the others stand under what follows it.
-    pub(crate) fn new(columns: usize, bullet: Line) -> Markdown {
-        Markdown {
+    pub(crate) fn new(columns: usize, bullet: Line) -> MarkdownWriter {
+        MarkdownWriter {
             columns,
             bullet,
             begun: false,
@@ -100,7 +100,7 @@ impl Markdown {
 
     /// What is not finished, as it would look if it were.
     pub(crate) fn tail(&self) -> Vec<Line> {
-        let mut shown = Markdown::new(self.columns, self.bullet.clone());
+        let mut shown = MarkdownWriter::new(self.columns, self.bullet.clone());
         (shown.begun, shown.blank, shown.goes_on) = (self.begun, self.blank, self.goes_on);
         let mut out = Vec::new();
         match &self.within {
@@ -115,7 +115,7 @@ impl Markdown {
                 Within::Table(rows) if is_row(last) => rows.push(last.to_owned()),
                 Within::Code(fence) if fence.is_beginning_of(last) => {}
                 _ if is_mark(last) => {}
-                _ => shown.lines(last, Whole::No, &mut out),
+                _ => shown.lines(last, LineCompleteness::No, &mut out),
             }
         }
         shown.end_table(&mut out);
@@ -128,16 +128,16 @@ impl Markdown {
             let mut rest = line.to_owned();
             while !rest.is_empty() {
                 let part = split(&mut rest);
-                self.lines(&part, Whole::Yes, out);
+                self.lines(&part, LineCompleteness::Yes, out);
                 self.goes_on = true;
             }
             self.goes_on = false;
         } else {
-            self.lines(line, Whole::Yes, out);
+            self.lines(line, LineCompleteness::Yes, out);
         }
     }
 
-    fn lines(&mut self, line: &str, whole: Whole, out: &mut Vec<Line>) {
+    fn lines(&mut self, line: &str, whole: LineCompleteness, out: &mut Vec<Line>) {
         if let Within::Code(fence) = &self.within {
             if fence.is_end(line) {
                 self.within = Within::Text;
@@ -166,7 +166,7 @@ impl Markdown {
         if self.goes_on {
             return self.text(Line::default(), trimmed, Style::PLAIN, indent, whole, out);
         }
-        if let Some(fence) = Fence::of(line) {
+        if let Some(fence) = CodeFence::parse(line) {
             self.within = Within::Code(fence);
             return;
         }
@@ -182,10 +182,10 @@ impl Markdown {
         }
         if is_rule(trimmed) {
             let rule = "─".repeat(self.inner().min(40));
-            return self.put(Line::of(&rule, Style::DIM), out);
+            return self.put(Line::from_text(&rule, Style::DIM), out);
         }
         if let Some(quoted) = trimmed.strip_prefix('>') {
-            let bar = Line::of("│ ", Style::DIM);
+            let bar = Line::from_text("│ ", Style::DIM);
             return self.quote(bar, quoted.trim_start(), whole, out);
         }
         if let Some((mark, rest)) = item(trimmed) {
@@ -213,7 +213,7 @@ impl Markdown {
         text: &str,
         style: Style,
         indent: usize,
-        whole: Whole,
+        whole: LineCompleteness,
         out: &mut Vec<Line>,
     ) {
         lead.blanks(indent.min(self.inner() / 3));
@@ -224,7 +224,7 @@ impl Markdown {
         }
     }
 
-    fn quote(&mut self, bar: Line, text: &str, whole: Whole, out: &mut Vec<Line>) {
+    fn quote(&mut self, bar: Line, text: &str, whole: LineCompleteness, out: &mut Vec<Line>) {
         let quoted = inline(text, Style::PLAIN.italic(), whole);
         for line in quoted.wrap(self.inner() - bar.width(), 0) {
             let mut shown = bar.clone();
@@ -233,14 +233,14 @@ impl Markdown {
         }
     }
 
-    fn code(&mut self, line: &str, fence: Fence, out: &mut Vec<Line>) {
+    fn code(&mut self, line: &str, fence: CodeFence, out: &mut Vec<Line>) {
         let style = match line.bytes().next() {
             Some(b'+') if fence.diff => Style::GOOD,
             Some(b'-') if fence.diff => Style::BAD,
             _ => Style::CODE,
         };
         let indent = line.bytes().take(fence.indent).take_while(|byte| *byte == b' ').count();
-        for part in Line::of(&line[indent..], style).chop(self.inner() - 2) {
+        for part in Line::from_text(&line[indent..], style).chop(self.inner() - 2) {
             let mut shown = Line::default();
             shown.blanks(2);
             shown.append(&part);
@@ -275,13 +275,13 @@ impl Markdown {
     }
 }
 
-impl Fence {
-    fn of(line: &str) -> Option<Fence> {
+impl CodeFence {
+    fn parse(line: &str) -> Option<CodeFence> {
         let rest = line.trim_start();
         let mark = rest.bytes().next().filter(|byte| matches!(byte, b'`' | b'~'))?;
         let length = rest.bytes().take_while(|byte| *byte == mark).count();
         let language = rest[length..].trim();
-        (length >= 3 && !language.contains('`')).then(|| Fence {
+        (length >= 3 && !language.contains('`')).then(|| CodeFence {
             mark,
             length,
             indent: line.len() - rest.len(),
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     fn rendered(source: &str, columns: usize) -> Vec<String> {
-        let mut markdown = Markdown::new(columns, Line::plain("● "));
+        let mut markdown = MarkdownWriter::new(columns, Line::plain("● "));
         let mut out = Vec::new();
         markdown.push(source, &mut out);
         markdown.finish(&mut out);
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn the_tail_shows_what_is_being_written() {
-        let mut markdown = Markdown::new(30, Line::plain("● "));
+        let mut markdown = MarkdownWriter::new(30, Line::plain("● "));
         let mut out = Vec::new();
         markdown.push("one\ntwo **bo", &mut out);
         let text = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>();
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_takes_no_memory() {
-        let mut markdown = Markdown::new(80, Line::plain("● "));
+        let mut markdown = MarkdownWriter::new(80, Line::plain("● "));
         let (mut lines, mut out) = (0, Vec::new());
         for _ in 0..1_000 {
             markdown.push(&"word ".repeat(1_000), &mut out);
@@ -431,7 +431,7 @@ mod tests {
         #[test]
         fn however_it_is_cut_the_outcome_is_the_same(source in "[a-c*_`#|>~ \\-\\[\\]()\n日]{0,120}", at in 0usize..120) {
             let at = source.char_indices().map(|(at, _)| at).nth(at).unwrap_or(source.len());
-            let mut markdown = Markdown::new(24, Line::plain("● "));
+            let mut markdown = MarkdownWriter::new(24, Line::plain("● "));
             let mut out = Vec::new();
             markdown.push(&source[..at], &mut out);
             for line in markdown.tail() {

@@ -18,38 +18,38 @@ use haft::view::{Stage, View};
 use haft_agent::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::converse::{Slash, Typed};
-use crate::inbox::{Ask, Asked, Inbox, Note};
+use crate::inbox::{OpenPrompt, PromptRequest, ScreenInbox, ScreenNote};
 use crate::limits::TYPED_MAX;
-use crate::story::Views;
-use crate::style::{Line, Look};
+use crate::raw_terminal::{self, RawTerminal, SignalFlags};
+use crate::screen_thread::ScreenThread;
+use crate::style::{ColorMode, Line};
 use crate::text;
-use crate::tty::{self, Signals, Tty};
-use crate::ui::Ui;
+use crate::transcript::ToolViews;
+use crate::user_input::{SlashCommand, UserInput};
 
 /// Edits a text in the user's own editor, while the screen is away.
 pub type OutsideEditor = Arc<dyn Fn(&str) -> io::Result<String> + Send + Sync>;
 
 /// How a screen is opened.
 #[derive(Clone)]
-pub struct Options {
+pub struct ScreenOptions {
     pub(crate) cwd: PathBuf,
-    pub(crate) look: Look,
+    pub(crate) look: ColorMode,
     pub(crate) history: Option<PathBuf>,
-    pub(crate) commands: Vec<Slash>,
+    pub(crate) commands: Vec<SlashCommand>,
     pub(crate) editor: Option<OutsideEditor>,
     pub(crate) host_takes_signals: bool,
     pub(crate) hide_first_words: bool,
 }
 
-impl Options {
+impl ScreenOptions {
     /// For a working directory: paths inside of it are shown from there.
-    pub fn new(cwd: impl Into<PathBuf>) -> Options {
-        Options {
+    pub fn new(cwd: impl Into<PathBuf>) -> ScreenOptions {
+        ScreenOptions {
             cwd: cwd.into(),
-            look: Look::Styled,
+            look: ColorMode::Styled,
             history: None,
-            commands: Slash::usual(),
+            commands: SlashCommand::usual(),
             editor: None,
             host_takes_signals: false,
             hide_first_words: false,
@@ -58,28 +58,31 @@ impl Options {
 
     /// With styles or without.
     #[must_use]
-    pub fn look(mut self, look: Look) -> Options {
+    pub fn look(mut self, look: ColorMode) -> ScreenOptions {
         self.look = look;
         self
     }
 
     /// Keeps what is typed in this file.
     #[must_use]
-    pub fn history(mut self, file: impl Into<PathBuf>) -> Options {
+    pub fn history(mut self, file: impl Into<PathBuf>) -> ScreenOptions {
         self.history = Some(file.into());
         self
     }
 
     /// The commands that begin with a slash, in place of the usual ones.
     #[must_use]
-    pub fn commands(mut self, commands: Vec<Slash>) -> Options {
+    pub fn commands(mut self, commands: Vec<SlashCommand>) -> ScreenOptions {
         self.commands = commands;
         self
     }
 
     /// Lets the user edit inputs and prompts in an editor of their own. The host starts it: this crate starts nothing.
     #[must_use]
-    pub fn editor(mut self, editor: impl Fn(&str) -> io::Result<String> + Send + Sync + 'static) -> Options {
+    pub fn editor(
+        mut self,
+        editor: impl Fn(&str) -> io::Result<String> + Send + Sync + 'static,
+    ) -> ScreenOptions {
         self.editor = Some(Arc::new(editor));
         self
     }
@@ -87,26 +90,26 @@ impl Options {
     /// The host takes SIGINT, SIGTERM, SIGHUP and SIGQUIT itself, and calls [`restore`](crate::restore) before it exits. Otherwise the
     /// screen takes the first for Ctrl-C, and at the others gives the terminal back and lets the process end.
     #[must_use]
-    pub fn host_takes_signals(mut self) -> Options {
+    pub fn host_takes_signals(mut self) -> ScreenOptions {
         self.host_takes_signals = true;
         self
     }
 
     /// The first words of the user are not shown: they stand in the command line already.
     #[must_use]
-    pub fn hide_first_words(mut self) -> Options {
+    pub fn hide_first_words(mut self) -> ScreenOptions {
         self.hide_first_words = true;
         self
     }
 }
 
 /// What a host changes.
-pub(crate) enum Change {
+pub(crate) enum ScreenChange {
     Print(Vec<Line>),
-    Markdown(String),
+    MarkdownWriter(String),
     Mode(String),
     Footer(String),
-    Views(Views),
+    ToolViews(ToolViews),
     Clear,
     Close,
 }
@@ -117,9 +120,9 @@ pub(crate) enum Change {
 /// # async fn f(engine: haft::EngineBuilder, model: impl haft_agent::Model, mut conversation: haft_agent::Conversation)
 /// # -> std::io::Result<()> {
 /// use haft_agent::{RunHandle, AgentLoop, ToolEventSink};
-/// use haft_terminal::{Options, Screen};
+/// use haft_terminal::{ScreenOptions, Screen};
 ///
-/// let mut screen = Screen::open(Options::new("."))?;
+/// let mut screen = Screen::open(ScreenOptions::new("."))?;
 /// let sink = std::sync::Arc::new(screen.sink());
 /// let engine = engine.asker(screen.asker()).events(ToolEventSink::new(sink.clone())).build();
 /// screen.show_views_of(&engine);
@@ -133,20 +136,20 @@ pub(crate) enum Change {
 /// ```
 pub struct Screen {
     remote: Remote,
-    typed: mpsc::Receiver<Typed>,
+    typed: mpsc::Receiver<UserInput>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Reaches a screen from elsewhere. Clones reach the same one; once it is closed they do nothing.
 #[derive(Clone)]
 pub struct Remote {
-    inbox: Arc<Inbox>,
+    inbox: Arc<ScreenInbox>,
     ids: Arc<AtomicU64>,
 }
 
 /// Takes the events of a run for a screen. Never blocks; what is too much is left out and said.
 #[derive(Clone)]
-pub struct ScreenSink(Arc<Inbox>);
+pub struct ScreenSink(Arc<ScreenInbox>);
 
 /// Asks the user on a screen.
 #[derive(Clone)]
@@ -157,17 +160,17 @@ impl Screen {
     ///
     /// # Errors
     /// There is no terminal, or it can't be used.
-    pub fn open(options: Options) -> io::Result<Screen> {
-        let tty = Tty::open()?;
-        Screen::on(tty, options).inspect_err(|_| tty::restore())
+    pub fn open(options: ScreenOptions) -> io::Result<Screen> {
+        let tty = RawTerminal::open()?;
+        Screen::on(tty, options).inspect_err(|_| raw_terminal::restore())
     }
 
-    fn on(tty: Tty, options: Options) -> io::Result<Screen> {
-        let signals = Signals::take(options.host_takes_signals)?;
+    fn on(tty: RawTerminal, options: ScreenOptions) -> io::Result<Screen> {
+        let signals = SignalFlags::take(options.host_takes_signals)?;
         let (wake, waker) = io::pipe()?;
-        let inbox = Arc::new(Inbox::new(waker));
+        let inbox = Arc::new(ScreenInbox::new(waker));
         let (send, typed) = mpsc::channel(TYPED_MAX);
-        let ui = Ui::new(tty, signals, wake, inbox.clone(), send, options);
+        let ui = ScreenThread::new(tty, signals, wake, inbox.clone(), send, options);
         let remote = Remote { inbox, ids: Arc::default() };
         remote.become_current();
         let thread = std::thread::Builder::new().name(THREAD.into()).spawn(move || ui.run())?;
@@ -199,11 +202,11 @@ impl Screen {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Typed> {
+    pub async fn next(&mut self) -> Option<UserInput> {
         self.typed.recv().await
     }
 
-    pub(crate) fn typed(&mut self) -> &mut mpsc::Receiver<Typed> {
+    pub(crate) fn typed(&mut self) -> &mut mpsc::Receiver<UserInput> {
         &mut self.typed
     }
 
@@ -215,12 +218,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.remote.change(Change::Close);
+        self.remote.change(ScreenChange::Close);
         if let Some(thread) = self.thread.take() {
             // A panic there was told there.
             let _ = thread.join();
         }
-        tty::restore();
+        raw_terminal::restore();
     }
 }
 
@@ -246,7 +249,7 @@ impl Remote {
 
     /// Shows calls that the model is still writing by these views; nothing where there is no such tool.
     pub fn show_views(&self, views: impl Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync + 'static) {
-        self.change(Change::Views(Arc::new(views)));
+        self.change(ScreenChange::ToolViews(Arc::new(views)));
     }
 
     /// Prints words above the live part. False once the screen is closed.
@@ -256,31 +259,31 @@ impl Remote {
 
     /// Prints lines above the live part. False once the screen is closed.
     pub fn print(&self, lines: Vec<Line>) -> bool {
-        self.change(Change::Print(lines))
+        self.change(ScreenChange::Print(lines))
     }
 
     /// Prints Markdown above the live part.
     pub fn markdown(&self, text: impl Into<String>) {
-        self.change(Change::Markdown(text.into()));
+        self.change(ScreenChange::MarkdownWriter(text.into()));
     }
 
     /// Names the permission mode that is shown below the input.
     pub fn mode(&self, name: impl Into<String>) {
-        self.change(Change::Mode(name.into()));
+        self.change(ScreenChange::Mode(name.into()));
     }
 
     /// Words that are shown beside the mode: the model, what it cost.
     pub fn footer(&self, words: impl Into<String>) {
-        self.change(Change::Footer(words.into()));
+        self.change(ScreenChange::Footer(words.into()));
     }
 
     /// Clears the screen; what scrolled away stays there.
     pub fn clear(&self) {
-        self.change(Change::Clear);
+        self.change(ScreenChange::Clear);
     }
 
-    fn change(&self, change: Change) -> bool {
-        self.inbox.note(Note::Change(change))
+    fn change(&self, change: ScreenChange) -> bool {
+        self.inbox.note(ScreenNote::ScreenChange(change))
     }
 
     fn become_current(&self) {
@@ -291,7 +294,7 @@ impl Remote {
                 // A tool's panic is one failed result: it is told above the live part. The screen's own ends it.
                 let own = std::thread::current().name() == Some(THREAD);
                 if own {
-                    tty::restore();
+                    raw_terminal::restore();
                 }
                 let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
                 let payload = panic.payload();
@@ -308,7 +311,7 @@ impl Remote {
 }
 
 const THREAD: &str = "haft-screen";
-static CURRENT: Mutex<Weak<Inbox>> = Mutex::new(Weak::new());
+static CURRENT: Mutex<Weak<ScreenInbox>> = Mutex::new(Weak::new());
 static HOOK: Once = Once::new();
 
 /// Prints words above the live part of the screen that is open in this process, for code that doesn't know of it. False
@@ -316,7 +319,7 @@ static HOOK: Once = Once::new();
 pub fn show(words: &str) -> bool {
     let inbox = lock(&CURRENT).upgrade();
     let lines = text::lines(words).map(Line::plain).collect();
-    inbox.is_some_and(|inbox| inbox.note(Note::Change(Change::Print(lines))))
+    inbox.is_some_and(|inbox| inbox.note(ScreenNote::ScreenChange(ScreenChange::Print(lines))))
 }
 
 impl RunSink for ScreenSink {
@@ -326,14 +329,14 @@ impl RunSink for ScreenSink {
 }
 
 impl ScreenAsker {
-    async fn ask<T>(&self, what: impl FnOnce(oneshot::Sender<T>) -> Asked) -> Option<T> {
+    async fn ask<T>(&self, what: impl FnOnce(oneshot::Sender<T>) -> PromptRequest) -> Option<T> {
         let Remote { inbox, ids } = &self.0;
         let id = ids.fetch_add(1, Ordering::Relaxed);
         let (send, answer) = oneshot::channel();
-        if !inbox.note(Note::Ask(Ask { id, what: what(send) })) {
+        if !inbox.note(ScreenNote::OpenPrompt(OpenPrompt { id, what: what(send) })) {
             return None;
         }
-        let withdraw = Withdraw { inbox, id };
+        let withdraw = PromptWithdrawal { inbox, id };
         let answer = answer.await.ok();
         std::mem::forget(withdraw);
         answer
@@ -341,32 +344,34 @@ impl ScreenAsker {
 }
 
 /// Takes a question back whose asker no longer waits.
-struct Withdraw<'a> {
-    inbox: &'a Inbox,
+struct PromptWithdrawal<'a> {
+    inbox: &'a ScreenInbox,
     id: u64,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for PromptWithdrawal<'_> {
     fn drop(&mut self) {
-        self.inbox.note(Note::Withdrawn(self.id));
+        self.inbox.note(ScreenNote::Withdrawn(self.id));
     }
 }
 
 impl Asker for ScreenAsker {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let answer = self.ask(|send| Asked::Approval(Box::new(approval.clone()), send)).await;
+            let answer = self.ask(|send| PromptRequest::Approval(Box::new(approval.clone()), send)).await;
             // Nobody is there any more.
             answer.unwrap_or(Answer::No)
         })
     }
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move { self.ask(|send| Asked::Question(question.clone(), send)).await.flatten() })
+        Box::pin(
+            async move { self.ask(|send| PromptRequest::Question(question.clone(), send)).await.flatten() },
+        )
     }
 }
 
-impl Options {
+impl ScreenOptions {
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
     }

@@ -36,20 +36,20 @@ impl Style {
     pub const DIM: Style = Style { dim: true, ..Style::PLAIN };
     /// What matters more.
     pub const BOLD: Style = Style { bold: true, ..Style::PLAIN };
-    pub(crate) const GOOD: Style = Style::of(Colour::Green);
+    pub(crate) const GOOD: Style = Style::from_colour(Colour::Green);
     /// What went wrong.
-    pub const BAD: Style = Style::of(Colour::Red);
-    pub(crate) const CAREFUL: Style = Style { bold: true, ..Style::of(Colour::Red) };
-    pub(crate) const ASKS: Style = Style { bold: true, ..Style::of(Colour::Yellow) };
+    pub const BAD: Style = Style::from_colour(Colour::Red);
+    pub(crate) const CAREFUL: Style = Style { bold: true, ..Style::from_colour(Colour::Red) };
+    pub(crate) const ASKS: Style = Style { bold: true, ..Style::from_colour(Colour::Yellow) };
     /// What should be looked at.
-    pub const WARNS: Style = Style::of(Colour::Yellow);
+    pub const WARNS: Style = Style::from_colour(Colour::Yellow);
     /// What is measured, or moves.
-    pub const MOVES: Style = Style::of(Colour::Cyan);
-    pub(crate) const CODE: Style = Style::of(Colour::Cyan);
-    pub(crate) const HEADING: Style = Style { bold: true, ..Style::of(Colour::Magenta) };
-    pub(crate) const LINK: Style = Style { underlined: true, ..Style::of(Colour::Blue) };
+    pub const MOVES: Style = Style::from_colour(Colour::Cyan);
+    pub(crate) const CODE: Style = Style::from_colour(Colour::Cyan);
+    pub(crate) const HEADING: Style = Style { bold: true, ..Style::from_colour(Colour::Magenta) };
+    pub(crate) const LINK: Style = Style { underlined: true, ..Style::from_colour(Colour::Blue) };
 
-    const fn of(colour: Colour) -> Style {
+    const fn from_colour(colour: Colour) -> Style {
         Style { colour: Some(colour), ..Style::PLAIN }
     }
 
@@ -80,7 +80,7 @@ impl Style {
 
 /// Whether styles are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Look {
+pub enum ColorMode {
     /// Text alone.
     #[default]
     Plain,
@@ -103,13 +103,13 @@ pub struct Line {
 
 impl Line {
     /// A line of text in one style; what a terminal would obey is written out.
-    pub fn of(text: &str, style: Style) -> Line {
+    pub fn from_text(text: &str, style: Style) -> Line {
         Line::default().with(text, style)
     }
 
     /// A line of text.
     pub fn plain(text: &str) -> Line {
-        Line::of(text, Style::PLAIN)
+        Line::from_text(text, Style::PLAIN)
     }
 
     /// Adds text.
@@ -165,9 +165,9 @@ impl Line {
     }
 
     /// The line as bytes for a terminal, or for a pipe.
-    pub fn write(&self, look: Look, out: &mut String) {
+    pub fn write(&self, look: ColorMode, out: &mut String) {
         for span in &self.spans {
-            if look == Look::Plain || span.style == Style::PLAIN {
+            if look == ColorMode::Plain || span.style == Style::PLAIN {
                 out.push_str(&span.text);
             } else {
                 span.style.write(out);
@@ -238,7 +238,7 @@ impl Line {
             return vec![self];
         }
         let indent = if indent + 8 > columns { 0 } else { indent };
-        let mut wrapping = Wrapping {
+        let mut wrapping = LineWrapper {
             columns,
             indent,
             lines: Vec::new(),
@@ -273,7 +273,7 @@ impl Line {
 }
 
 /// A line on its way to become several.
-struct Wrapping {
+struct LineWrapper {
     columns: usize,
     indent: usize,
     lines: Vec<Line>,
@@ -286,7 +286,7 @@ struct Wrapping {
     word_width: usize,
 }
 
-impl Wrapping {
+impl LineWrapper {
     /// Puts the word down, and the blanks before it unless a line begins with it.
     fn place(&mut self) {
         if self.word.is_empty() {
@@ -344,10 +344,10 @@ mod tests {
 
     #[test]
     fn styles_are_closed_and_can_be_left_out() {
-        let line = Line::of("ok", Style::GOOD).with(" a\x1b[2J", Style::PLAIN);
+        let line = Line::from_text("ok", Style::GOOD).with(" a\x1b[2J", Style::PLAIN);
         let (mut styled, mut plain) = (String::new(), String::new());
-        line.write(Look::Styled, &mut styled);
-        line.write(Look::Plain, &mut plain);
+        line.write(ColorMode::Styled, &mut styled);
+        line.write(ColorMode::Plain, &mut plain);
         assert_eq!(styled, "\x1b[0;32mok\x1b[0m a\\u{1b}[2J");
         assert_eq!(plain, "ok a\\u{1b}[2J");
     }

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _};
 
 use haft::text::truncate_chars;
 use haft_journal::{Kept, OutcomeRecord, Record, Store};
-use haft_terminal::{Fit, Line, Look, Style, bar, spark, thousands};
+use haft_terminal::{ColorMode, Line, OutputMode, Style, bar, spark, thousands};
 use serde::Serialize;
 
 use super::args::StatsArgs;
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &StatsArgs, common: &Common) -> Result<Exit, Usage> {
         let text = serde_json::to_string(&stats).expect("counts have text keys");
         return Ok(output::result(&text, Reader::Whole).err().unwrap_or(Exit::Done));
     }
-    let fit = Fit::of(|name| std::env::var(name).ok(), io::stdout().is_terminal());
-    let look = if let Fit::Live(look) = fit { look } else { Look::Plain };
+    let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), io::stdout().is_terminal());
+    let look = if let OutputMode::Live(look) = fit { look } else { ColorMode::Plain };
     let mut text = String::new();
     for line in stats.lines() {
         line.write(look, &mut text);
@@ -247,7 +247,7 @@ impl Stats {
             [only] => format!("session {}", one_line(only)),
             all => many(all.len(), "session", "sessions"),
         };
-        lines.push(Line::of(&of, Style::BOLD));
+        lines.push(Line::from_text(&of, Style::BOLD));
         let mut facts = vec![
             many(self.calls, "call", "calls"),
             format!("{} could change something", number(self.changes)),
@@ -282,7 +282,7 @@ impl Stats {
         lines.push(Line::plain(""));
         let name = |tool: &Tool| truncate_chars(&one_line(&tool.tool), NAME_CHARS_MAX).to_owned();
         let wide = self.tools.iter().map(|tool| name(tool).chars().count()).max().unwrap_or(0).max(4);
-        lines.push(Line::of(
+        lines.push(Line::from_text(
             &format!(
                 "{:<wide$}  {:>7} {:<BAR_COLUMNS$} {:>6} {:>6}  {:>8} {:>8} {:>8} {:>8}  1 ms … 100 s",
                 "tool", "calls", "", "errors", "denied", "p50", "p95", "p99", "max"

@@ -8,13 +8,13 @@ use crate::style::{Line, Style};
 
 /// Whether all of a line is there. In one that isn't, what is open is shown as if it were closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(super) enum LineCompleteness {
     Yes,
     No,
 }
 
 /// A line of Markdown as styled text.
-pub(super) fn inline(text: &str, style: Style, whole: Whole) -> Line {
+pub(super) fn inline(text: &str, style: Style, whole: LineCompleteness) -> Line {
     let mut line = Line::default();
     if text.bytes().any(|byte| matches!(byte, b'*' | b'_' | b'`' | b'~' | b'[' | b'\\' | b'<')) {
         walk(text, style, whole, 0, &mut line);
@@ -26,7 +26,7 @@ pub(super) fn inline(text: &str, style: Style, whole: Whole) -> Line {
 
 /// What was looked for and is not there.
 #[derive(Default)]
-struct Missing {
+struct AbsentMarkers {
     stars: [bool; 4],
     lines: [bool; 4],
     strikes: bool,
@@ -36,9 +36,9 @@ struct Missing {
     angle: bool,
 }
 
-fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
+fn walk(text: &str, style: Style, whole: LineCompleteness, depth: usize, out: &mut Line) {
     let bytes = text.as_bytes();
-    let mut missing = Missing::default();
+    let mut missing = AbsentMarkers::default();
     let (mut from, mut at) = (0, 0);
     while at < bytes.len() {
         match bytes[at] {
@@ -60,7 +60,7 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                     from = at;
                     continue;
                 }
-                if whole == Whole::No && inner < bytes.len() {
+                if whole == LineCompleteness::No && inner < bytes.len() {
                     out.push(&text[from..at], style);
                     out.push(&text[inner..], Style::CODE);
                     return;
@@ -95,12 +95,12 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                 };
                 if let Some(end) = end {
                     out.push(&text[from..at], style);
-                    walk(&text[inner..end], inside, Whole::Yes, depth + 1, out);
+                    walk(&text[inner..end], inside, LineCompleteness::Yes, depth + 1, out);
                     at = end + length;
                     from = at;
                     continue;
                 }
-                if whole == Whole::No {
+                if whole == LineCompleteness::No {
                     out.push(&text[from..at], style);
                     return walk(&text[inner..], inside, whole, depth + 1, out);
                 }
@@ -122,7 +122,7 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                     let picture = at > from && bytes[at - 1] == b'!';
                     out.push(&text[from..if picture { at - 1 } else { at }], style);
                     if shown != address {
-                        walk(shown, Style::LINK, Whole::Yes, INLINE_DEPTH_MAX, out);
+                        walk(shown, Style::LINK, LineCompleteness::Yes, INLINE_DEPTH_MAX, out);
                         out.push(" (", Style::DIM);
                         out.push(address, Style::DIM);
                         out.push(")", Style::DIM);
@@ -211,14 +211,14 @@ fn trimmed(code: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn styled(text: &str, whole: Whole) -> String {
+    fn styled(text: &str, whole: LineCompleteness) -> String {
         let mut out = String::new();
-        inline(text, Style::PLAIN, whole).write(crate::style::Look::Styled, &mut out);
+        inline(text, Style::PLAIN, whole).write(crate::style::ColorMode::Styled, &mut out);
         out.replace("\x1b[0m", "}").replace("\x1b[0;", "{").replace('m', ":")
     }
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(styled(text, Whole::Yes), expected, "{text}");
+        assert_eq!(styled(text, LineCompleteness::Yes), expected, "{text}");
     }
 
     #[test]
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn what_is_open_is_shown_as_closed_while_it_is_written() {
-        assert_eq!(styled("a **b", Whole::No), "a {1:b}");
-        assert_eq!(styled("a `b", Whole::No), "a {36:b}");
+        assert_eq!(styled("a **b", LineCompleteness::No), "a {1:b}");
+        assert_eq!(styled("a `b", LineCompleteness::No), "a {36:b}");
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         // Quadratic work on these would not end within the test's patience.
         for text in ["*a ", "[", "**a _b ", "`` ` ", "<a", "[a](", "~~a *", "***a **b *c "] {
             let long = text.repeat(200_000 / text.len());
-            assert!(!inline(&long, Style::PLAIN, Whole::Yes).is_empty());
+            assert!(!inline(&long, Style::PLAIN, LineCompleteness::Yes).is_empty());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A table with its columns aligned; cells that don't fit are wrapped.
 
-use super::inline::{Whole, inline};
+use super::inline::{LineCompleteness, inline};
 use crate::limits::TABLE_COLUMNS_MAX;
 use crate::style::{Line, Style};
 
@@ -8,7 +8,7 @@ use crate::style::{Line, Style};
 const COLUMN_MIN: usize = 4;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+enum ColumnAlignment {
     Left,
     Right,
     Middle,
@@ -17,13 +17,15 @@ enum Side {
 /// The rows of a table, laid out; as they were written if they are none.
 pub(super) fn lay_out(rows: &[String], columns: usize) -> Vec<Line> {
     let as_written = || {
-        rows.iter().flat_map(|row| inline(row.trim(), Style::PLAIN, Whole::Yes).wrap(columns, 2)).collect()
+        rows.iter()
+            .flat_map(|row| inline(row.trim(), Style::PLAIN, LineCompleteness::Yes).wrap(columns, 2))
+            .collect()
     };
     let Some(sides) = rows.get(1).and_then(|row| sides(row)) else { return as_written() };
     let mut cells: Vec<Vec<Line>> = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate().filter(|(at, _)| *at != 1) {
         let style = if at == 0 { Style::BOLD } else { Style::PLAIN };
-        cells.push(split(row).into_iter().map(|cell| inline(cell, style, Whole::Yes)).collect());
+        cells.push(split(row).into_iter().map(|cell| inline(cell, style, LineCompleteness::Yes)).collect());
     }
     let count = sides.len();
     if count > TABLE_COLUMNS_MAX || count * (COLUMN_MIN + 3) > columns + 3 {
@@ -46,14 +48,14 @@ pub(super) fn lay_out(rows: &[String], columns: usize) -> Vec<Line> {
         laid(row, &widths, &sides, &mut lines);
         if at == 0 {
             let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-            lines.push(Line::of(&rule.join("─┼─"), Style::DIM));
+            lines.push(Line::from_text(&rule.join("─┼─"), Style::DIM));
         }
     }
     lines
 }
 
 /// One row, as many lines as its highest cell.
-fn laid(row: Vec<Line>, widths: &[usize], sides: &[Side], lines: &mut Vec<Line>) {
+fn laid(row: Vec<Line>, widths: &[usize], sides: &[ColumnAlignment], lines: &mut Vec<Line>) {
     let mut cells: Vec<Vec<Line>> =
         row.into_iter().zip(widths).map(|(cell, width)| cell.wrap(*width, 0)).collect();
     cells.resize(widths.len(), Vec::new());
@@ -68,9 +70,9 @@ fn laid(row: Vec<Line>, widths: &[usize], sides: &[Side], lines: &mut Vec<Line>)
             let part = cell.get(at).unwrap_or(&empty);
             let blank = width - part.width().min(*width);
             let before = match side {
-                Side::Left => 0,
-                Side::Right => blank,
-                Side::Middle => blank / 2,
+                ColumnAlignment::Left => 0,
+                ColumnAlignment::Right => blank,
+                ColumnAlignment::Middle => blank / 2,
             };
             line.blanks(before);
             line.append(part);
@@ -104,16 +106,16 @@ fn split(row: &str) -> Vec<&str> {
 }
 
 /// The row under the head says how many columns there are and how they are aligned.
-fn sides(row: &str) -> Option<Vec<Side>> {
+fn sides(row: &str) -> Option<Vec<ColumnAlignment>> {
     let side = |cell: &str| {
         let dashes = cell.trim_matches(':');
         let is = !dashes.is_empty() && dashes.bytes().all(|byte| byte == b'-');
         is.then(|| match (cell.starts_with(':'), cell.ends_with(':')) {
-            (true, true) => Side::Middle,
-            (false, true) => Side::Right,
-            _ => Side::Left,
+            (true, true) => ColumnAlignment::Middle,
+            (false, true) => ColumnAlignment::Right,
+            _ => ColumnAlignment::Left,
         })
     };
-    let sides: Option<Vec<Side>> = split(row).into_iter().map(side).collect();
+    let sides: Option<Vec<ColumnAlignment>> = split(row).into_iter().map(side).collect();
     sides.filter(|sides| !sides.is_empty())
 }

@@ -3,7 +3,7 @@
 use haft::text::truncate_bytes;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
-use crate::keys::Key;
+use crate::key_decoder::TerminalKey;
 use crate::limits::{TYPED_BYTES_MAX, TYPED_LINES};
 use crate::style::{Line, Style};
 use crate::text::{safe, width};
@@ -13,7 +13,7 @@ const AROUND: usize = 8 * 1024;
 
 /// A text and a cursor in it.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Editor {
+pub(crate) struct LineEditor {
     text: String,
     /// In bytes, between characters.
     cursor: usize,
@@ -23,18 +23,18 @@ pub(crate) struct Editor {
 
 /// What a key did.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Did {
+pub(crate) enum EditOutcome {
     /// The text or the cursor may have changed.
     Edited,
     /// The key means nothing here, or leads out of the text.
     Nothing,
 }
 
-impl Editor {
+impl LineEditor {
     /// A text with the cursor at its end.
-    pub(crate) fn with(text: impl Into<String>) -> Editor {
+    pub(crate) fn with(text: impl Into<String>) -> LineEditor {
         let text = text.into();
-        Editor { cursor: text.len(), text, cut: String::new() }
+        LineEditor { cursor: text.len(), text, cut: String::new() }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -67,36 +67,38 @@ impl Editor {
         self.cursor += text.len();
     }
 
-    pub(crate) fn apply(&mut self, key: &Key) -> Did {
+    pub(crate) fn apply(&mut self, key: &TerminalKey) -> EditOutcome {
         match key {
-            Key::Char(c) => self.insert(c.encode_utf8(&mut [0; 4])),
-            Key::Paste(text) => self.insert(text),
-            Key::NewLine => self.insert("\n"),
-            Key::Backspace => self.remove(self.before(), self.cursor),
-            Key::Ctrl('d') if self.text.is_empty() => return Did::Nothing,
-            Key::Delete | Key::Ctrl('d') => self.remove(self.cursor, self.after()),
-            Key::Left | Key::Ctrl('b') => self.cursor = self.before(),
-            Key::Right | Key::Ctrl('f') => self.cursor = self.after(),
-            Key::WordLeft => self.cursor = self.word_before(),
-            Key::WordRight => self.cursor = self.word_after(),
-            Key::Home | Key::Ctrl('a') => self.cursor = self.line_start(),
-            Key::End | Key::Ctrl('e') => self.cursor = self.line_end(),
-            Key::Ctrl('w') | Key::AltBackspace => self.cut_out(self.word_before(), self.cursor),
-            Key::Alt('d') => self.cut_out(self.cursor, self.word_after()),
-            Key::Ctrl('u') => self.cut_out(self.line_start(), self.cursor),
-            Key::Ctrl('k') => self.cut_out(self.cursor, self.line_end()),
-            Key::Ctrl('y') => {
+            TerminalKey::Char(c) => self.insert(c.encode_utf8(&mut [0; 4])),
+            TerminalKey::Paste(text) => self.insert(text),
+            TerminalKey::NewLine => self.insert("\n"),
+            TerminalKey::Backspace => self.remove(self.before(), self.cursor),
+            TerminalKey::Ctrl('d') if self.text.is_empty() => return EditOutcome::Nothing,
+            TerminalKey::Delete | TerminalKey::Ctrl('d') => self.remove(self.cursor, self.after()),
+            TerminalKey::Left | TerminalKey::Ctrl('b') => self.cursor = self.before(),
+            TerminalKey::Right | TerminalKey::Ctrl('f') => self.cursor = self.after(),
+            TerminalKey::WordLeft => self.cursor = self.word_before(),
+            TerminalKey::WordRight => self.cursor = self.word_after(),
+            TerminalKey::Home | TerminalKey::Ctrl('a') => self.cursor = self.line_start(),
+            TerminalKey::End | TerminalKey::Ctrl('e') => self.cursor = self.line_end(),
+            TerminalKey::Ctrl('w') | TerminalKey::AltBackspace => {
+                self.cut_out(self.word_before(), self.cursor)
+            }
+            TerminalKey::Alt('d') => self.cut_out(self.cursor, self.word_after()),
+            TerminalKey::Ctrl('u') => self.cut_out(self.line_start(), self.cursor),
+            TerminalKey::Ctrl('k') => self.cut_out(self.cursor, self.line_end()),
+            TerminalKey::Ctrl('y') => {
                 let cut = self.cut.clone();
                 self.insert(&cut);
             }
-            Key::Up => return self.vertical(self.line_start().checked_sub(1)),
-            Key::Down => {
+            TerminalKey::Up => return self.vertical(self.line_start().checked_sub(1)),
+            TerminalKey::Down => {
                 let end = self.line_end();
                 return self.vertical((end < self.text.len()).then_some(end + 1));
             }
-            _ => return Did::Nothing,
+            _ => return EditOutcome::Nothing,
         }
-        Did::Edited
+        EditOutcome::Edited
     }
 
     fn remove(&mut self, from: usize, to: usize) {
@@ -143,14 +145,14 @@ impl Editor {
     }
 
     /// To the same column of the line that `at` lies in.
-    fn vertical(&mut self, at: Option<usize>) -> Did {
-        let Some(at) = at else { return Did::Nothing };
+    fn vertical(&mut self, at: Option<usize>) -> EditOutcome {
+        let Some(at) = at else { return EditOutcome::Nothing };
         let column = self.text[self.line_start()..self.cursor].graphemes(true).count();
         self.cursor = at;
         let (start, end) = (self.line_start(), self.line_end());
         let line = &self.text[start..end];
         self.cursor = line.grapheme_indices(true).nth(column).map_or(end, |(at, _)| start + at);
-        Did::Edited
+        EditOutcome::Edited
     }
 
     /// The text in so many columns, at most [`TYPED_LINES`] lines around the cursor, and where the cursor is among them.
@@ -179,7 +181,7 @@ impl Editor {
                 }
             }
             // What is written out may itself be wider than a line.
-            let line = Line::of(&shown, Style::PLAIN).cut(columns);
+            let line = Line::from_text(&shown, Style::PLAIN).cut(columns);
             used += line.width();
             lines.last_mut().expect("there is a first line").append(&line);
         }
@@ -238,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn typed(keys: &[Key]) -> String {
-        let mut editor = Editor::default();
+    fn typed(keys: &[TerminalKey]) -> String {
+        let mut editor = LineEditor::default();
         keys.iter().for_each(|key| {
             editor.apply(key);
         });
@@ -248,58 +250,66 @@ mod tests {
         shown
     }
 
-    fn chars(text: &str) -> Vec<Key> {
-        text.chars().map(Key::Char).collect()
+    fn chars(text: &str) -> Vec<TerminalKey> {
+        text.chars().map(TerminalKey::Char).collect()
     }
 
-    fn check(text: &str, keys: &[Key], expected: &str) {
-        let all: Vec<Key> = chars(text).into_iter().chain(keys.iter().cloned()).collect();
+    fn check(text: &str, keys: &[TerminalKey], expected: &str) {
+        let all: Vec<TerminalKey> = chars(text).into_iter().chain(keys.iter().cloned()).collect();
         assert_eq!(typed(&all), expected);
     }
 
     #[test]
     fn characters_are_what_a_person_takes_for_one() {
-        check("ae\u{301}", &[Key::Backspace], "a|");
-        check("a👩\u{200d}👧b", &[Key::Left, Key::Left, Key::Delete], "a|b");
-        check("日本", &[Key::Left], "日|本");
+        check("ae\u{301}", &[TerminalKey::Backspace], "a|");
+        check("a👩\u{200d}👧b", &[TerminalKey::Left, TerminalKey::Left, TerminalKey::Delete], "a|b");
+        check("日本", &[TerminalKey::Left], "日|本");
     }
 
     #[test]
     fn words_and_lines() {
-        check("one two-three", &[Key::Ctrl('w')], "one two-|");
-        check("one two", &[Key::WordLeft, Key::Ctrl('k'), Key::Home, Key::Ctrl('y')], "two|one ");
-        check("one", &[Key::NewLine, Key::Char('t'), Key::Up], "o|ne\nt");
-        check("one", &[Key::Paste("\nlonger".into()), Key::Up, Key::End, Key::Down], "one\nlon|ger");
-        check("one", &[Key::Up], "one|");
-        check("a b", &[Key::Ctrl('u')], "|");
+        check("one two-three", &[TerminalKey::Ctrl('w')], "one two-|");
+        check(
+            "one two",
+            &[TerminalKey::WordLeft, TerminalKey::Ctrl('k'), TerminalKey::Home, TerminalKey::Ctrl('y')],
+            "two|one ",
+        );
+        check("one", &[TerminalKey::NewLine, TerminalKey::Char('t'), TerminalKey::Up], "o|ne\nt");
+        check(
+            "one",
+            &[TerminalKey::Paste("\nlonger".into()), TerminalKey::Up, TerminalKey::End, TerminalKey::Down],
+            "one\nlon|ger",
+        );
+        check("one", &[TerminalKey::Up], "one|");
+        check("a b", &[TerminalKey::Ctrl('u')], "|");
     }
 
     #[test]
     fn the_cursor_is_seen() {
-        let mut editor = Editor::with("a日本b");
+        let mut editor = LineEditor::with("a日本b");
         assert_eq!(editor.lay_out(4), (vec![Line::plain("a日"), Line::plain("本b")], (1, 3)));
         editor.insert("c");
         assert_eq!(editor.lay_out(4).1, (2, 0), "a full line leaves no room for the cursor");
-        let many = Editor::with("x\n".repeat(100));
+        let many = LineEditor::with("x\n".repeat(100));
         let (lines, cursor) = many.lay_out(20);
         assert_eq!((lines.len(), cursor), (TYPED_LINES, (TYPED_LINES - 1, 0)));
     }
 
     #[test]
     fn a_text_has_a_bound() {
-        let mut editor = Editor::default();
+        let mut editor = LineEditor::default();
         editor.insert(&"日".repeat(TYPED_BYTES_MAX));
         assert!(editor.text.len() <= TYPED_BYTES_MAX);
         assert!(editor.lay_out(80).0.len() <= TYPED_LINES);
     }
 
-    fn key() -> impl Strategy<Value = Key> {
+    fn key() -> impl Strategy<Value = TerminalKey> {
         prop_oneof![
-            4 => any::<char>().prop_filter("no controls", |c| !c.is_control()).prop_map(Key::Char),
-            1 => Just(Key::NewLine), 1 => Just(Key::Left), 1 => Just(Key::Right), 1 => Just(Key::Up),
-            1 => Just(Key::Down), 1 => Just(Key::Backspace), 1 => Just(Key::Delete), 1 => Just(Key::WordLeft),
-            1 => Just(Key::WordRight), 1 => Just(Key::Ctrl('w')), 1 => Just(Key::Ctrl('u')), 1 => Just(Key::Ctrl('y')),
-            1 => Just(Key::Home), 1 => Just(Key::End), 1 => Just(Key::Paste("a\tb\n\u{202e}日\u{301}".into())),
+            4 => any::<char>().prop_filter("no controls", |c| !c.is_control()).prop_map(TerminalKey::Char),
+            1 => Just(TerminalKey::NewLine), 1 => Just(TerminalKey::Left), 1 => Just(TerminalKey::Right), 1 => Just(TerminalKey::Up),
+            1 => Just(TerminalKey::Down), 1 => Just(TerminalKey::Backspace), 1 => Just(TerminalKey::Delete), 1 => Just(TerminalKey::WordLeft),
+            1 => Just(TerminalKey::WordRight), 1 => Just(TerminalKey::Ctrl('w')), 1 => Just(TerminalKey::Ctrl('u')), 1 => Just(TerminalKey::Ctrl('y')),
+            1 => Just(TerminalKey::Home), 1 => Just(TerminalKey::End), 1 => Just(TerminalKey::Paste("a\tb\n\u{202e}日\u{301}".into())),
         ]
     }
 
@@ -308,7 +318,7 @@ mod tests {
 
         #[test]
         fn no_keys_break_it(keys in proptest::collection::vec(key(), 0..60), columns in 4usize..20) {
-            let mut editor = Editor::default();
+            let mut editor = LineEditor::default();
             for key in &keys {
                 editor.apply(key);
                 prop_assert!(editor.text.is_char_boundary(editor.cursor));

@@ -18,12 +18,12 @@ use haft::{ToolCall, ToolResult};
 use haft_agent::{ReplyDelta, RunEnd, RunEvent, StopReason, TokenUsage};
 use serde_json::Value;
 
+use crate::call_row::{CallRow, CallState, ResultMark, RowLayout, SharedColumns, brackets, spent};
 use crate::limits::{FRAME, TYPED_MAX};
-use crate::markdown::Markdown;
-use crate::row::{Columns, Layout, Mark, Row, State, brackets, spent};
+use crate::markdown::MarkdownWriter;
+use crate::partial_input::PartialInput;
 use crate::style::{Line, Style};
 use crate::text::{self, thousands};
-use crate::writing::Writing;
 
 /// How much of what the model thinks is kept to be shown, in bytes.
 const THINKING_BYTES: usize = 1_024;
@@ -31,11 +31,11 @@ const THINKING_BYTES: usize = 1_024;
 const NOTE_CHARS_MAX: usize = 4_000;
 
 /// Gives the view of a call by the name of its tool; nothing if there is no such tool.
-pub(crate) type Views = Arc<dyn Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync>;
+pub(crate) type ToolViews = Arc<dyn Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync>;
 
 /// What was told last.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum PassageKind {
     Nothing,
     Said,
     Text,
@@ -45,12 +45,12 @@ enum Kind {
 
 /// What the run is doing.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Phase {
+pub(crate) enum RunPhase {
     Idle,
     /// The model was asked and hasn't said anything.
-    Asked,
+    PromptRequest,
     Thinking,
-    Writing,
+    PartialInput,
     /// Its message is over, and calls run.
     Calls,
     Retrying {
@@ -60,22 +60,22 @@ pub(crate) enum Phase {
 }
 
 /// The story of a run.
-pub(crate) struct Story {
+pub(crate) struct RunTranscript {
     columns: usize,
     cwd: PathBuf,
-    views: Option<Views>,
+    views: Option<ToolViews>,
     out: Vec<Line>,
-    last: Kind,
-    text: Option<Markdown>,
+    last: PassageKind,
+    text: Option<MarkdownWriter>,
     thinking: String,
-    rows: Vec<Row>,
+    rows: Vec<CallRow>,
     /// How many calls of this message are whole.
     ready: usize,
     /// Calls of this turn that were put down: agent, turn, place. What is still told of them comes too late.
     gone: HashSet<(Arc<str>, u64, usize)>,
     /// Counts events, to know what overlaps.
     at: u64,
-    phase: Phase,
+    phase: RunPhase,
     /// Since when the run goes on, and the phase.
     began: Option<Instant>,
     changed: Instant,
@@ -90,21 +90,21 @@ pub(crate) struct Story {
     folded: Option<View>,
 }
 
-impl Story {
-    pub(crate) fn new(columns: usize, cwd: &Path, now: Instant) -> Story {
-        Story {
+impl RunTranscript {
+    pub(crate) fn new(columns: usize, cwd: &Path, now: Instant) -> RunTranscript {
+        RunTranscript {
             columns,
             cwd: cwd.to_owned(),
             views: None,
             out: Vec::new(),
-            last: Kind::Nothing,
+            last: PassageKind::Nothing,
             text: None,
             thinking: String::new(),
             rows: Vec::new(),
             ready: 0,
             gone: HashSet::new(),
             at: 0,
-            phase: Phase::Idle,
+            phase: RunPhase::Idle,
             began: None,
             changed: now,
             turns: 0,
@@ -116,7 +116,7 @@ impl Story {
         }
     }
 
-    pub(crate) fn set_views(&mut self, views: Views) {
+    pub(crate) fn set_views(&mut self, views: ToolViews) {
         self.views = Some(views);
     }
 
@@ -141,7 +141,7 @@ impl Story {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.phase != Phase::Idle
+        self.phase != RunPhase::Idle
     }
 
     /// The finished lines since this was last asked.
@@ -162,8 +162,10 @@ impl Story {
 
     /// How many calls of a tool the message has that haven't come to their question.
     pub(crate) fn coming(&self, tool: &str) -> usize {
-        let coming = |row: &&Row| {
-            row.is_main() && row.tool == tool && matches!(row.state, State::Waiting | State::Writing(_))
+        let coming = |row: &&CallRow| {
+            row.is_main()
+                && row.tool == tool
+                && matches!(row.state, CallState::Waiting | CallState::PartialInput(_))
         };
         self.rows.iter().filter(coming).count()
     }
@@ -178,7 +180,7 @@ impl Story {
     /// Puts a line down that belongs to nothing else.
     pub(crate) fn note(&mut self, line: Line) {
         self.end_text();
-        self.begin(Kind::Note);
+        self.begin(PassageKind::Note);
         self.out.extend(line.wrap(self.columns, 2));
     }
 
@@ -188,7 +190,7 @@ impl Story {
 
     pub(crate) fn words(&mut self, words: &str, style: Style) {
         for line in text::lines(truncate_chars(words, NOTE_CHARS_MAX)) {
-            self.note(Line::of(&format!("  {line}"), style));
+            self.note(Line::from_text(&format!("  {line}"), style));
         }
     }
 
@@ -199,7 +201,7 @@ impl Story {
                 self.end_turn();
                 self.turns = turn;
                 self.began.get_or_insert(now);
-                self.set_phase(Phase::Asked, now);
+                self.set_phase(RunPhase::PromptRequest, now);
                 if !left_out.is_empty() && !std::mem::replace(&mut self.told_left_out, true) {
                     let names: Vec<&str> = left_out.iter().map(|name| &**name).collect();
                     self.words(
@@ -219,8 +221,8 @@ impl Story {
             RunEvent::Replied { stop, .. } => {
                 self.end_text();
                 self.thinking.clear();
-                self.rows.retain(|row| !matches!(row.state, State::Writing(_)));
-                self.set_phase(Phase::Calls, now);
+                self.rows.retain(|row| !matches!(row.state, CallState::PartialInput(_)));
+                self.set_phase(RunPhase::Calls, now);
                 if matches!(stop, StopReason::MaxTokens { .. } | StopReason::Cut | StopReason::ContextFull) {
                     self.words(&format!("{stop}"), Style::WARNS);
                 }
@@ -253,20 +255,20 @@ impl Story {
         match delta {
             ReplyDelta::Text(words) => {
                 self.thinking.clear();
-                self.set_phase(Phase::Writing, now);
+                self.set_phase(RunPhase::PartialInput, now);
                 if self.text.is_none() {
                     if words.trim().is_empty() {
                         return;
                     }
-                    self.begin(Kind::Text);
-                    self.text = Some(Markdown::new(self.columns, Line::plain("● ")));
+                    self.begin(PassageKind::Text);
+                    self.text = Some(MarkdownWriter::new(self.columns, Line::plain("● ")));
                 }
                 if let Some(text) = &mut self.text {
                     text.push(&words, &mut self.out);
                 }
             }
             ReplyDelta::Thinking(words) => {
-                self.set_phase(Phase::Thinking, now);
+                self.set_phase(RunPhase::Thinking, now);
                 self.thinking.push_str(&words);
                 if self.thinking.len() > 2 * THINKING_BYTES {
                     let from = self.thinking.len() - THINKING_BYTES;
@@ -276,13 +278,13 @@ impl Story {
             ReplyDelta::CallBegun { call, name, .. } => {
                 self.end_text();
                 self.thinking.clear();
-                self.set_phase(Phase::Writing, now);
-                let row = self.row(name, State::Writing(Writing::default()), now);
-                self.rows.push(Row { number: Some(call), ..row });
+                self.set_phase(RunPhase::PartialInput, now);
+                let row = self.row(name, CallState::PartialInput(PartialInput::default()), now);
+                self.rows.push(CallRow { number: Some(call), ..row });
             }
             ReplyDelta::CallInput { call, json } => {
                 let row = self.rows.iter_mut().rev().find(|row| row.number == Some(call));
-                if let Some(State::Writing(writing)) = row.map(|row| &mut row.state) {
+                if let Some(CallState::PartialInput(writing)) = row.map(|row| &mut row.state) {
                     writing.push(&json);
                 }
             }
@@ -294,7 +296,7 @@ impl Story {
             }
             ReplyDelta::Retrying { failure, attempt, wait } => {
                 let words = format!("(attempt {attempt}): {failure}");
-                self.set_phase(Phase::Retrying { until: now + wait, words }, now);
+                self.set_phase(RunPhase::Retrying { until: now + wait, words }, now);
             }
             _ => {}
         }
@@ -321,19 +323,19 @@ impl Story {
             row.is_main() && (row.index == Some(index) || (row.number == Some(number) && row.index.is_none()))
         });
         let at = known.unwrap_or_else(|| {
-            let row = self.row(call.name.to_string(), State::Waiting, now);
-            self.rows.push(Row { number: Some(number), ..row });
+            let row = self.row(call.name.to_string(), CallState::Waiting, now);
+            self.rows.push(CallRow { number: Some(number), ..row });
             self.rows.len() - 1
         });
         let row = &mut self.rows[at];
         row.index = Some(index);
         row.number = Some(number);
         row.id = call.id.clone();
-        if matches!(row.state, State::Writing(_) | State::Waiting | State::Asking) {
+        if matches!(row.state, CallState::PartialInput(_) | CallState::Waiting | CallState::Asking) {
             row.view = view;
         }
-        if matches!(row.state, State::Writing(_)) {
-            row.state = State::Waiting;
+        if matches!(row.state, CallState::PartialInput(_)) {
+            row.state = CallState::Waiting;
             row.since = now;
         }
     }
@@ -367,8 +369,8 @@ impl Story {
             open.nth(call.index.checked_sub(self.ready)?).map(|(at, _)| at)
         };
         let at = found.or_else(|| written().filter(|_| main)).unwrap_or_else(|| {
-            let row = self.row(call.tool.to_string(), State::Waiting, now);
-            self.rows.push(Row { agent: agent.clone(), turn, ..row });
+            let row = self.row(call.tool.to_string(), CallState::Waiting, now);
+            self.rows.push(CallRow { agent: agent.clone(), turn, ..row });
             self.rows.len() - 1
         });
         let seen = self.at;
@@ -376,11 +378,11 @@ impl Story {
         row.index = Some(call.index);
         row.id = call.id.clone();
         match what {
-            What::Asking => row.state = State::Asking,
+            What::Asking => row.state = CallState::Asking,
             What::Started { view, .. } => {
                 row.tool = call.tool.to_string();
                 row.view = view;
-                row.state = State::Running;
+                row.state = CallState::Running;
                 row.since = now;
                 row.ran = Some((seen, None));
             }
@@ -417,13 +419,13 @@ impl Story {
         }
         self.end_text();
         if std::mem::take(&mut self.hide_said) {
-            self.last = Kind::Said;
+            self.last = PassageKind::Said;
             return;
         }
-        self.begin(Kind::Said);
+        self.begin(PassageKind::Said);
         for (at, line) in text::lines(words).enumerate() {
             let mark = if at == 0 { "> " } else { "  " };
-            self.out.extend(Line::of(&format!("{mark}{line}"), Style::BOLD).wrap(self.columns, 2));
+            self.out.extend(Line::from_text(&format!("{mark}{line}"), Style::BOLD).wrap(self.columns, 2));
         }
     }
 
@@ -431,7 +433,8 @@ impl Story {
         self.end_text();
         for row in &mut self.rows {
             if !row.is_done() {
-                row.state = State::Done { mark: Mark::Cancelled, took: Duration::ZERO, offloaded: false };
+                row.state =
+                    CallState::Done { mark: ResultMark::Cancelled, took: Duration::ZERO, offloaded: false };
                 row.view.summary = Some("not run".to_owned());
                 row.ran = None;
             }
@@ -454,18 +457,18 @@ impl Story {
             words.push_str(&format!(", {} out", thousands(usage.output_tokens)));
         }
         self.out.push(Line::default());
-        self.out.push(Line::of(&words, Style::DIM).cut(self.columns));
-        self.last = Kind::Note;
+        self.out.push(Line::from_text(&words, Style::DIM).cut(self.columns));
+        self.last = PassageKind::Note;
         self.turns = 0;
-        self.phase = Phase::Idle;
+        self.phase = RunPhase::Idle;
     }
 
     /// Nothing of this turn is open any more.
     fn end_turn(&mut self) {
         self.end_text();
         self.flush();
-        let rest: Vec<Row> = std::mem::take(&mut self.rows);
-        let (gone, kept): (Vec<Row>, Vec<Row>) =
+        let rest: Vec<CallRow> = std::mem::take(&mut self.rows);
+        let (gone, kept): (Vec<CallRow>, Vec<CallRow>) =
             rest.into_iter().partition(|row| row.is_main() && row.is_done());
         self.put_rows(gone);
         // Calls of other agents outlive the turns of this one.
@@ -497,25 +500,25 @@ impl Story {
             put = done;
         }
         if put > 0 {
-            let rows: Vec<Row> = self.rows.drain(..put).collect();
+            let rows: Vec<CallRow> = self.rows.drain(..put).collect();
             self.put_rows(rows);
         }
     }
 
-    fn put_rows(&mut self, rows: Vec<Row>) {
+    fn put_rows(&mut self, rows: Vec<CallRow>) {
         if rows.is_empty() {
             return;
         }
-        let layout = Layout {
-            columns: Columns::of(rows.iter().chain(&self.rows), self.columns, &self.cwd),
+        let layout = RowLayout {
+            columns: SharedColumns::for_rows(rows.iter().chain(&self.rows), self.columns, &self.cwd),
             cwd: &self.cwd.clone(),
             now: self.changed,
             spin: 0,
             bodies: true,
         };
-        let all: Vec<&Row> = rows.iter().collect();
+        let all: Vec<&CallRow> = rows.iter().collect();
         let brackets = brackets(&all);
-        self.begin(Kind::Calls);
+        self.begin(PassageKind::Calls);
         for row in &rows {
             self.gone.extend(row.index.map(|index| (row.agent.clone(), row.turn, index)));
         }
@@ -528,11 +531,13 @@ impl Story {
     }
 
     /// A blank line where something of another kind begins; calls belong to the text before them.
-    fn begin(&mut self, kind: Kind) {
+    fn begin(&mut self, kind: PassageKind) {
         let together = match self.last {
-            Kind::Nothing => true,
-            Kind::Said => kind == Kind::Note,
-            Kind::Text | Kind::Calls | Kind::Note => matches!(kind, Kind::Calls | Kind::Note),
+            PassageKind::Nothing => true,
+            PassageKind::Said => kind == PassageKind::Note,
+            PassageKind::Text | PassageKind::Calls | PassageKind::Note => {
+                matches!(kind, PassageKind::Calls | PassageKind::Note)
+            }
         };
         if !together {
             self.out.push(Line::default());
@@ -540,15 +545,15 @@ impl Story {
         self.last = kind;
     }
 
-    fn set_phase(&mut self, phase: Phase, now: Instant) {
+    fn set_phase(&mut self, phase: RunPhase, now: Instant) {
         if self.phase != phase {
             self.phase = phase;
             self.changed = now;
         }
     }
 
-    fn row(&self, tool: String, state: State, now: Instant) -> Row {
-        Row {
+    fn row(&self, tool: String, state: CallState, now: Instant) -> CallRow {
+        CallRow {
             agent: "main".into(),
             turn: 0,
             index: None,
@@ -579,8 +584,8 @@ impl Story {
         if now < self.next_view {
             return;
         }
-        let writing = |row: &Row| match &row.state {
-            State::Writing(writing) => Some((row.tool.clone(), writing.value())),
+        let writing = |row: &CallRow| match &row.state {
+            CallState::PartialInput(writing) => Some((row.tool.clone(), writing.value())),
             _ => None,
         };
         let inputs: Vec<_> = self.rows.iter().map(writing).collect();
@@ -598,7 +603,7 @@ impl Story {
 
     /// Whether anything was told.
     pub(crate) fn has_told(&self) -> bool {
-        self.last != Kind::Nothing
+        self.last != PassageKind::Nothing
     }
 
     /// What is open, in so many lines, but for the call that the user is being asked about.
@@ -611,31 +616,31 @@ impl Story {
             let last: Vec<&str> =
                 text::lines(&self.thinking).filter(|line| !line.trim().is_empty()).collect();
             for line in last.iter().rev().take(2).rev() {
-                lines.push(Line::of(&format!("  {line}"), Style::DIM.italic()).cut(self.columns));
+                lines.push(Line::from_text(&format!("  {line}"), Style::DIM.italic()).cut(self.columns));
             }
         }
-        let is_open = |row: &&Row| !matches!(row.state, State::Asking) || asked != Some(&*row.id);
-        let rows: Vec<&Row> = self.rows.iter().filter(is_open).collect();
+        let is_open = |row: &&CallRow| !matches!(row.state, CallState::Asking) || asked != Some(&*row.id);
+        let rows: Vec<&CallRow> = self.rows.iter().filter(is_open).collect();
         if !rows.is_empty() {
-            let apart = if lines.is_empty() { self.last == Kind::Said } else { self.text.is_some() };
+            let apart = if lines.is_empty() { self.last == PassageKind::Said } else { self.text.is_some() };
             if apart {
                 lines.push(Line::default());
             }
             lines.extend(self.live_rows(&rows, now, spin, most.saturating_sub(lines.len().min(most / 2))));
         }
         for words in &self.waiting {
-            lines.push(Line::of(&format!("  ⧗ {words}"), Style::DIM).cut(self.columns));
+            lines.push(Line::from_text(&format!("  ⧗ {words}"), Style::DIM).cut(self.columns));
         }
         let over = lines.len().saturating_sub(most);
         lines.drain(..over);
         lines
     }
 
-    fn live_rows(&self, rows: &[&Row], now: Instant, spin: usize, most: usize) -> Vec<Line> {
-        let columns = Columns::of(rows.iter().copied(), self.columns, &self.cwd);
-        let mut layout = Layout { columns, cwd: &self.cwd, now, spin, bodies: true };
+    fn live_rows(&self, rows: &[&CallRow], now: Instant, spin: usize, most: usize) -> Vec<Line> {
+        let columns = SharedColumns::for_rows(rows.iter().copied(), self.columns, &self.cwd);
+        let mut layout = RowLayout { columns, cwd: &self.cwd, now, spin, bodies: true };
         let brackets = brackets(rows);
-        let laid = |layout: &Layout<'_>| -> Vec<Line> {
+        let laid = |layout: &RowLayout<'_>| -> Vec<Line> {
             rows.iter().zip(&brackets).flat_map(|(row, bracket)| layout.row(row, *bracket)).collect()
         };
         if rows.len() <= most {
@@ -647,7 +652,7 @@ impl Story {
             layout.bodies = false;
             let mut lines = laid(&layout);
             if let Some((at, row)) =
-                rows.iter().enumerate().find(|(_, row)| matches!(row.state, State::Writing(_)))
+                rows.iter().enumerate().find(|(_, row)| matches!(row.state, CallState::PartialInput(_)))
             {
                 layout.bodies = true;
                 let body = layout.row(row, None).into_iter().skip(1);
@@ -661,16 +666,16 @@ impl Story {
         layout.bodies = false;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|at| match rows[*at].state {
-            State::Asking => 0,
-            State::Running => 1,
-            State::Writing(_) => 2,
-            State::Waiting => 3,
-            State::Done { .. } => 4,
+            CallState::Asking => 0,
+            CallState::Running => 1,
+            CallState::PartialInput(_) => 2,
+            CallState::Waiting => 3,
+            CallState::Done { .. } => 4,
         });
         order.truncate(most.saturating_sub(1));
         order.sort_unstable();
         let mut lines: Vec<Line> = order.iter().flat_map(|at| layout.row(rows[*at], None)).collect();
-        lines.push(Line::of(&format!("  … {} more calls", rows.len() - order.len()), Style::DIM));
+        lines.push(Line::from_text(&format!("  … {} more calls", rows.len() - order.len()), Style::DIM));
         lines
     }
 
@@ -680,11 +685,11 @@ impl Story {
         let total = now.saturating_duration_since(since);
         let total = if total.as_secs() == 0 { String::new() } else { format!(" · {}", spent(total)) };
         Some(match &self.phase {
-            Phase::Idle => return None,
-            Phase::Asked => format!("waiting for the model{total}"),
-            Phase::Thinking => format!("thinking{total}"),
-            Phase::Writing => format!("the model writes{total}"),
-            Phase::Calls => {
+            RunPhase::Idle => return None,
+            RunPhase::PromptRequest => format!("waiting for the model{total}"),
+            RunPhase::Thinking => format!("thinking{total}"),
+            RunPhase::PartialInput => format!("the model writes{total}"),
+            RunPhase::Calls => {
                 let running = self.rows.iter().filter(|row| row.is_running()).count();
                 match running {
                     0 => format!("working{total}"),
@@ -692,7 +697,7 @@ impl Story {
                     running => format!("{running} calls run{total}"),
                 }
             }
-            Phase::Retrying { until, words } => {
+            RunPhase::Retrying { until, words } => {
                 let left = until.saturating_duration_since(now);
                 format!("trying again in {} {words}", spent(left))
             }
@@ -700,7 +705,7 @@ impl Story {
     }
 }
 
-impl Row {
+impl CallRow {
     fn is_main(&self) -> bool {
         &*self.agent == "main"
     }

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use crate::style::{Line, Look};
+use crate::style::{ColorMode, Line};
 
 /// Begins a frame that is shown when it is whole; the cursor is hidden and lines don't wrap.
 const BEGIN: &str = "\x1b[?2026h\x1b[?25l\x1b[?7l";
@@ -15,21 +15,21 @@ const END: &str = "\x1b[?7h\x1b[?25h\x1b[?2026l";
 
 /// What is to be seen below the finished lines.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Live {
+pub(crate) struct LiveRegion {
     pub(crate) lines: Vec<Line>,
     /// The line and column of the cursor.
     pub(crate) cursor: (usize, usize),
 }
 
 /// Remembers what is on the terminal.
-pub(crate) struct Painter {
-    look: Look,
-    shown: Live,
+pub(crate) struct FramePainter {
+    look: ColorMode,
+    shown: LiveRegion,
 }
 
-impl Painter {
-    pub(crate) fn new(look: Look) -> Painter {
-        Painter { look, shown: Live::default() }
+impl FramePainter {
+    pub(crate) fn new(look: ColorMode) -> FramePainter {
+        FramePainter { look, shown: LiveRegion::default() }
     }
 
     /// How many lines of the live part are above the cursor.
@@ -39,7 +39,7 @@ impl Painter {
 
     /// The bytes that bring the terminal to this; nothing if it is there already. Lines have at most one column less
     /// than the terminal, and the live part fewer lines than it.
-    pub(crate) fn frame(&mut self, finished: &[Line], live: Live, out: &mut String) {
+    pub(crate) fn frame(&mut self, finished: &[Line], live: LiveRegion, out: &mut String) {
         if finished.is_empty() && live == self.shown {
             return;
         }
@@ -67,7 +67,7 @@ impl Painter {
         self.shown = live;
     }
 
-    fn changed_lines(&self, live: &Live, out: &mut String) {
+    fn changed_lines(&self, live: &LiveRegion, out: &mut String) {
         let mut at = self.shown.cursor.0;
         for (number, (new, old)) in live.lines.iter().zip(&self.shown.lines).enumerate() {
             if new != old {
@@ -90,7 +90,7 @@ impl Painter {
         self.to_top(out);
         out.push_str("\x1b[J");
         out.push_str(END);
-        self.shown = Live::default();
+        self.shown = LiveRegion::default();
     }
 
     /// The terminal has another width now, and has wrapped the lines that it shows; the live part is taken away.
@@ -127,10 +127,10 @@ mod tests {
 
     use super::*;
 
-    fn live(lines: &[&str]) -> Live {
+    fn live(lines: &[&str]) -> LiveRegion {
         let lines: Vec<Line> = lines.iter().map(|line| Line::plain(line)).collect();
         let cursor = (lines.len().saturating_sub(1), 0);
-        Live { lines, cursor }
+        LiveRegion { lines, cursor }
     }
 
     fn grid(terminal: &vt100::Parser) -> Vec<String> {
@@ -150,7 +150,7 @@ mod tests {
 
     struct Stage {
         terminal: vt100::Parser,
-        painter: Painter,
+        painter: FramePainter,
         written: usize,
     }
 
@@ -158,12 +158,12 @@ mod tests {
         fn new(rows: u16, columns: u16) -> Stage {
             Stage {
                 terminal: vt100::Parser::new(rows, columns, 1_000),
-                painter: Painter::new(Look::Styled),
+                painter: FramePainter::new(ColorMode::Styled),
                 written: 0,
             }
         }
 
-        fn frame(&mut self, finished: &[&str], shown: Live) -> Vec<String> {
+        fn frame(&mut self, finished: &[&str], shown: LiveRegion) -> Vec<String> {
             let finished: Vec<Line> = finished.iter().map(|line| Line::plain(line)).collect();
             let mut out = String::new();
             self.painter.frame(&finished, shown, &mut out);

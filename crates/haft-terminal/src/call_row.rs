@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use haft::view::{Progress, View};
 use haft::{ErrorKind, ToolResult};
 
-use crate::body::{self, Folded, body};
+use crate::folded_lines::{self, FoldedLines, body};
 use crate::limits::{DIFF_LINES, REASON_LINES, RESULT_LINES, ROW_COLUMNS_MAX, WRITING_LINES};
+use crate::partial_input::PartialInput;
 use crate::style::{Line, Style};
 use crate::text;
-use crate::writing::Writing;
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Columns of a bar.
@@ -28,7 +28,7 @@ const BRACKET: usize = 13;
 
 /// A call on the screen.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct CallRow {
     pub(crate) agent: Arc<str>,
     pub(crate) turn: u64,
     /// Its place in the turn, once it is whole.
@@ -39,7 +39,7 @@ pub(crate) struct Row {
     pub(crate) id: Arc<str>,
     pub(crate) tool: String,
     pub(crate) view: View,
-    pub(crate) state: State,
+    pub(crate) state: CallState,
     /// When it began to be shown as it is.
     pub(crate) since: Instant,
     /// When it began and ended to run, counted in events: what overlaps ran at once.
@@ -52,23 +52,23 @@ pub(crate) struct Row {
 }
 
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum CallState {
     /// The model writes its input.
-    Writing(Writing),
+    PartialInput(PartialInput),
     /// Its turn hasn't come.
     Waiting,
     /// The user is asked.
     Asking,
     Running,
     Done {
-        mark: Mark,
+        mark: ResultMark,
         took: Duration,
         offloaded: bool,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum ResultMark {
     Good,
     Failed,
     /// A rule, a hook or the user said no.
@@ -76,33 +76,33 @@ pub(crate) enum Mark {
     Cancelled,
 }
 
-impl Mark {
-    pub(crate) fn of(result: &ToolResult) -> Mark {
+impl ResultMark {
+    pub(crate) fn for_result(result: &ToolResult) -> ResultMark {
         match result.error_kind() {
-            None => Mark::Good,
-            Some(ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Blocked) => Mark::Refused,
-            Some(ErrorKind::Cancelled) => Mark::Cancelled,
-            Some(_) => Mark::Failed,
+            None => ResultMark::Good,
+            Some(ErrorKind::Denied | ErrorKind::Rejected | ErrorKind::Blocked) => ResultMark::Refused,
+            Some(ErrorKind::Cancelled) => ResultMark::Cancelled,
+            Some(_) => ResultMark::Failed,
         }
     }
 
     fn sign(self) -> (&'static str, Style) {
         match self {
-            Mark::Good => ("✓", Style::GOOD),
-            Mark::Failed => ("✗", Style::BAD),
-            Mark::Refused => ("⊘", Style::WARNS),
-            Mark::Cancelled => ("–", Style::WARNS),
+            ResultMark::Good => ("✓", Style::GOOD),
+            ResultMark::Failed => ("✗", Style::BAD),
+            ResultMark::Refused => ("⊘", Style::WARNS),
+            ResultMark::Cancelled => ("–", Style::WARNS),
         }
     }
 }
 
-impl Row {
+impl CallRow {
     pub(crate) fn is_done(&self) -> bool {
-        matches!(self.state, State::Done { .. })
+        matches!(self.state, CallState::Done { .. })
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self.state, State::Running)
+        matches!(self.state, CallState::Running)
     }
 
     pub(crate) fn finish(&mut self, result: &ToolResult, at: u64) {
@@ -111,13 +111,14 @@ impl Row {
         self.reason = result.error().map(|error| error.message().to_owned());
         self.ran = self.ran.map(|(from, to)| (from, to.or(Some(at))));
         let offloaded = result.offloaded_to().is_some();
-        self.state = State::Done { mark: Mark::of(result), took: result.duration(), offloaded };
+        self.state =
+            CallState::Done { mark: ResultMark::for_result(result), took: result.duration(), offloaded };
     }
 }
 
 /// The columns that lines share.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Columns {
+pub(crate) struct SharedColumns {
     /// The whole screen.
     screen: usize,
     /// A call's line.
@@ -127,18 +128,22 @@ pub(crate) struct Columns {
     summary: usize,
 }
 
-impl Columns {
-    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Row>, screen: usize, cwd: &Path) -> Columns {
+impl SharedColumns {
+    pub(crate) fn for_rows<'a>(
+        rows: impl Iterator<Item = &'a CallRow>,
+        screen: usize,
+        cwd: &Path,
+    ) -> SharedColumns {
         let (mut name, mut title) = (6, TITLE);
         for row in rows {
             name = name.max(text::width(&row.tool).min(20));
-            title = title.max(text::width(&text::safe(&body::title(&row.view.title, cwd))));
+            title = title.max(text::width(&text::safe(&folded_lines::title(&row.view.title, cwd))));
         }
         let line = screen.min(ROW_COLUMNS_MAX);
         let bracket = if line >= 72 { BRACKET } else { 2 };
         let middle = line.saturating_sub(4 + name + 2 + 2 + TIME + bracket);
         let title = title.min(middle * 3 / 5).max(middle.min(12));
-        Columns { screen, line, name, title, summary: middle.saturating_sub(title) }
+        SharedColumns { screen, line, name, title, summary: middle.saturating_sub(title) }
     }
 
     /// Where the time ends.
@@ -149,14 +154,14 @@ impl Columns {
 
 /// A row's part of a bracket.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Bracket {
+pub(crate) struct OverlapBracket {
     sign: &'static str,
     /// How many ran at once, on one of the lines.
     count: Option<usize>,
 }
 
 /// The brackets of rows in their order: those whose runs overlap belong together.
-pub(crate) fn brackets(rows: &[&Row]) -> Vec<Option<Bracket>> {
+pub(crate) fn brackets(rows: &[&CallRow]) -> Vec<Option<OverlapBracket>> {
     let mut brackets = vec![None; rows.len()];
     let mut from = 0;
     while from < rows.len() {
@@ -178,7 +183,7 @@ pub(crate) fn brackets(rows: &[&Row]) -> Vec<Option<Bracket>> {
                     at if at + 1 == size => "┘",
                     _ => "│",
                 };
-                *bracket = Some(Bracket { sign, count: (at == (size - 1) / 2).then_some(count) });
+                *bracket = Some(OverlapBracket { sign, count: (at == (size - 1) / 2).then_some(count) });
             }
         }
         from = to;
@@ -186,19 +191,19 @@ pub(crate) fn brackets(rows: &[&Row]) -> Vec<Option<Bracket>> {
     brackets
 }
 
-fn ran(row: &Row) -> Option<(u64, u64)> {
+fn ran(row: &CallRow) -> Option<(u64, u64)> {
     row.ran.map(|(from, to)| (from, to.unwrap_or(u64::MAX)))
 }
 
-fn most_at_once(rows: &[&Row]) -> usize {
+fn most_at_once(rows: &[&CallRow]) -> usize {
     let runs: Vec<(u64, u64)> = rows.iter().filter_map(|row| ran(row)).collect();
     let at = |when: u64| runs.iter().filter(|(from, to)| *from <= when && when < *to).count();
     runs.iter().map(|(from, _)| at(*from)).max().unwrap_or(1)
 }
 
 /// How a row is laid out.
-pub(crate) struct Layout<'a> {
-    pub(crate) columns: Columns,
+pub(crate) struct RowLayout<'a> {
+    pub(crate) columns: SharedColumns,
     pub(crate) cwd: &'a Path,
     pub(crate) now: Instant,
     /// Which picture of the spinner.
@@ -207,23 +212,23 @@ pub(crate) struct Layout<'a> {
     pub(crate) bodies: bool,
 }
 
-impl Layout<'_> {
+impl RowLayout<'_> {
     /// A row's line and what belongs under it.
-    pub(crate) fn row(&self, row: &Row, bracket: Option<Bracket>) -> Vec<Line> {
+    pub(crate) fn row(&self, row: &CallRow, bracket: Option<OverlapBracket>) -> Vec<Line> {
         let columns = &self.columns;
         let indent = if &*row.agent == "main" { 2 } else { 4 };
         let mut line = Line::default();
         line.blanks(indent);
         let (sign, style) = match &row.state {
-            State::Writing(_) => (SPINNER[self.spin % SPINNER.len()], Style::DIM),
-            State::Waiting => ("·", Style::DIM),
-            State::Asking => ("?", Style::ASKS),
-            State::Running => (SPINNER[self.spin % SPINNER.len()], Style::MOVES),
-            State::Done { mark, .. } => mark.sign(),
+            CallState::PartialInput(_) => (SPINNER[self.spin % SPINNER.len()], Style::DIM),
+            CallState::Waiting => ("·", Style::DIM),
+            CallState::Asking => ("?", Style::ASKS),
+            CallState::Running => (SPINNER[self.spin % SPINNER.len()], Style::MOVES),
+            CallState::Done { mark, .. } => mark.sign(),
         };
         line.push(sign, style);
         line.blanks(1);
-        line.append(&Line::of(&row.tool, Style::BOLD).cut(columns.name));
+        line.append(&Line::from_text(&row.tool, Style::BOLD).cut(columns.name));
         line.pad_to(4 + columns.name + 2);
         let title_end = 4 + columns.name + 2 + columns.title;
         let mut title = Line::default();
@@ -231,7 +236,7 @@ impl Layout<'_> {
             // Agents work side by side, so each call says whose it is.
             title.push(&format!("{} ", row.agent), Style::DIM);
         }
-        title.append(&Line::plain(&body::title(&row.view.title, self.cwd)));
+        title.append(&Line::plain(&folded_lines::title(&row.view.title, self.cwd)));
         line.append(&title.cut(title_end - line.width().min(title_end)));
         line.pad_to(title_end + 2);
         let (summary, below) = self.summary(row);
@@ -263,43 +268,45 @@ impl Layout<'_> {
     }
 
     /// What stands in the line, and what didn't fit there and must be read.
-    fn summary(&self, row: &Row) -> (Line, Vec<Line>) {
+    fn summary(&self, row: &CallRow) -> (Line, Vec<Line>) {
         let words = row.view.summary.as_deref().unwrap_or_default();
         match &row.state {
-            State::Running => (self.progress(row), Vec::new()),
-            State::Writing(writing) if words.is_empty() => {
-                (Line::of(&size(writing.bytes()), Style::DIM), Vec::new())
+            CallState::Running => (self.progress(row), Vec::new()),
+            CallState::PartialInput(writing) if words.is_empty() => {
+                (Line::from_text(&size(writing.bytes()), Style::DIM), Vec::new())
             }
-            State::Asking => (Line::of("waits for your answer", Style::WARNS), Vec::new()),
-            State::Done { mark: Mark::Good, offloaded, .. } => {
+            CallState::Asking => (Line::from_text("waits for your answer", Style::WARNS), Vec::new()),
+            CallState::Done { mark: ResultMark::Good, offloaded, .. } => {
                 let kept = if *offloaded { " · kept in a file" } else { "" };
                 (Line::plain(words).with(kept, Style::DIM), Vec::new())
             }
-            State::Done { .. } => {
-                let shown = Line::of(words, Style::WARNS);
+            CallState::Done { .. } => {
+                let shown = Line::from_text(words, Style::WARNS);
                 if shown.width() <= self.columns.summary {
                     return (shown, Vec::new());
                 }
                 let columns = self.columns.line.saturating_sub(6).max(20);
                 let reason = row.reason.as_deref().unwrap_or(words);
                 let wrapped: Vec<Line> = text::lines(reason)
-                    .flat_map(|line| Line::of(line, Style::WARNS).wrap(columns, 0))
+                    .flat_map(|line| Line::from_text(line, Style::WARNS).wrap(columns, 0))
                     .collect();
                 let hidden = wrapped.len().saturating_sub(REASON_LINES);
                 let lines = wrapped
                     .iter()
                     .take(REASON_LINES)
-                    .flat_map(|line| body::indented(line.clone(), 6, self.columns.line));
-                let folded = Folded { lines: lines.collect(), hidden };
+                    .flat_map(|line| folded_lines::indented(line.clone(), 6, self.columns.line));
+                let folded = FoldedLines { lines: lines.collect(), hidden };
                 (Line::default(), folded.with_count(6, ""))
             }
-            State::Waiting | State::Writing(_) => (Line::of(words, Style::DIM), Vec::new()),
+            CallState::Waiting | CallState::PartialInput(_) => {
+                (Line::from_text(words, Style::DIM), Vec::new())
+            }
         }
     }
 
-    fn progress(&self, row: &Row) -> Line {
+    fn progress(&self, row: &CallRow) -> Line {
         let words = row.progress.message.as_deref().or(row.said.as_deref());
-        let mut line = Line::of(words.unwrap_or_default(), Style::DIM);
+        let mut line = Line::from_text(words.unwrap_or_default(), Style::DIM);
         if let Some(fraction) = row.progress.fraction.filter(|fraction| fraction.is_finite()) {
             let full = (fraction.clamp(0.0, 1.0) * BAR as f64).round() as usize;
             line = line.cut(self.columns.summary.saturating_sub(BAR + 2));
@@ -312,11 +319,11 @@ impl Layout<'_> {
         line
     }
 
-    fn time(&self, row: &Row) -> String {
+    fn time(&self, row: &CallRow) -> String {
         match &row.state {
-            State::Done { took, .. } if took.is_zero() => String::new(),
-            State::Done { took, .. } => spent(*took),
-            State::Running => {
+            CallState::Done { took, .. } if took.is_zero() => String::new(),
+            CallState::Done { took, .. } => spent(*took),
+            CallState::Running => {
                 let so_far = self.now.saturating_duration_since(row.since);
                 if so_far.as_millis() < 100 { String::new() } else { spent(so_far) }
             }
@@ -324,13 +331,13 @@ impl Layout<'_> {
         }
     }
 
-    fn under(&self, row: &Row, bracketed: bool) -> Vec<Line> {
+    fn under(&self, row: &CallRow, bracketed: bool) -> Vec<Line> {
         let columns = self.columns.line;
         match &row.state {
-            State::Writing(_) if body::has_change(&row.view) => {
-                body::change_end(&row.view, columns, WRITING_LINES)
+            CallState::PartialInput(_) if folded_lines::has_change(&row.view) => {
+                folded_lines::change_end(&row.view, columns, WRITING_LINES)
             }
-            State::Writing(writing) => {
+            CallState::PartialInput(writing) => {
                 let lines = writing.tail().unwrap_or_default();
                 lines
                     .into_iter()
@@ -339,12 +346,12 @@ impl Layout<'_> {
                     })
                     .collect()
             }
-            State::Done { mark, .. } => {
-                let most = match (body::has_change(&row.view), mark) {
+            CallState::Done { mark, .. } => {
+                let most = match (folded_lines::has_change(&row.view), mark) {
                     (true, _) => DIFF_LINES,
-                    (false, Mark::Good) if bracketed => 0,
+                    (false, ResultMark::Good) if bracketed => 0,
                     // The reason is in the line.
-                    (false, Mark::Refused | Mark::Cancelled) => 0,
+                    (false, ResultMark::Refused | ResultMark::Cancelled) => 0,
                     (false, _) => RESULT_LINES,
                 };
                 let few = row.view.body.is_empty() || most == 0;
@@ -382,8 +389,8 @@ fn size(bytes: usize) -> String {
 mod tests {
     use super::*;
 
-    fn row(tool: &str, title: &str, state: State, ran: Option<(u64, Option<u64>)>) -> Row {
-        Row {
+    fn row(tool: &str, title: &str, state: CallState, ran: Option<(u64, Option<u64>)>) -> CallRow {
+        CallRow {
             agent: "main".into(),
             turn: 1,
             index: Some(0),
@@ -400,15 +407,15 @@ mod tests {
         }
     }
 
-    fn done() -> State {
-        State::Done { mark: Mark::Good, took: Duration::from_millis(3), offloaded: false }
+    fn done() -> CallState {
+        CallState::Done { mark: ResultMark::Good, took: Duration::from_millis(3), offloaded: false }
     }
 
-    fn shown(rows: &[Row], screen: usize) -> Vec<String> {
+    fn shown(rows: &[CallRow], screen: usize) -> Vec<String> {
         let cwd = Path::new("/w");
-        let columns = Columns::of(rows.iter(), screen, cwd);
-        let layout = Layout { columns, cwd, now: Instant::now(), spin: 2, bodies: true };
-        let all: Vec<&Row> = rows.iter().collect();
+        let columns = SharedColumns::for_rows(rows.iter(), screen, cwd);
+        let layout = RowLayout { columns, cwd, now: Instant::now(), spin: 2, bodies: true };
+        let all: Vec<&CallRow> = rows.iter().collect();
         let brackets = brackets(&all);
         rows.iter()
             .zip(brackets)
@@ -439,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_running_call_shows_how_far_it_is() {
-        let mut one = row("Bash", "cargo test parser", State::Running, Some((1, None)));
+        let mut one = row("Bash", "cargo test parser", CallState::Running, Some((1, None)));
         one.progress = Progress { fraction: Some(0.6), message: Some("compiling 41/68".into()) };
         let shown = shown(&[one], 100);
         assert!(
@@ -455,7 +462,7 @@ mod tests {
             let mut long =
                 row("a_tool_with_a_long_name_indeed", &"日本".repeat(100), done(), Some((1, Some(3))));
             long.view.summary = Some("x".repeat(300));
-            let failed = State::Done { mark: Mark::Failed, took: Duration::ZERO, offloaded: false };
+            let failed = CallState::Done { mark: ResultMark::Failed, took: Duration::ZERO, offloaded: false };
             let mut bad = row("b", "t", failed, Some((2, Some(4))));
             bad.view.summary = Some("reason ".repeat(100));
             for line in shown(&[long, bad], screen) {

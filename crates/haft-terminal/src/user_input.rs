@@ -11,7 +11,7 @@ use crate::screen::Screen;
 /// Something that the user wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Typed {
+pub enum UserInput {
     /// Words for the model.
     Words(String),
     /// A command, without its slash, and what follows it.
@@ -31,21 +31,21 @@ pub enum Typed {
 
 /// A command that begins with a slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slash {
+pub struct SlashCommand {
     /// Its name, without the slash.
     pub name: String,
     /// What it does, in a few words.
     pub does: String,
 }
 
-impl Slash {
+impl SlashCommand {
     /// A command.
-    pub fn new(name: impl Into<String>, does: impl Into<String>) -> Slash {
-        Slash { name: name.into(), does: does.into() }
+    pub fn new(name: impl Into<String>, does: impl Into<String>) -> SlashCommand {
+        SlashCommand { name: name.into(), does: does.into() }
     }
 
     /// The commands that a conversation has.
-    pub fn usual() -> Vec<Slash> {
+    pub fn usual() -> Vec<SlashCommand> {
         [
             ("help", "shows this"),
             ("tools", "lists the tools"),
@@ -55,14 +55,14 @@ impl Slash {
             ("clear", "begins a new conversation"),
             ("exit", "leaves"),
         ]
-        .map(|(name, does)| Slash::new(name, does))
+        .map(|(name, does)| SlashCommand::new(name, does))
         .into()
     }
 }
 
 /// What a line means.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Meant {
+pub(crate) enum LineMeaning {
     Words,
     Command {
         name: String,
@@ -73,21 +73,21 @@ pub(crate) enum Meant {
 }
 
 /// Reads a line that was typed. What begins like a path is no command.
-pub(crate) fn meant(text: &str, commands: &[Slash]) -> Meant {
-    let Some(line) = text.strip_prefix('/') else { return Meant::Words };
+pub(crate) fn meant(text: &str, commands: &[SlashCommand]) -> LineMeaning {
+    let Some(line) = text.strip_prefix('/') else { return LineMeaning::Words };
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
     if !plain || text.contains('\n') {
-        return Meant::Words;
+        return LineMeaning::Words;
     }
     match commands.iter().find(|command| command.name == name) {
-        Some(command) => Meant::Command { name: command.name.clone(), rest: rest.trim().to_owned() },
-        None => Meant::Unknown(name.to_owned()),
+        Some(command) => LineMeaning::Command { name: command.name.clone(), rest: rest.trim().to_owned() },
+        None => LineMeaning::Unknown(name.to_owned()),
     }
 }
 
 /// The only command that a beginning can become, or as much as all have in common.
-pub(crate) fn completed(text: &str, commands: &[Slash]) -> Option<String> {
+pub(crate) fn completed(text: &str, commands: &[SlashCommand]) -> Option<String> {
     let begun = text.strip_prefix('/')?;
     let mut names =
         commands.iter().map(|command| command.name.as_str()).filter(|name| name.starts_with(begun));
@@ -113,7 +113,7 @@ impl Screen {
         &mut self,
         handle: &RunHandle,
         run: impl Future<Output = T>,
-        mut other: impl FnMut(Typed),
+        mut other: impl FnMut(UserInput),
     ) -> T {
         let mut run = pin!(run);
         let mut gone = false;
@@ -129,20 +129,20 @@ impl Screen {
                         gone = true;
                         handle.interrupt();
                     }
-                    Poll::Ready(Some(Typed::Words(words))) => {
+                    Poll::Ready(Some(UserInput::Words(words))) => {
                         if let Err(words) = handle.say(words) {
-                            other(Typed::Words(words));
+                            other(UserInput::Words(words));
                         }
                     }
-                    Poll::Ready(Some(Typed::Interrupt(times))) => {
+                    Poll::Ready(Some(UserInput::Interrupt(times))) => {
                         handle.interrupt();
                         if times > 2 {
-                            other(Typed::Interrupt(times));
+                            other(UserInput::Interrupt(times));
                         }
                     }
-                    Poll::Ready(Some(Typed::Leave)) => {
+                    Poll::Ready(Some(UserInput::Leave)) => {
                         handle.interrupt();
-                        other(Typed::Leave);
+                        other(UserInput::Leave);
                     }
                     Poll::Ready(Some(typed)) => other(typed),
                 }
@@ -157,23 +157,23 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: Meant) {
-        assert_eq!(meant(text, &Slash::usual()), expected, "{text}");
+    fn check(text: &str, expected: LineMeaning) {
+        assert_eq!(meant(text, &SlashCommand::usual()), expected, "{text}");
     }
 
     #[test]
     fn commands_are_told_from_words() {
-        check("hello /help", Meant::Words);
-        check("/mode  plan ", Meant::Command { name: "mode".into(), rest: "plan".into() });
-        check("/nope", Meant::Unknown("nope".into()));
-        check("/etc/hosts has what?", Meant::Words);
-        check("/help\nand more", Meant::Words);
-        check("/", Meant::Words);
+        check("hello /help", LineMeaning::Words);
+        check("/mode  plan ", LineMeaning::Command { name: "mode".into(), rest: "plan".into() });
+        check("/nope", LineMeaning::Unknown("nope".into()));
+        check("/etc/hosts has what?", LineMeaning::Words);
+        check("/help\nand more", LineMeaning::Words);
+        check("/", LineMeaning::Words);
     }
 
     #[test]
     fn commands_are_completed() {
-        let complete = |text| completed(text, &Slash::usual());
+        let complete = |text| completed(text, &SlashCommand::usual());
         assert_eq!(complete("/he").as_deref(), Some("/help "));
         assert_eq!(complete("/c").as_deref(), Some("/c"));
         assert_eq!(complete("/cl").as_deref(), Some("/clear "));

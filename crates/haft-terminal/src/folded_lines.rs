@@ -12,12 +12,12 @@ const GUTTER: usize = 8;
 
 /// Lines, and how many more there would be.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Folded {
+pub(crate) struct FoldedLines {
     pub(crate) lines: Vec<Line>,
     pub(crate) hidden: usize,
 }
 
-impl Folded {
+impl FoldedLines {
     /// The lines, the last one saying how many are missing.
     pub(crate) fn with_count(mut self, indent: usize, hint: &str) -> Vec<Line> {
         if self.hidden > 0 {
@@ -44,8 +44,8 @@ pub(crate) fn has_change(view: &View) -> bool {
 }
 
 /// The body of a view in so many columns and lines.
-pub(crate) fn body(view: &View, columns: usize, most: usize) -> Folded {
-    let mut folded = Folded::default();
+pub(crate) fn body(view: &View, columns: usize, most: usize) -> FoldedLines {
+    let mut folded = FoldedLines::default();
     for part in &view.body {
         match part {
             Part::Text { text } | Part::Code { text, .. } => {
@@ -54,7 +54,7 @@ pub(crate) fn body(view: &View, columns: usize, most: usize) -> Folded {
                     if folded.lines.len() >= most {
                         folded.hidden += 1;
                     } else {
-                        folded.add(indented(Line::of(line, style), 6, columns), most);
+                        folded.add(indented(Line::from_text(line, style), 6, columns), most);
                     }
                 }
             }
@@ -98,7 +98,7 @@ fn style_of(change: Change) -> Style {
 
 fn changed_line(line: &DiffLine) -> Line {
     let style = style_of(line.change);
-    let mut shown = Line::of(&format!("{:>w$} ", line.number, w = GUTTER), Style::DIM);
+    let mut shown = Line::from_text(&format!("{:>w$} ", line.number, w = GUTTER), Style::DIM);
     shown.push(&format!("{} ", line.change.sign()), style);
     shown.push(&line.text, style);
     shown
@@ -112,7 +112,7 @@ fn changed(line: &DiffLine, columns: usize) -> Vec<Line> {
     }
     let head = GUTTER + 3;
     let style = style_of(line.change);
-    let parts = Line::of(&line.text, style).chop(columns.saturating_sub(head).max(8));
+    let parts = Line::from_text(&line.text, style).chop(columns.saturating_sub(head).max(8));
     let mut lines = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let mut shown = match at {

@@ -25,10 +25,10 @@ const LEAVE: &str = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?2026l";
 
 /// `Some` while a screen owns the terminal. Every write of the screen holds this lock, and none goes out once
 /// [`restore`] has taken the value: a frame drawn after that would stay on the terminal beside the shell's prompt.
-static HELD: Mutex<Option<Held>> = Mutex::new(None);
+static HELD: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 /// What has to be given back.
-struct Held {
+struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
@@ -40,7 +40,7 @@ struct Held {
 /// ends the process without closing its screen, from any thread.
 pub fn restore() {
     let mut held = lock(&HELD);
-    if let Some(Held { input, output, modes, above }) = held.take() {
+    if let Some(SavedTerminal { input, output, modes, above }) = held.take() {
         let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
         let _ = write_all(output.as_fd(), format!("{LEAVE}\r{up}\x1b[J").as_bytes());
         let _ = tcsetattr(&input, OptionalActions::Drain, &modes);
@@ -48,15 +48,15 @@ pub fn restore() {
 }
 
 /// Keys and screen.
-pub(crate) struct Tty {
+pub(crate) struct RawTerminal {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
 }
 
-impl Tty {
+impl RawTerminal {
     /// Opens standard input, and the first of standard output and standard error that is a terminal.
-    pub(crate) fn open() -> io::Result<Tty> {
+    pub(crate) fn open() -> io::Result<RawTerminal> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let (out, err) = (io::stdout(), io::stderr());
         let output = [out.as_fd(), err.as_fd()].into_iter().find(|fd| isatty(fd));
@@ -67,14 +67,14 @@ impl Tty {
         };
         let output = output.try_clone_to_owned()?;
         let modes = tcgetattr(&input)?;
-        let tty = Tty { input, output, modes };
+        let tty = RawTerminal { input, output, modes };
         tty.enter()?;
         Ok(tty)
     }
 
     /// Takes the terminal.
     pub(crate) fn enter(&self) -> io::Result<()> {
-        let held = Held {
+        let held = SavedTerminal {
             input: self.input.try_clone()?,
             output: self.output.try_clone()?,
             modes: self.modes.clone(),
@@ -121,7 +121,7 @@ impl Tty {
         self.write_held(frame, |held| held.above = above)
     }
 
-    fn write_held(&self, text: &str, update: impl FnOnce(&mut Held)) -> io::Result<()> {
+    fn write_held(&self, text: &str, update: impl FnOnce(&mut SavedTerminal)) -> io::Result<()> {
         let mut held = lock(&HELD);
         let Some(held) = held.as_mut() else { return Ok(()) };
         update(held);
@@ -155,17 +155,17 @@ fn write_all(output: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The signals that the screen takes, each a flag, and a pipe that says that one was raised.
-pub(crate) struct Signals {
+pub(crate) struct SignalFlags {
     pipe: io::PipeReader,
     flags: Vec<(i32, Arc<AtomicBool>)>,
     ids: Vec<SigId>,
 }
 
-impl Signals {
+impl SignalFlags {
     /// Takes the signals of a terminal, and those that end the process unless the host takes them itself.
-    pub(crate) fn take(host_takes_ends: bool) -> io::Result<Signals> {
+    pub(crate) fn take(host_takes_ends: bool) -> io::Result<SignalFlags> {
         let (pipe, raised) = io::pipe()?;
-        let mut signals = Signals { pipe, flags: Vec::new(), ids: Vec::new() };
+        let mut signals = SignalFlags { pipe, flags: Vec::new(), ids: Vec::new() };
         let ends: &[i32] = if host_takes_ends { &[] } else { &[SIGINT, SIGTERM, SIGHUP, SIGQUIT] };
         for signal in [SIGWINCH, SIGTSTP, SIGCONT].iter().chain(ends) {
             let flag = Arc::new(AtomicBool::new(false));
@@ -191,7 +191,7 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
+impl Drop for SignalFlags {
     fn drop(&mut self) {
         for id in self.ids.drain(..) {
             signal_hook::low_level::unregister(id);

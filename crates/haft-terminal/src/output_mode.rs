@@ -1,6 +1,6 @@
 //! Whether there is a screen to draw on, and how: decided once, from the environment that the host gives.
 
-use crate::style::Look;
+use crate::style::ColorMode;
 
 /// The variables that are looked at.
 pub mod env {
@@ -14,23 +14,23 @@ pub mod env {
 
 /// What fits a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
+pub enum OutputMode {
     /// A live screen.
-    Live(Look),
+    Live(ColorMode),
     /// Lines, one after the other, without styles.
     Plain,
 }
 
-impl Fit {
+impl OutputMode {
     /// What fits, by the environment; `terminal` is whether keys and the screen are one.
-    pub fn of(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> Fit {
+    pub fn for_environment(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> OutputMode {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let term = set(env::TERM);
         let ci = set(env::CI).is_some_and(|value| value != "false" && value != "0");
         if !terminal || ci || term.is_none_or(|term| term == "dumb") {
-            return Fit::Plain;
+            return OutputMode::Plain;
         }
-        Fit::Live(if set(env::NO_COLOR).is_some() { Look::Plain } else { Look::Styled })
+        OutputMode::Live(if set(env::NO_COLOR).is_some() { ColorMode::Plain } else { ColorMode::Styled })
     }
 }
 
@@ -38,22 +38,22 @@ impl Fit {
 mod tests {
     use super::*;
 
-    fn check(variables: &[(&str, &str)], terminal: bool, expected: Fit) {
+    fn check(variables: &[(&str, &str)], terminal: bool, expected: OutputMode) {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        assert_eq!(Fit::of(variable, terminal), expected, "{variables:?}");
+        assert_eq!(OutputMode::for_environment(variable, terminal), expected, "{variables:?}");
     }
 
     #[test]
     fn the_environment_decides() {
-        check(&[("TERM", "xterm-256color")], true, Fit::Live(Look::Styled));
-        check(&[("TERM", "xterm"), ("NO_COLOR", "1")], true, Fit::Live(Look::Plain));
-        check(&[("TERM", "xterm"), ("NO_COLOR", "")], true, Fit::Live(Look::Styled));
-        check(&[("TERM", "dumb")], true, Fit::Plain);
-        check(&[], true, Fit::Plain);
-        check(&[("TERM", "xterm"), ("CI", "true")], true, Fit::Plain);
-        check(&[("TERM", "xterm"), ("CI", "false")], true, Fit::Live(Look::Styled));
-        check(&[("TERM", "xterm")], false, Fit::Plain);
+        check(&[("TERM", "xterm-256color")], true, OutputMode::Live(ColorMode::Styled));
+        check(&[("TERM", "xterm"), ("NO_COLOR", "1")], true, OutputMode::Live(ColorMode::Plain));
+        check(&[("TERM", "xterm"), ("NO_COLOR", "")], true, OutputMode::Live(ColorMode::Styled));
+        check(&[("TERM", "dumb")], true, OutputMode::Plain);
+        check(&[], true, OutputMode::Plain);
+        check(&[("TERM", "xterm"), ("CI", "true")], true, OutputMode::Plain);
+        check(&[("TERM", "xterm"), ("CI", "false")], true, OutputMode::Live(ColorMode::Styled));
+        check(&[("TERM", "xterm")], false, OutputMode::Plain);
     }
 }

@@ -1,7 +1,7 @@
 //! The input of a call while the model writes it: JSON that isn't whole yet, to be shown and never to be run.
 //!
-//! Two readings of the same text. [`Writing::value`] closes what is open, so that the tool's own view can show it as far
-//! as it came; it sees the beginning only, since views are made anew for every frame. [`Writing::tail`] is the end of
+//! Two readings of the same text. [`PartialInput::value`] closes what is open, so that the tool's own view can show it as far
+//! as it came; it sees the beginning only, since views are made anew for every frame. [`PartialInput::tail`] is the end of
 //! the string that is being written right now, however long it is. No tool is known here.
 
 use haft::text::truncate_bytes;
@@ -14,13 +14,13 @@ const TAIL_BYTES_MAX: usize = 8 * 1024;
 
 /// A call's input as far as it came.
 #[derive(Debug, Default)]
-pub(crate) struct Writing {
+pub(crate) struct PartialInput {
     head: String,
     bytes: usize,
-    scan: Scan,
+    scan: JsonScan,
 }
 
-impl Writing {
+impl PartialInput {
     pub(crate) fn push(&mut self, json: &str) {
         self.bytes += json.len();
         if self.head.len() + json.len() <= WRITING_BYTES_MAX {
@@ -36,7 +36,7 @@ impl Writing {
 
     /// What came, with everything closed that is open.
     pub(crate) fn value(&self) -> Value {
-        Lenient { rest: truncate_bytes(&self.head, VIEWED_BYTES_MAX) }.value(0).unwrap_or(Value::Null)
+        LenientReader { rest: truncate_bytes(&self.head, VIEWED_BYTES_MAX) }.value(0).unwrap_or(Value::Null)
     }
 
     /// The last lines of the string that is being written, or was last; none if it is short.
@@ -53,7 +53,7 @@ impl Writing {
 
 /// Walks over JSON text and remembers the end of the last string that is a value.
 #[derive(Debug, Default)]
-struct Scan {
+struct JsonScan {
     /// Objects and arrays that are open: whether it is an object.
     open: Vec<bool>,
     /// The next string is a value.
@@ -76,7 +76,7 @@ enum Within {
     Code { value: bool, digits: u8, code: u32 },
 }
 
-impl Scan {
+impl JsonScan {
     fn step(&mut self, c: char) {
         match self.within {
             Within::Structure => match c {
@@ -150,11 +150,11 @@ impl Scan {
 }
 
 /// Reads JSON that may end anywhere.
-struct Lenient<'a> {
+struct LenientReader<'a> {
     rest: &'a str,
 }
 
-impl Lenient<'_> {
+impl LenientReader<'_> {
     /// A value; nothing where none began, or one that could still become another.
     fn value(&mut self, depth: usize) -> Option<Value> {
         self.blanks();
@@ -264,8 +264,8 @@ mod tests {
 
     use super::*;
 
-    fn written(json: &str) -> Writing {
-        let mut writing = Writing::default();
+    fn written(json: &str) -> PartialInput {
+        let mut writing = PartialInput::default();
         writing.push(json);
         writing
     }

@@ -3,16 +3,16 @@
 
 use std::time::Instant;
 
-use super::Ui;
+use super::ScreenThread;
+use crate::frame_painter::LiveRegion;
 use crate::limits::SPIN;
-use crate::paint::Live;
 use crate::style::{Line, Style};
 
-impl Ui {
+impl ScreenThread {
     /// What is to be seen now.
-    pub(super) fn compose(&self, now: Instant) -> Live {
+    pub(super) fn compose(&self, now: Instant) -> LiveRegion {
         if self.closing {
-            return Live::default();
+            return LiveRegion::default();
         }
         let columns = self.columns();
         let height = self.size.0.saturating_sub(1).max(3);
@@ -49,7 +49,7 @@ impl Ui {
         };
         let over = lines.len().saturating_sub(height);
         lines.drain(..over);
-        Live { lines, cursor: (cursor.0.saturating_sub(over), cursor.1) }
+        LiveRegion { lines, cursor: (cursor.0.saturating_sub(over), cursor.1) }
     }
 
     fn input(&self, columns: usize, height: usize) -> (Vec<Line>, (usize, usize)) {
@@ -59,7 +59,7 @@ impl Ui {
         let mut lines = Vec::new();
         for (at, line) in text.iter().enumerate().skip(first).take(most) {
             let mark = if at == 0 { "> " } else { "  " };
-            let mut shown = Line::of(mark, Style::BOLD);
+            let mut shown = Line::from_text(mark, Style::BOLD);
             shown.append(line);
             lines.push(shown);
         }

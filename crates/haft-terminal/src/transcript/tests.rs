@@ -10,46 +10,46 @@ use serde_json::json;
 
 use super::*;
 
-struct Told {
-    story: Story,
+struct StoryDouble {
+    story: RunTranscript,
     now: Instant,
     out: Vec<String>,
 }
 
-impl Told {
-    fn new(columns: usize) -> Told {
+impl StoryDouble {
+    fn new(columns: usize) -> StoryDouble {
         let now = Instant::now();
-        Told { story: Story::new(columns, Path::new("/w"), now), now, out: Vec::new() }
+        StoryDouble { story: RunTranscript::new(columns, Path::new("/w"), now), now, out: Vec::new() }
     }
 
-    fn event(&mut self, event: RunEvent) -> &mut Told {
+    fn event(&mut self, event: RunEvent) -> &mut StoryDouble {
         self.story.event(event, self.now);
         self
     }
 
-    fn text(&mut self, text: &str) -> &mut Told {
+    fn text(&mut self, text: &str) -> &mut StoryDouble {
         self.event(RunEvent::Model(ReplyDelta::Text(text.into())))
     }
 
-    fn begun(&mut self, call: usize, name: &str) -> &mut Told {
+    fn begun(&mut self, call: usize, name: &str) -> &mut StoryDouble {
         self.event(RunEvent::Model(ReplyDelta::CallBegun { call, id: format!("c{call}"), name: name.into() }))
     }
 
-    fn ready(&mut self, call: usize, name: &str, input: Value) -> &mut Told {
+    fn ready(&mut self, call: usize, name: &str, input: Value) -> &mut StoryDouble {
         let ready = ToolCall::new(format!("c{call}"), name, input);
         self.event(RunEvent::Model(ReplyDelta::CallReady { call, ready }))
     }
 
-    fn tool(&mut self, index: usize, name: &str, what: What) -> &mut Told {
+    fn tool(&mut self, index: usize, name: &str, what: What) -> &mut StoryDouble {
         let call = CallRef { index, id: format!("c{index}").into(), tool: name.into() };
         self.event(RunEvent::Tool(made(Some(call), what)))
     }
 
-    fn started(&mut self, index: usize, name: &str, title: &str) -> &mut Told {
+    fn started(&mut self, index: usize, name: &str, title: &str) -> &mut StoryDouble {
         self.tool(index, name, What::Started { view: View::titled(title), input: Arc::new(json!({})) })
     }
 
-    fn replied(&mut self) -> &mut Told {
+    fn replied(&mut self) -> &mut StoryDouble {
         self.event(RunEvent::Replied { turn: 1, stop: StopReason::Calls, usage: TokenUsage::default() })
     }
 
@@ -102,7 +102,7 @@ fn result(words: &'static str, fails: bool) -> ToolResult {
 
 #[test]
 fn calls_that_ran_at_once_come_out_together() {
-    let mut told = Told::new(90);
+    let mut told = StoryDouble::new(90);
     told.text("I'll look.").begun(0, "Read").begun(1, "Read");
     told.ready(0, "Read", json!({})).ready(1, "Read", json!({})).replied();
     told.started(0, "Read", "/w/a.rs").started(1, "Read", "/w/b.rs");
@@ -118,7 +118,7 @@ fn calls_that_ran_at_once_come_out_together() {
 
 #[test]
 fn a_call_alone_comes_out_when_it_ends() {
-    let mut told = Told::new(90);
+    let mut told = StoryDouble::new(90);
     told.ready(0, "Bash", json!({})).ready(1, "Bash", json!({})).replied();
     told.started(0, "Bash", "one").tool(0, "Bash", What::Finished(result("done", false)));
     told.started(1, "Bash", "two");
@@ -129,7 +129,7 @@ fn a_call_alone_comes_out_when_it_ends() {
 
 #[test]
 fn text_overtakes_calls_that_still_run() {
-    let mut told = Told::new(60);
+    let mut told = StoryDouble::new(60);
     told.text("One.").begun(0, "wait").ready(0, "wait", json!({})).started(0, "wait", "x");
     told.text("Two.\nThree");
     assert_eq!(told.take(), ["● One.", "", "● Two."]);
@@ -139,7 +139,7 @@ fn text_overtakes_calls_that_still_run() {
 
 #[test]
 fn an_input_is_seen_while_it_is_written() {
-    let mut told = Told::new(80);
+    let mut told = StoryDouble::new(80);
     told.story.set_views(Arc::new(|_, stage| stage.text("file_path").map(View::titled)));
     told.begun(0, "Write");
     let json = r#"{"file_path": "/w/a.rs", "content": "fn main() {\n    one();\n    tw"#;
@@ -258,7 +258,7 @@ fn calls_of_other_agents_go_out_as_they_end_under_their_names() {
         let event = Box::new(RunEvent::Tool(event));
         RunEvent::Agent { agent: "explore-1".into(), call: "c0".into(), event }
     };
-    let mut told = Told::new(100);
+    let mut told = StoryDouble::new(100);
     told.ready(0, "Agent", json!({})).replied().started(0, "Agent", "explore-1: find it");
     told.event(of_agent(What::Started { view: View::titled("a.rs"), input: Arc::new(json!({})) }));
     let live = told.live(10);

@@ -19,36 +19,36 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc;
 
-use crate::body::body;
-use crate::converse::{Meant, Typed, completed, meant};
-use crate::edit::{Did, Editor};
-use crate::history::History;
-use crate::inbox::{Inbox, Note};
-use crate::keys::{Decoder, Key};
+use crate::folded_lines::body;
+use crate::frame_painter::FramePainter;
+use crate::history::InputHistory;
+use crate::inbox::{ScreenInbox, ScreenNote};
+use crate::key_decoder::{KeyDecoder, TerminalKey};
 use crate::limits::{ESCAPE_WAIT, FRAME, QUESTION_SEEN, SPIN, UNFOLDED_LINES_MAX};
-use crate::markdown::Markdown;
-use crate::paint::Painter;
-use crate::question::{Accepts, Act, KeyContext, Others, Panel, Reply, Yes};
-use crate::screen::{Change, Options};
-use crate::story::Story;
+use crate::line_editor::{EditOutcome, LineEditor};
+use crate::markdown::MarkdownWriter;
+use crate::question::{AnswerKeys, KeyContext, PanelAction, PanelReply, PendingPrompts, PromptPanel, Yes};
+use crate::raw_terminal::{RawTerminal, SignalFlags, can_stop};
+use crate::screen::{ScreenChange, ScreenOptions};
 use crate::style::{Line, Style};
 use crate::text::thousands;
-use crate::tty::{Signals, Tty, can_stop};
+use crate::transcript::RunTranscript;
+use crate::user_input::{LineMeaning, UserInput, completed, meant};
 
 /// The whole screen.
-pub(crate) struct Ui {
-    tty: Tty,
-    signals: Signals,
+pub(crate) struct ScreenThread {
+    tty: RawTerminal,
+    signals: SignalFlags,
     wake: io::PipeReader,
-    inbox: Arc<Inbox>,
-    typed: mpsc::Sender<Typed>,
-    options: Options,
-    painter: Painter,
-    story: Story,
-    decoder: Decoder,
-    editor: Editor,
-    history: History,
-    panels: VecDeque<Panel>,
+    inbox: Arc<ScreenInbox>,
+    typed: mpsc::Sender<UserInput>,
+    options: ScreenOptions,
+    painter: FramePainter,
+    story: RunTranscript,
+    decoder: KeyDecoder,
+    editor: LineEditor,
+    history: InputHistory,
+    panels: VecDeque<PromptPanel>,
     /// The kind of question that the user has said yes to for the rest of this message.
     alike: Option<(String, String)>,
     mode: String,
@@ -73,24 +73,24 @@ pub(crate) struct Ui {
     closing: bool,
 }
 
-impl Ui {
+impl ScreenThread {
     pub(crate) fn new(
-        tty: Tty,
-        signals: Signals,
+        tty: RawTerminal,
+        signals: SignalFlags,
         wake: io::PipeReader,
-        inbox: Arc<Inbox>,
-        typed: mpsc::Sender<Typed>,
-        options: Options,
-    ) -> Ui {
+        inbox: Arc<ScreenInbox>,
+        typed: mpsc::Sender<UserInput>,
+        options: ScreenOptions,
+    ) -> ScreenThread {
         let now = Instant::now();
         let size = tty.size();
-        let mut story = Story::new(size.1.saturating_sub(1).max(10), options.cwd(), now);
+        let mut story = RunTranscript::new(size.1.saturating_sub(1).max(10), options.cwd(), now);
         if options.hide_first_words {
             story.hide_said();
         }
-        Ui {
-            painter: Painter::new(options.look),
-            history: History::new(options.history.clone()),
+        ScreenThread {
+            painter: FramePainter::new(options.look),
+            history: InputHistory::new(options.history.clone()),
             story,
             tty,
             signals,
@@ -98,8 +98,8 @@ impl Ui {
             inbox,
             typed,
             options,
-            decoder: Decoder::default(),
-            editor: Editor::default(),
+            decoder: KeyDecoder::default(),
+            editor: LineEditor::default(),
             panels: VecDeque::new(),
             alike: None,
             mode: String::new(),
@@ -127,7 +127,7 @@ impl Ui {
             self.painter.clear(&mut out);
             let _ = self.tty.write(&out);
         } else {
-            let _ = self.typed.try_send(Typed::Leave);
+            let _ = self.typed.try_send(UserInput::Leave);
         }
         self.tty.leave();
     }
@@ -298,7 +298,7 @@ impl Ui {
         self.keys_end = true;
         // Nobody can answer any more: those who ask get a no.
         self.panels.clear();
-        self.send(Typed::Leave);
+        self.send(UserInput::Leave);
     }
 
     fn settle_keys(&mut self) -> bool {
@@ -312,19 +312,19 @@ impl Ui {
         true
     }
 
-    fn key(&mut self, key: &Key) {
+    fn key(&mut self, key: &TerminalKey) {
         self.stale = true;
-        if *key == Key::Ctrl('c') {
+        if *key == TerminalKey::Ctrl('c') {
             return self.interrupt();
         }
-        if !matches!(key, Key::Unknown) {
+        if !matches!(key, TerminalKey::Unknown) {
             self.hint = None;
             if !self.story.is_busy() {
                 self.interrupts = 0;
             }
         }
         match key {
-            Key::Ctrl('z') => {
+            TerminalKey::Ctrl('z') => {
                 if can_stop()
                     && rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).is_err()
                 {
@@ -332,9 +332,9 @@ impl Ui {
                 }
                 return;
             }
-            Key::Ctrl('l') => {
+            TerminalKey::Ctrl('l') => {
                 let _ = self.tty.write("\x1b[2J\x1b[H");
-                self.painter = Painter::new(self.options.look);
+                self.painter = FramePainter::new(self.options.look);
                 return;
             }
             _ => {}
@@ -345,24 +345,24 @@ impl Ui {
         self.input_key(key);
     }
 
-    fn panel_key(&mut self, key: &Key) {
+    fn panel_key(&mut self, key: &TerminalKey) {
         let context = self.key_context(Instant::now());
         let Some(panel) = self.panels.front_mut() else { return };
         // In a text of several lines the arrows move the cursor.
-        let is_vertical = matches!(key, Key::Up | Key::Down);
-        if is_vertical && panel.is_list_unfocused() && self.editor.apply(key) == Did::Edited {
+        let is_vertical = matches!(key, TerminalKey::Up | TerminalKey::Down);
+        if is_vertical && panel.is_list_unfocused() && self.editor.apply(key) == EditOutcome::Edited {
             return;
         }
         match panel.key(key, context) {
-            Act::Stay => {}
-            Act::InputLine => self.input_key(key),
-            Act::Answer(reply) => self.answer(reply),
-            Act::All(yes) => self.answer_all(yes),
-            Act::Show => {
+            PanelAction::Stay => {}
+            PanelAction::InputLine => self.input_key(key),
+            PanelAction::Answer(reply) => self.answer(reply),
+            PanelAction::All(yes) => self.answer_all(yes),
+            PanelAction::Show => {
                 let lines = panel.whole(self.story.columns(), self.story.cwd());
                 self.story.notes(lines);
             }
-            Act::Outside(text) => {
+            PanelAction::Outside(text) => {
                 let edited = self.outside(&text).map_err(|error| error.to_string());
                 if let Some(panel) = self.panels.front_mut() {
                     panel.edited(edited);
@@ -380,7 +380,7 @@ impl Ui {
         }
     }
 
-    fn answer(&mut self, reply: Reply) {
+    fn answer(&mut self, reply: PanelReply) {
         if let Some(panel) = self.panels.pop_front() {
             let line = panel.answer(reply, self.story.cwd());
             line.into_iter().for_each(|line| self.story.note(line));
@@ -390,7 +390,7 @@ impl Ui {
     /// The same for all; a yes leaves those that destroy something to be answered one by one.
     fn answer_all(&mut self, yes: Yes) {
         if yes == Yes::Yes {
-            self.alike = self.panels.front().and_then(Panel::kind);
+            self.alike = self.panels.front().and_then(PromptPanel::kind);
         }
         for panel in std::mem::take(&mut self.panels) {
             let fits = match yes {
@@ -402,7 +402,7 @@ impl Ui {
                     Yes::Yes => haft::ports::Answer::Once,
                     Yes::No => haft::ports::Answer::No,
                 };
-                let line = panel.answer(Reply::Approval(answer), self.story.cwd());
+                let line = panel.answer(PanelReply::Approval(answer), self.story.cwd());
                 line.into_iter().for_each(|line| self.story.note(line));
             } else {
                 self.panels.push_back(panel);
@@ -424,40 +424,42 @@ impl Ui {
         edited
     }
 
-    fn input_key(&mut self, key: &Key) {
+    fn input_key(&mut self, key: &TerminalKey) {
         if key.is_text() {
             self.text_typed = Some(Instant::now());
         }
         match key {
-            Key::Enter if self.editor.ends_with_backslash() => {
-                self.editor.apply(&Key::Backspace);
-                self.editor.apply(&Key::NewLine);
+            TerminalKey::Enter if self.editor.ends_with_backslash() => {
+                self.editor.apply(&TerminalKey::Backspace);
+                self.editor.apply(&TerminalKey::NewLine);
             }
-            Key::Enter => self.submit(),
-            Key::Ctrl('d') if self.editor.is_empty() => self.send(Typed::Leave),
-            Key::BackTab => self.send(Typed::NextMode),
-            Key::Tab => {
+            TerminalKey::Enter => self.submit(),
+            TerminalKey::Ctrl('d') if self.editor.is_empty() => self.send(UserInput::Leave),
+            TerminalKey::BackTab => self.send(UserInput::NextMode),
+            TerminalKey::Tab => {
                 if let Some(text) = completed(self.editor.text(), &self.options.commands) {
                     self.editor.set(text);
                 }
             }
-            Key::Ctrl('o') => self.unfold(),
-            Key::Ctrl('g') if self.options.editor.is_some() => {
+            TerminalKey::Ctrl('o') => self.unfold(),
+            TerminalKey::Ctrl('g') if self.options.editor.is_some() => {
                 let text = self.editor.text().to_owned();
                 match self.outside(&text) {
                     Ok(text) => self.editor.set(text.trim_end()),
                     Err(error) => self.hint = Some(format!("the editor could not be used: {error}")),
                 }
             }
-            Key::Ctrl('p') => self.older(),
-            Key::Ctrl('n') => self.newer(),
-            Key::Up | Key::Down => {
-                if self.editor.apply(key) == Did::Nothing {
-                    if *key == Key::Up { self.older() } else { self.newer() }
+            TerminalKey::Ctrl('p') => self.older(),
+            TerminalKey::Ctrl('n') => self.newer(),
+            TerminalKey::Up | TerminalKey::Down => {
+                if self.editor.apply(key) == EditOutcome::Nothing {
+                    if *key == TerminalKey::Up { self.older() } else { self.newer() }
                 }
             }
             key => {
-                if self.editor.apply(key) == Did::Edited && !matches!(key, Key::Left | Key::Right) {
+                if self.editor.apply(key) == EditOutcome::Edited
+                    && !matches!(key, TerminalKey::Left | TerminalKey::Right)
+                {
                     self.history.leave();
                 }
             }
@@ -484,21 +486,21 @@ impl Ui {
             return;
         }
         match meant(&text, &self.options.commands) {
-            Meant::Words => {
+            LineMeaning::Words => {
                 if self.story.is_busy() {
                     self.story.wait(&text);
                 }
-                self.send(Typed::Words(text.clone()));
+                self.send(UserInput::Words(text.clone()));
             }
-            Meant::Command { name, .. } if name == "exit" => self.send(Typed::Leave),
-            Meant::Command { name, rest } => {
-                self.story.note(Line::of(&format!("> {text}"), Style::BOLD));
+            LineMeaning::Command { name, .. } if name == "exit" => self.send(UserInput::Leave),
+            LineMeaning::Command { name, rest } => {
+                self.story.note(Line::from_text(&format!("> {text}"), Style::BOLD));
                 match name.as_str() {
                     "help" => self.help(),
-                    _ => self.send(Typed::Command { name, rest }),
+                    _ => self.send(UserInput::Command { name, rest }),
                 }
             }
-            Meant::Unknown(name) => {
+            LineMeaning::Unknown(name) => {
                 let names: Vec<String> =
                     self.options.commands.iter().map(|command| format!("/{}", command.name)).collect();
                 self.hint = Some(format!("no command `/{name}`; there are {}", names.join(" ")));
@@ -510,11 +512,11 @@ impl Ui {
     }
 
     fn help(&mut self) {
-        let mut lines = vec![Line::of("  commands", Style::BOLD)];
+        let mut lines = vec![Line::from_text("  commands", Style::BOLD)];
         for command in &self.options.commands {
             lines.push(Line::plain(&format!("    /{:14} {}", command.name, command.does)));
         }
-        lines.push(Line::of("  keys", Style::BOLD));
+        lines.push(Line::from_text("  keys", Style::BOLD));
         let outside = ("ctrl-g", "opens your editor");
         let keys = [
             ("enter", "sends; while calls run, the words go in with their results"),
@@ -535,7 +537,7 @@ impl Ui {
     fn unfold(&mut self) {
         match self.story.take_folded() {
             Some(view) => {
-                self.story.note(Line::of(&format!("  {}", view.title), Style::BOLD));
+                self.story.note(Line::from_text(&format!("  {}", view.title), Style::BOLD));
                 let lines = body(&view, self.story.columns(), UNFOLDED_LINES_MAX).with_count(6, "");
                 self.story.notes(lines);
             }
@@ -550,7 +552,7 @@ impl Ui {
         }
         if self.story.is_busy() {
             self.interrupts += 1;
-            return self.send(Typed::Interrupt(self.interrupts));
+            return self.send(UserInput::Interrupt(self.interrupts));
         }
         if !self.editor.is_empty() {
             self.editor.take();
@@ -559,13 +561,13 @@ impl Ui {
         }
         self.interrupts += 1;
         if self.interrupts > 1 {
-            self.send(Typed::Leave);
+            self.send(UserInput::Leave);
         } else {
             self.hint = Some("ctrl-c again leaves, and so do ctrl-d and /exit".to_owned());
         }
     }
 
-    fn send(&mut self, typed: Typed) {
+    fn send(&mut self, typed: UserInput) {
         if self.typed.try_send(typed).is_err() {
             self.hint = Some("nobody listens at the moment".to_owned());
         }
@@ -575,7 +577,7 @@ impl Ui {
         let taken = self.inbox.take();
         for note in taken.notes {
             match note {
-                Note::Event(event) => {
+                ScreenNote::Event(event) => {
                     if matches!(event, RunEvent::Asked { .. } | RunEvent::Ended { .. }) {
                         self.alike = None;
                     }
@@ -585,10 +587,10 @@ impl Ui {
                         self.interrupts = 0;
                     }
                 }
-                Note::Ask(ask) if self.keys_end => drop(ask),
-                Note::Ask(ask) => self.ask(Panel::new(ask)),
-                Note::Withdrawn(id) => self.panels.retain(|panel| panel.id() != id),
-                Note::Change(change) => self.change(change),
+                ScreenNote::OpenPrompt(ask) if self.keys_end => drop(ask),
+                ScreenNote::OpenPrompt(ask) => self.ask(PromptPanel::new(ask)),
+                ScreenNote::Withdrawn(id) => self.panels.retain(|panel| panel.id() != id),
+                ScreenNote::ScreenChange(change) => self.change(change),
             }
         }
         if taken.lost_bytes > 0 {
@@ -605,9 +607,9 @@ impl Ui {
     }
 
     /// Asks, unless the user has answered all that are alike.
-    fn ask(&mut self, panel: Panel) {
+    fn ask(&mut self, panel: PromptPanel) {
         if self.alike.is_some() && panel.kind() == self.alike {
-            let line = panel.answer(Reply::Approval(haft::ports::Answer::Once), self.story.cwd());
+            let line = panel.answer(PanelReply::Approval(haft::ports::Answer::Once), self.story.cwd());
             line.into_iter().for_each(|line| self.story.note(line));
         } else {
             self.panels.push_back(panel);
@@ -615,36 +617,36 @@ impl Ui {
     }
 
     /// What could be answered together with the question that is asked.
-    fn others(&self) -> Others {
+    fn others(&self) -> PendingPrompts {
         let Some(first) = self.panels.front().filter(|panel| panel.is_approval()) else {
-            return Others::default();
+            return PendingPrompts::default();
         };
         let asked = self.panels.iter().filter(|panel| panel.is_approval()).count() - 1;
         let coming = match (first.kind(), first.tool()) {
             (Some(_), Some(tool)) => self.story.coming(tool),
             _ => 0,
         };
-        Others { asked, coming }
+        PendingPrompts { asked, coming }
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: ScreenChange) {
         match change {
-            Change::Print(lines) => self.story.notes(lines),
-            Change::Markdown(text) => {
+            ScreenChange::Print(lines) => self.story.notes(lines),
+            ScreenChange::MarkdownWriter(text) => {
                 let mut lines = Vec::new();
-                let mut markdown = Markdown::new(self.story.columns(), Line::plain("  "));
+                let mut markdown = MarkdownWriter::new(self.story.columns(), Line::plain("  "));
                 markdown.push(&text, &mut lines);
                 markdown.finish(&mut lines);
                 self.story.notes(lines);
             }
-            Change::Mode(name) => self.mode = name,
-            Change::Footer(words) => self.footer = words,
-            Change::Views(views) => self.story.set_views(views),
-            Change::Clear => {
+            ScreenChange::Mode(name) => self.mode = name,
+            ScreenChange::Footer(words) => self.footer = words,
+            ScreenChange::ToolViews(views) => self.story.set_views(views),
+            ScreenChange::Clear => {
                 let _ = self.tty.write("\x1b[2J\x1b[H");
-                self.painter = Painter::new(self.options.look);
+                self.painter = FramePainter::new(self.options.look);
             }
-            Change::Close => self.closing = true,
+            ScreenChange::Close => self.closing = true,
         }
     }
 
@@ -684,16 +686,16 @@ impl Ui {
     }
 
     /// Which keys answer a question.
-    fn accepts(&self, panel: &Panel, now: Instant) -> Accepts {
+    fn accepts(&self, panel: &PromptPanel, now: Instant) -> AnswerKeys {
         match is_seen(panel, now) {
-            false => Accepts::Nothing,
-            true if self.editor.is_empty() => Accepts::Digits,
-            true => Accepts::Arrows,
+            false => AnswerKeys::Nothing,
+            true if self.editor.is_empty() => AnswerKeys::Digits,
+            true => AnswerKeys::Arrows,
         }
     }
 }
 
 /// Whether a question was on the screen long enough for a key to be its answer.
-fn is_seen(panel: &Panel, now: Instant) -> bool {
+fn is_seen(panel: &PromptPanel, now: Instant) -> bool {
     panel.seen.is_some_and(|seen| now.saturating_duration_since(seen) >= QUESTION_SEEN)
 }
