@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use haft::{Effects, Engine, NoInput, Permissions, Registry, ToolCall, tool};
-use haft_journal::{Began, Journal, Options, Store};
+use haft_journal::{Journal, JournalOptions, JournalStore, SessionStart};
 use serde_json::{Value, json};
 
 const TURNS: usize = 400;
@@ -21,7 +21,9 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let journal = Store::at(folder.path()).create("a", Began::in_folder("/"), Options::default()).unwrap();
+    let journal = JournalStore::at(folder.path())
+        .create("a", SessionStart::in_folder("/"), JournalOptions::default())
+        .unwrap();
     let (without, with) = (engine(None), engine(Some(journal.clone())));
     let mut synced = OpenOptions::new().create(true).append(true).open(folder.path().join("synced")).unwrap();
     println!("| what | of all turns | without | with the journal | added | in `fdatasync`s |");

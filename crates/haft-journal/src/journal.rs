@@ -11,12 +11,12 @@ use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::disk::Disk;
-use crate::encode::{self, Ended};
+use crate::journal_disk::JournalDisk;
+use crate::journal_writer::{self, JournalWriter, WriteCompletion, WriteRequest};
 use crate::limits::COPIED_BYTES_MAX;
 use crate::record::{Record, RefusedRecord, word};
-use crate::redact::Redactor;
-use crate::writer::{self, Job, Until, Writer};
+use crate::record_encoding::{self, OutcomeFields};
+use crate::secret_redactor::SecretRedactor;
 
 /// When records are on the disk for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,21 +35,21 @@ pub enum Durability {
 
 /// How a journal is kept.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct JournalOptions {
     /// When records are on the disk.
     pub durability: Durability,
     /// What is not to be in it.
-    pub redactor: Redactor,
+    pub redactor: SecretRedactor,
 }
 
 /// One session's journal, open for writing.
 ///
 /// Clones share it. When the last one is gone, what waits is written and the file is closed.
 #[derive(Clone)]
-pub struct Journal(Arc<Inner>);
+pub struct Journal(Arc<JournalState>);
 
-struct Inner {
-    writer: Writer,
+struct JournalState {
+    writer: JournalWriter,
     durability: Durability,
     path: PathBuf,
     id: String,
@@ -67,15 +67,16 @@ impl Journal {
     /// # Errors
     /// No thread can be started.
     pub fn on(
-        disk: Box<dyn Disk>,
+        disk: Box<dyn JournalDisk>,
         (id, path): (&str, &Path),
         (length, next): (u64, u64),
-        options: Options,
+        options: JournalOptions,
     ) -> std::io::Result<Journal> {
         let durability = options.durability;
-        let writer = Writer::start(disk, (length, next), options.redactor, durability != Durability::Off)?;
+        let writer =
+            JournalWriter::start(disk, (length, next), options.redactor, durability != Durability::Off)?;
         let (path, id) = (path.to_owned(), id.to_owned());
-        Ok(Journal(Arc::new(Inner { writer, durability, path, id })))
+        Ok(Journal(Arc::new(JournalState { writer, durability, path, id })))
     }
 
     /// The session's id.
@@ -93,7 +94,7 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn note(&self, record: Record) -> Result<(), RecordError> {
-        self.queue(Job::Json(encode::record(&record)))
+        self.queue(WriteRequest::Json(record_encoding::record(&record)))
     }
 
     /// Notes what the conversation has from the place `from` on; returns at once.
@@ -102,9 +103,9 @@ impl Journal {
     /// The journal can't be written now.
     pub fn items(&self, from: usize, items: &[Value]) -> Result<(), RecordError> {
         // A copy is made sooner than JSON, which whoever writes can make; but of much there is no third copy.
-        let job = match items.iter().map(writer::weight).sum::<usize>() <= COPIED_BYTES_MAX {
-            true => Job::Items(from, items.to_vec()),
-            false => Job::Json(encode::items(from, items)),
+        let job = match items.iter().map(journal_writer::weight).sum::<usize>() <= COPIED_BYTES_MAX {
+            true => WriteRequest::Items(from, items.to_vec()),
+            false => WriteRequest::Json(record_encoding::items(from, items)),
         };
         self.queue(job)
     }
@@ -114,11 +115,11 @@ impl Journal {
     /// # Errors
     /// The journal can't be written now.
     pub fn reply(&self, turn: u64, items: &[Value]) -> Result<(), RecordError> {
-        self.queue(Job::Json(encode::reply(turn, items)))
+        self.queue(WriteRequest::Json(record_encoding::reply(turn, items)))
     }
 
-    fn queue(&self, job: Job) -> Result<(), RecordError> {
-        self.0.writer.put(job, Until::Queued).map(drop).map_err(failed)
+    fn queue(&self, job: WriteRequest) -> Result<(), RecordError> {
+        self.0.writer.put(job, WriteCompletion::Queued).map(drop).map_err(failed)
     }
 
     /// Notes that a turn is over: what was noted is written and synced with the next intent, or by itself in a moment.
@@ -128,11 +129,11 @@ impl Journal {
     /// The journal can't be written now.
     pub async fn turn_over(&self) -> Result<(), RecordError> {
         let until = match self.0.durability {
-            Durability::Off => Until::Queued,
-            Durability::Batch => Until::Over,
-            Durability::Call => Until::Synced,
+            Durability::Off => WriteCompletion::Queued,
+            Durability::Batch => WriteCompletion::Over,
+            Durability::Call => WriteCompletion::Synced,
         };
-        self.put(Job::Json(encode::record(&Record::note("turn"))), until).await
+        self.put(WriteRequest::Json(record_encoding::record(&Record::note("turn"))), until).await
     }
 
     /// Returns when everything that was noted survives this process. It is on the disk a moment later, with the next intent
@@ -142,11 +143,11 @@ impl Journal {
     /// It does not.
     pub async fn settle(&self) -> Result<(), RecordError> {
         let until = match self.0.durability {
-            Durability::Off => Until::Written,
-            Durability::Batch => Until::Settled,
-            Durability::Call => Until::Synced,
+            Durability::Off => WriteCompletion::Written,
+            Durability::Batch => WriteCompletion::Settled,
+            Durability::Call => WriteCompletion::Synced,
         };
-        self.put(Job::Json(encode::record(&Record::note("turn"))), until).await
+        self.put(WriteRequest::Json(record_encoding::record(&Record::note("turn"))), until).await
     }
 
     /// Writes what waits, and takes no more.
@@ -157,7 +158,7 @@ impl Journal {
         self.0.writer.close().map_err(failed)
     }
 
-    async fn put(&self, job: Job, until: Until) -> Result<(), RecordError> {
+    async fn put(&self, job: WriteRequest, until: WriteCompletion) -> Result<(), RecordError> {
         let Some(done) = self.0.writer.put(job, until).map_err(failed)? else { return Ok(()) };
         match done.await {
             Ok(done) => done.map_err(failed),
@@ -177,11 +178,11 @@ impl Recorder for Journal {
             let touched = effects.writes.iter().chain(&effects.deletes);
             let paths = touched.map(|path| path.at.real.clone()).collect();
             let until = match (intent.side_effects, self.0.durability) {
-                (true, Durability::Off) => Until::Written,
-                (true, _) | (false, Durability::Call) => Until::Synced,
-                (false, _) => Until::Idle,
+                (true, Durability::Off) => WriteCompletion::Written,
+                (true, _) | (false, Durability::Call) => WriteCompletion::Synced,
+                (false, _) => WriteCompletion::Idle,
             };
-            self.put(Job::Intent(encode::intent(intent), paths), until).await
+            self.put(WriteRequest::Intent(record_encoding::intent(intent), paths), until).await
         })
     }
 
@@ -194,11 +195,11 @@ impl Recorder for Journal {
         let ended = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         Box::pin(async move {
             let until = match (intent.side_effects, self.0.durability) {
-                (_, Durability::Call) => Until::Synced,
-                (true, _) => Until::Passed,
-                (false, _) => Until::Idle,
+                (_, Durability::Call) => WriteCompletion::Synced,
+                (true, _) => WriteCompletion::Passed,
+                (false, _) => WriteCompletion::Idle,
             };
-            let ended = Ended {
+            let ended = OutcomeFields {
                 agent: intent.agent.to_owned(),
                 turn: intent.turn,
                 at: ended,
@@ -206,7 +207,7 @@ impl Recorder for Journal {
                 moved: intent.moved.clone(),
                 result: result.clone(),
             };
-            self.put(Job::Outcome(ended), until).await
+            self.put(WriteRequest::Outcome(ended), until).await
         })
     }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 /// A record with its place: the `n`th of its session, and when it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stamped {
+pub struct StampedRecord {
     /// Counts from 0 without a gap; order is by this and never by time.
     pub n: u64,
     /// Milliseconds since 1970 by the clock of the machine, which may jump.
@@ -32,7 +32,7 @@ pub struct Stamped {
 #[non_exhaustive]
 pub enum Record {
     /// A session began, or goes on in another process.
-    Began(Began),
+    Began(SessionStart),
     /// A name for people.
     Title {
         /// The name.
@@ -139,7 +139,7 @@ impl Record {
 
 /// How a session began.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Began {
+pub struct SessionStart {
     /// Of the program.
     pub version: String,
     /// The working directory.
@@ -166,11 +166,11 @@ pub struct Began {
     pub command: String,
 }
 
-impl Began {
+impl SessionStart {
     /// A session of this process in this folder.
-    pub fn in_folder(cwd: impl Into<PathBuf>) -> Began {
+    pub fn in_folder(cwd: impl Into<PathBuf>) -> SessionStart {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Began { version, cwd: cwd.into(), pid: std::process::id(), ..Began::default() }
+        SessionStart { version, cwd: cwd.into(), pid: std::process::id(), ..SessionStart::default() }
     }
 }
 
@@ -202,7 +202,7 @@ pub struct IntentRecord {
     pub source: Option<DecisionSource>,
     /// How what it may change looked before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<Before>,
+    pub files: Vec<FileBefore>,
     /// Where the agent was, if it had moved.
     #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
     pub moved: Moved,
@@ -210,7 +210,7 @@ pub struct IntentRecord {
 
 /// A file before a call that may change it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Before {
+pub struct FileBefore {
     /// Where.
     pub path: PathBuf,
     /// Its size; none if there was nothing.
@@ -240,7 +240,7 @@ pub struct OutcomeRecord {
     pub error: Option<String>,
     /// What the model got. Left out of calls that change nothing: they can be run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Vec<Block>>,
+    pub result: Option<Vec<RecordedBlock>>,
     /// SHA-256 of what the model got: its texts and bytes, one after another.
     pub digest: String,
     /// How long it ran, in microseconds.
@@ -299,7 +299,7 @@ pub struct RefusedRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Block {
+pub enum RecordedBlock {
     /// Text.
     Text(String),
     /// A picture or a document: media type and bytes in base64.
@@ -312,16 +312,16 @@ pub enum Block {
     Link(String, String),
 }
 
-impl Block {
+impl RecordedBlock {
     /// As the core has it.
     pub fn into_content(self) -> Content {
         let bytes = |text: &str| STANDARD.decode(text).unwrap_or_default();
         match self {
-            Block::Text(text) => Content::text(text),
-            Block::Image(kind, data) => Content::image(kind, bytes(&data)),
-            Block::Document(kind, data) => Content::document(kind, bytes(&data)),
-            Block::Json(value) => Content::Structured(value),
-            Block::Link(uri, name) => Content::link(uri, name),
+            RecordedBlock::Text(text) => Content::text(text),
+            RecordedBlock::Image(kind, data) => Content::image(kind, bytes(&data)),
+            RecordedBlock::Document(kind, data) => Content::document(kind, bytes(&data)),
+            RecordedBlock::Json(value) => Content::Structured(value),
+            RecordedBlock::Link(uri, name) => Content::link(uri, name),
         }
     }
 }

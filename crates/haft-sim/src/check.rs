@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 
 use haft::ToolResult;
-use haft_journal::{Durability, Recovered};
+use haft_journal::{Durability, RecoveredSession};
 use serde_json::Value;
 
 use crate::history::pairs;
@@ -131,7 +131,7 @@ fn word_after(text: &str, before: &str) -> Option<String> {
 }
 
 /// The journal of a process that had a good disk and came to its own end.
-pub(crate) fn kept(world: &World, recovered: &Recovered, items: &[Value]) {
+pub(crate) fn kept(world: &World, recovered: &RecoveredSession, items: &[Value]) {
     if recovered.items != items {
         let same = recovered.items.iter().zip(items).take_while(|(kept, had)| kept == had).count();
         let (kept, had) = (recovered.items.len(), items.len());

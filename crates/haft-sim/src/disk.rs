@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::sync::lock;
-use haft_journal::Disk;
+use haft_journal::JournalDisk;
 
 /// What goes wrong with the next operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,7 +135,7 @@ impl Handle {
     }
 }
 
-impl Disk for Handle {
+impl JournalDisk for Handle {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut book = self.open()?;
         match book.trouble {

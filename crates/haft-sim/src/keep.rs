@@ -16,7 +16,7 @@ use haft::future::BoxFuture;
 use haft::ports::{Intent, RecordError, Recorder};
 use haft::{ToolCall, ToolResult};
 use haft_agent::{ConversationRecorder, InterruptedTurn, MessageFormat, ToolDefinitions};
-use haft_journal::{CallState, Durability, Journal, Record, Recovered};
+use haft_journal::{CallState, Durability, Journal, Record, RecoveredSession};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -46,13 +46,13 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 
 /// The journal of one process.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub(crate) struct JournalContents {
     pub(crate) world: World,
     pub(crate) journal: Journal,
     pub(crate) life: Life,
 }
 
-impl Kept {
+impl JournalContents {
     /// One operation. Whatever is queued is written when it returns; with it goes whether that worked. Only one that has to
     /// be `syncs`ed counts as safe from then on: what the journal syncs besides may come at any time, or never.
     pub(crate) fn operation<T>(
@@ -120,7 +120,7 @@ impl Kept {
     }
 }
 
-impl Recorder for Kept {
+impl Recorder for JournalContents {
     fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move {
             let mark = mark_of(intent.input);
@@ -169,7 +169,7 @@ impl Recorder for Kept {
     }
 }
 
-impl ConversationRecorder for Kept {
+impl ConversationRecorder for JournalContents {
     fn record_items(&self, from: usize, items: &[Value]) {
         let mut items = items.to_vec();
         if self.world.has(Bug::AnsweredTwice) && items.len() > 1 {
@@ -201,12 +201,12 @@ impl ConversationRecorder for Kept {
 
 /// What an earlier process left, as the program takes it up: what is told to the model is the journal's own matter.
 pub(crate) struct Resumed {
-    pub(crate) recovered: Recovered,
+    pub(crate) recovered: RecoveredSession,
 }
 
 impl Resumed {
     /// What is known, without what a planted bug forgets of it.
-    pub(crate) fn new(world: &World, mut recovered: Recovered) -> Resumed {
+    pub(crate) fn new(world: &World, mut recovered: RecoveredSession) -> Resumed {
         recovered.calls.retain(|_, state| match state {
             CallState::Finished { .. } => !world.has(Bug::FinishedRunAgain),
             CallState::Unknown(_) => !world.has(Bug::UnknownRunAgain),

@@ -10,7 +10,7 @@ use haft::results::OffloadStore;
 use haft::tool::SiblingPolicy;
 use haft::{Cause, Engine, ErrorKind, Permissions, ToolResult, Workspace};
 use haft_agent::{AgentLoop, Conversation, RunEnd, RunEvent, RunHandle, RunOutcome, ToolEventSink};
-use haft_journal::{Began, Journal, Options, Record, Recovered};
+use haft_journal::{Journal, JournalOptions, Record, RecoveredSession, SessionStart};
 use haft_provider::RetryPolicy;
 use haft_provider::scripted::ScriptedModel;
 use tokio::time::{sleep, timeout};
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use crate::check;
 use crate::disk::Death;
 use crate::guards::{SimHook, SimRules, SimUser};
-use crate::keep::{Kept, Resumed};
+use crate::keep::{JournalContents, Resumed};
 use crate::plan::{Bug, Life};
 use crate::tools::{Engines, PANIC, SERVER, registry};
 use crate::world::{Story, World};
@@ -132,29 +132,29 @@ async fn live(world: &World, life: Life) -> impl Sized + use<> {
 }
 
 /// What is on the disk now.
-fn read(world: &World) -> (haft_journal::Kept, Recovered) {
+fn read(world: &World) -> (haft_journal::JournalContents, RecoveredSession) {
     let path = world.0.root.join("journal.log");
     std::fs::write(&path, world.0.disk.bytes()).expect("the temporary folder has room");
     let kept = haft_journal::read(&path).expect("the file was just written");
     // As the program does, which passes over what doesn't count any more; it has to come to the same.
-    let (recovered, whole, next) = Recovered::read(&world.0.disk.bytes());
-    if recovered != Recovered::of(&kept) || (whole, next) != (kept.whole, kept.next()) {
+    let (recovered, whole, next) = RecoveredSession::read(&world.0.disk.bytes());
+    if recovered != RecoveredSession::from_contents(&kept) || (whole, next) != (kept.whole, kept.next()) {
         world.broken("I1", "a journal comes to something else when only its end is read");
     }
     (kept, recovered)
 }
 
 /// Opens the journal, and takes what is in it.
-fn open(world: &World, life: Life, process: u32) -> (Kept, Option<Resumed>) {
+fn open(world: &World, life: Life, process: u32) -> (JournalContents, Option<Resumed>) {
     let (kept, recovered) = read(world);
     world.0.disk.reopen(usize::try_from(kept.whole).unwrap_or(usize::MAX));
-    let options = Options { durability: world.0.plan.durability, ..Options::default() };
+    let options = JournalOptions { durability: world.0.plan.durability, ..JournalOptions::default() };
     let path = world.0.root.join("journal.log");
     let disk = Box::new(world.0.disk.handle());
     let journal = Journal::on(disk, ("sim", &path), (kept.whole, kept.next()), options);
     let journal = journal.expect("a thread for the journal");
-    let kept = Kept { world: world.clone(), journal, life };
-    let began = Began { wire: world.0.plan.wire.name().to_owned(), ..Began::in_folder("/") };
+    let kept = JournalContents { world: world.clone(), journal, life };
+    let began = SessionStart { wire: world.0.plan.wire.name().to_owned(), ..SessionStart::in_folder("/") };
     let _ = kept.operation("began", false, |journal| journal.note(Record::Began(began)));
     world.tell(format!("process {process} has the session"));
     (kept, (process > 1).then(|| Resumed::new(world, recovered)))
@@ -162,7 +162,7 @@ fn open(world: &World, life: Life, process: u32) -> (Kept, Option<Resumed>) {
 
 fn agent(
     world: &World,
-    kept: &Kept,
+    kept: &JournalContents,
     engines: &Arc<Engines>,
     handle: &RunHandle,
     life: Life,
@@ -275,7 +275,7 @@ async fn play(
     }
 }
 
-fn finished(world: &World, kept: &Kept, outcome: &RunOutcome) {
+fn finished(world: &World, kept: &JournalContents, outcome: &RunOutcome) {
     if world.is_dead() {
         return;
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
 
 use haft::text::truncate_chars;
-use haft_journal::{Kept, OutcomeRecord, Record, Store};
+use haft_journal::{JournalContents, JournalStore, OutcomeRecord, Record};
 use haft_terminal::{ColorMode, Line, OutputMode, Style, bar, spark, thousands};
 use serde::Serialize;
 
@@ -145,7 +145,7 @@ pub(crate) struct Tool {
 }
 
 /// Counts sessions one after the other; of all of them, one that is gone meanwhile is left out.
-fn count(store: &Store, ids: &[String], all: bool) -> Result<Stats, haft_journal::StoreError> {
+fn count(store: &JournalStore, ids: &[String], all: bool) -> Result<Stats, haft_journal::StoreError> {
     let mut stats = Stats::default();
     let mut tools = BTreeMap::new();
     for id in ids {
@@ -161,7 +161,7 @@ fn count(store: &Store, ids: &[String], all: bool) -> Result<Stats, haft_journal
 }
 
 impl Stats {
-    fn add(&mut self, id: &str, kept: &Kept, tools: &mut BTreeMap<String, Tool>) {
+    fn add(&mut self, id: &str, kept: &JournalContents, tools: &mut BTreeMap<String, Tool>) {
         fn tool<'a>(tools: &'a mut BTreeMap<String, Tool>, name: &str) -> &'a mut Tool {
             tools.entry(name.to_owned()).or_insert_with(|| Tool { tool: name.to_owned(), ..Tool::default() })
         }

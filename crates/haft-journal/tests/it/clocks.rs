@@ -3,14 +3,14 @@
 use std::fs::FileTimes;
 use std::time::{Duration, SystemTime};
 
-use haft_journal::{Began, Options, Record, Recovered, Store};
+use haft_journal::{JournalOptions, JournalStore, Record, RecoveredSession, SessionStart};
 use serde_json::{Value, json};
 
 /// The same journal, written by a machine whose clock did this.
-fn with_times(times: &[u64]) -> (tempfile::TempDir, Store) {
+fn with_times(times: &[u64]) -> (tempfile::TempDir, JournalStore) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     for at in 0..times.len() - 1 {
         journal
             .note(Record::Items { from: at, items: vec![json!({"role": "user", "content": at})] })
@@ -46,11 +46,11 @@ fn the_order_of_records_is_their_number_whatever_the_clock_did() {
         let kept = store.read("a").unwrap();
         assert_eq!(kept.damage, [], "{times:?}");
         assert_eq!(kept.records.iter().map(|record| record.at).collect::<Vec<_>>(), times);
-        let recovered = Recovered::of(&kept);
+        let recovered = RecoveredSession::from_contents(&kept);
         assert!(!recovered.is_damaged);
         let said: Vec<&Value> = recovered.items.iter().map(|item| &item["content"]).collect();
         assert_eq!(said, [&json!(0), &json!(1), &json!(2)]);
-        let (journal, _) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
+        let (journal, _) = store.open("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
         journal.note(Record::note("goes on")).unwrap();
         drop(journal);
         let numbers: Vec<u64> = store.read("a").unwrap().records.iter().map(|record| record.n).collect();

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use haft_journal::{Began, Disk, Durability, Fault, Journal, Options, Record, Store, read};
+use haft_journal::{
+    Durability, Journal, JournalDisk, JournalOptions, JournalStore, LineFault, Record, SessionStart, read,
+};
 
 fn note(text: &str) -> Record {
     Record::note(text)
@@ -15,8 +17,8 @@ fn note(text: &str) -> Record {
 #[test]
 fn a_file_cut_at_every_byte_goes_on() {
     let folder = crate::folder_in_memory();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     for text in ["one", "two", "three"] {
         journal.note(note(text)).unwrap();
     }
@@ -31,13 +33,13 @@ fn a_file_cut_at_every_byte_goes_on() {
         let before = read(&path).unwrap();
         assert!(before.damage.is_empty(), "cut at {end}: {:?}", before.damage);
         assert_eq!(before.torn, end > 0 && whole[end - 1] != b'\n', "cut at {end}");
-        let began = Began::in_folder("/w");
+        let began = SessionStart::in_folder("/w");
         let journal = match end % 2 {
-            0 => store.open("a", began, Options::default()).map(|(journal, kept)| {
+            0 => store.open("a", began, JournalOptions::default()).map(|(journal, kept)| {
                 assert_eq!(kept.records, before.records);
                 journal
             }),
-            _ => store.go_on("a", store.recover("a").unwrap().1, began, Options::default()),
+            _ => store.go_on("a", store.recover("a").unwrap().1, began, JournalOptions::default()),
         };
         let journal = journal.unwrap();
         journal.note(note("after")).unwrap();
@@ -52,8 +54,8 @@ fn a_file_cut_at_every_byte_goes_on() {
 #[test]
 fn a_line_that_rotted_is_said_and_the_others_are_read() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     for text in ["one", "two", "three"] {
         journal.note(note(text)).unwrap();
     }
@@ -63,7 +65,7 @@ fn a_line_that_rotted_is_said_and_the_others_are_read() {
     std::fs::write(&path, text).unwrap();
     let kept = read(&path).unwrap();
     assert_eq!(kept.records.len(), 3);
-    assert_eq!(kept.damage.iter().map(|damage| damage.fault).collect::<Vec<_>>(), [Fault::Sum]);
+    assert_eq!(kept.damage.iter().map(|damage| damage.fault).collect::<Vec<_>>(), [LineFault::Sum]);
 }
 
 /// A disk in memory that fails when it is told to.
@@ -82,7 +84,7 @@ struct Book {
     fail_cut: bool,
 }
 
-impl Disk for Faulty {
+impl JournalDisk for Faulty {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut book = self.0.lock().unwrap();
         book.appends += 1;
@@ -113,11 +115,11 @@ fn on(disk: &Faulty) -> Journal {
 }
 
 fn with(disk: &Faulty, durability: Durability) -> Journal {
-    let options = Options { durability, ..Options::default() };
+    let options = JournalOptions { durability, ..JournalOptions::default() };
     Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap()
 }
 
-fn kept(disk: &Faulty) -> haft_journal::Kept {
+fn kept(disk: &Faulty) -> haft_journal::JournalContents {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     std::fs::write(&path, &disk.0.lock().unwrap().bytes).unwrap();
@@ -201,7 +203,7 @@ async fn a_half_line_that_can_not_be_cut_off_ends_the_journal() {
 #[derive(Clone, Default)]
 struct Watched(Arc<Mutex<Vec<bool>>>, Arc<AtomicBool>);
 
-impl Disk for Watched {
+impl JournalDisk for Watched {
     fn append(&mut self, _: &[u8]) -> io::Result<()> {
         Ok(())
     }
@@ -224,7 +226,7 @@ impl Disk for Watched {
 #[tokio::test]
 async fn a_slow_disk_is_waited_for_by_another_thread() {
     let disk = Watched::default();
-    let options = Options { durability: Durability::Call, ..Options::default() };
+    let options = JournalOptions { durability: Durability::Call, ..JournalOptions::default() };
     let journal = Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
     let by_thread = async || {
         journal.settle().await.unwrap();
@@ -248,7 +250,8 @@ async fn a_slow_disk_is_waited_for_by_another_thread() {
 async fn what_a_turn_left_is_synced_although_more_is_noted() {
     let disk = Watched::default();
     let journal =
-        Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), Options::default()).unwrap();
+        Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), JournalOptions::default())
+            .unwrap();
     // By the thread, which is what nobody waits for.
     let synced = || disk.0.lock().unwrap().len();
     let began = Instant::now();

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use haft_journal::{Began, Durability, Options, Record, Redactor, Store, StoreError};
+use haft_journal::{
+    Durability, JournalOptions, JournalStore, Record, SecretRedactor, SessionStart, StoreError,
+};
 use serde_json::json;
 
 fn note(text: &str) -> Record {
     Record::note(text)
 }
 
-fn notes(store: &Store, id: &str) -> Vec<String> {
+fn notes(store: &JournalStore, id: &str) -> Vec<String> {
     let kept = store.read(id).unwrap();
     assert!(kept.damage.is_empty(), "{} lines", kept.damage.len());
     let numbers: Vec<u64> = kept.records.iter().map(|record| record.n).collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
-    let text = |record: &haft_journal::Stamped| match &record.record {
+    let text = |record: &haft_journal::StampedRecord| match &record.record {
         Record::Note { text } => text.clone(),
         Record::Began(_) => "began".to_owned(),
         other => format!("{other:?}"),
@@ -25,11 +27,11 @@ fn notes(store: &Store, id: &str) -> Vec<String> {
 #[test]
 fn a_session_is_continued_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let first = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let first = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     first.note(note("one")).unwrap();
     drop(first);
-    let (second, kept) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let (second, kept) = store.open("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     assert_eq!(kept.records.len(), 2);
     second.note(note("two")).unwrap();
     second.close().unwrap();
@@ -40,9 +42,9 @@ fn a_session_is_continued_where_it_was() {
 #[test]
 fn what_runs_is_not_opened_twice_and_not_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
-    let refused = store.create("a", Began::in_folder("/w"), Options::default());
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
+    let refused = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default());
     assert!(matches!(refused, Err(StoreError::Running(_))), "{refused:?}");
     assert!(matches!(store.remove("a"), Err(StoreError::Running(_))));
     assert!(store.list()[0].is_running);
@@ -57,8 +59,8 @@ fn what_runs_is_not_opened_twice_and_not_removed() {
 #[test]
 fn what_is_removed_while_it_is_opened_is_not_written_to() {
     let folder = crate::folder_in_memory();
-    let store = Store::at(folder.path());
-    let begin = || store.open("a", Began::in_folder("/w"), Options::default());
+    let store = JournalStore::at(folder.path());
+    let begin = || store.open("a", SessionStart::in_folder("/w"), JournalOptions::default());
     let mut opened = 0;
     // On a busy machine the remover may be the first for long.
     for round in 0..20_000 {
@@ -86,9 +88,9 @@ fn what_is_removed_while_it_is_opened_is_not_written_to() {
 #[test]
 fn a_session_is_found_by_the_beginning_of_its_id() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
+    let store = JournalStore::at(folder.path());
     for id in ["abc-1", "abd-1"] {
-        store.create(id, Began::in_folder("/w"), Options::default()).unwrap();
+        store.create(id, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     }
     assert_eq!(store.find("abc").unwrap().id, "abc-1");
     assert!(matches!(store.find("ab"), Err(StoreError::Several(_, ids)) if ids.len() == 2));
@@ -101,9 +103,9 @@ fn a_session_is_found_by_the_beginning_of_its_id() {
 #[test]
 fn the_oldest_go_when_all_are_too_large() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
+    let store = JournalStore::at(folder.path());
     for id in ["a", "b", "c"] {
-        let journal = store.create(id, Began::in_folder("/w"), Options::default()).unwrap();
+        let journal = store.create(id, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
         journal.note(note(&"x".repeat(10_000))).unwrap();
         drop(journal);
     }
@@ -118,10 +120,10 @@ fn the_oldest_go_when_all_are_too_large() {
 #[test]
 fn secrets_are_not_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let redactor = Redactor::new([("KEY".to_owned(), "sk-\"secret\"".to_owned())]);
-    let options = Options { redactor, ..Options::default() };
-    let journal = store.create("a", Began::in_folder("/w"), options).unwrap();
+    let store = JournalStore::at(folder.path());
+    let redactor = SecretRedactor::new([("KEY".to_owned(), "sk-\"secret\"".to_owned())]);
+    let options = JournalOptions { redactor, ..JournalOptions::default() };
+    let journal = store.create("a", SessionStart::in_folder("/w"), options).unwrap();
     journal.note(Record::Items { from: 0, items: vec![json!({"say": "it is sk-\"secret\""})] }).unwrap();
     drop(journal);
     let bytes = std::fs::read_to_string(store.find("a").unwrap().folder.join("journal.log")).unwrap();
@@ -135,11 +137,11 @@ fn secrets_are_not_on_the_disk() {
 #[tokio::test]
 async fn many_notes_at_once_are_all_there() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
+    let store = JournalStore::at(folder.path());
     for durability in [Durability::Off, Durability::Batch, Durability::Call] {
         let id = format!("{durability:?}");
-        let options = Options { durability, ..Options::default() };
-        let journal = store.create(&id, Began::in_folder("/w"), options).unwrap();
+        let options = JournalOptions { durability, ..JournalOptions::default() };
+        let journal = store.create(&id, SessionStart::in_folder("/w"), options).unwrap();
         let writers = (0..8).map(|writer| {
             let journal = journal.clone();
             tokio::spawn(async move {
@@ -166,10 +168,11 @@ async fn many_notes_at_once_are_all_there() {
 #[test]
 fn a_long_conversation_comes_back() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let redactor = Redactor::new([("KEY".to_owned(), "hidden-value".to_owned())]);
-    let journal =
-        store.create("a", Began::in_folder("/w"), Options { redactor, ..Options::default() }).unwrap();
+    let store = JournalStore::at(folder.path());
+    let redactor = SecretRedactor::new([("KEY".to_owned(), "hidden-value".to_owned())]);
+    let journal = store
+        .create("a", SessionStart::in_folder("/w"), JournalOptions { redactor, ..JournalOptions::default() })
+        .unwrap();
     let long = json!({"text": format!("{}hidden-value", "long \"text\"\n".repeat(200_000))});
     journal.note(note("before")).unwrap();
     journal.items(3, std::slice::from_ref(&long)).unwrap();
@@ -186,16 +189,16 @@ fn a_long_conversation_comes_back() {
 #[test]
 fn a_mark_knows_the_bytes_that_it_was_made_from() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     journal.note(note("one")).unwrap();
     drop(journal);
     let path = store.find("a").unwrap().folder.join("journal.log");
     let mark = store.recover("a").unwrap().1;
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("one", "two")).unwrap();
-    let gone = store.go_on("a", mark, Began::in_folder("/w"), Options::default());
+    let gone = store.go_on("a", mark, SessionStart::in_folder("/w"), JournalOptions::default());
     assert!(matches!(gone, Err(StoreError::GoneOn(_))), "{gone:?}");
     std::fs::write(&path, text).unwrap();
-    assert!(store.go_on("a", mark, Began::in_folder("/w"), Options::default()).is_ok());
+    assert!(store.go_on("a", mark, SessionStart::in_folder("/w"), JournalOptions::default()).is_ok());
 }

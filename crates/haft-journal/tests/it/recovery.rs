@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use haft::decision::{DecisionSource, Verdict};
 use haft::{Context, Effects, Engine, Registry, Tool, ToolCall, ToolError, ToolSpec, tool};
-use haft_journal::{Began, Block, CallState, Kept, Options, Record, Recovered, Store, Touched};
+use haft_journal::{
+    CallState, FileChange, JournalContents, JournalOptions, JournalStore, Record, RecordedBlock,
+    RecoveredSession, SessionStart,
+};
 use serde_json::{Value, json};
 
 /// Appends to a file; fails without one.
@@ -38,13 +41,13 @@ impl Tool for Append {
     }
 }
 
-async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
+async fn session(folder: &Path, calls: Vec<ToolCall>) -> JournalContents {
     session_with(folder, haft::Permissions::new().allow("append").unwrap(), calls).await
 }
 
-async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCall>) -> Kept {
-    let store = Store::at(folder);
-    let journal = store.create("a", Began::in_folder(folder), Options::default()).unwrap();
+async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCall>) -> JournalContents {
+    let store = JournalStore::at(folder);
+    let journal = store.create("a", SessionStart::in_folder(folder), JournalOptions::default()).unwrap();
     let look = tool("look", "Looks.", |_: haft::NoInput, _| async { Ok(1) }).effects(|_| Effects::none());
     let registry = Registry::new().with(Append).unwrap().with(look).unwrap();
     let recorder = Arc::new(journal.clone());
@@ -92,7 +95,7 @@ fn call(id: &str, name: &str, input: Value) -> ToolCall {
 }
 
 /// The same journal as if the process had died before this many of its last records were written.
-fn without_last(kept: &Kept, count: usize) -> Kept {
+fn without_last(kept: &JournalContents, count: usize) -> JournalContents {
     let mut kept = kept.clone();
     kept.records.truncate(kept.records.len() - count);
     kept
@@ -110,8 +113,8 @@ async fn each_call_is_finished_to_be_run_or_unknown() {
         call("4", "append", json!({})),
     ];
     let kept = session(folder.path(), calls).await;
-    let whole = Recovered::of(&kept);
-    let text = |text: &str| vec![Block::Text(text.to_owned())];
+    let whole = RecoveredSession::from_contents(&kept);
+    let text = |text: &str| vec![RecordedBlock::Text(text.to_owned())];
     assert_eq!(
         whole.calls["1"],
         CallState::Finished { tool: "append".to_owned(), error: None, blocks: text("appended") }
@@ -134,17 +137,19 @@ async fn each_call_is_finished_to_be_run_or_unknown() {
         .iter()
         .position(|record| matches!(&record.record, Record::Intent(one) if one.call == "1"));
     let cut = without_last(&kept, kept.records.len() - first.unwrap() - 1);
-    let recovered = Recovered::of(&cut);
+    let recovered = RecoveredSession::from_contents(&cut);
     let CallState::Unknown(started) = &recovered.calls["1"] else { panic!("{recovered:?}") };
     let real = file.canonicalize().unwrap();
-    assert_eq!(started.files, [(real, Touched::Changed)]);
+    assert_eq!(started.files, [(real, FileChange::Changed)]);
     assert!(started.to_string().contains("outcome is unknown"), "{started}");
     assert!(!recovered.calls.contains_key("2"));
 
     // Its file was not reached.
     std::fs::write(&file, "").unwrap();
-    let CallState::Unknown(started) = &Recovered::of(&cut).calls["1"] else { panic!("it started") };
-    assert_eq!(started.files[0].1, Touched::Same);
+    let CallState::Unknown(started) = &RecoveredSession::from_contents(&cut).calls["1"] else {
+        panic!("it started")
+    };
+    assert_eq!(started.files[0].1, FileChange::Same);
 }
 
 /// The message that asked for it was never whole, or a worker made the call: its result has nobody to go to, and the model
@@ -168,7 +173,7 @@ async fn what_was_finished_and_has_no_result_to_go_to_is_told() {
         }
     }
     for kept in [never_whole, by_worker] {
-        let recovered = Recovered::of(&kept);
+        let recovered = RecoveredSession::from_contents(&kept);
         assert!(recovered.calls.is_empty(), "{recovered:?}");
         let [told] = &recovered.stray[..] else { panic!("{recovered:?}") };
         let words = told.to_string();
@@ -185,7 +190,7 @@ async fn items_end_a_turn() {
     let mut last = kept.records.last().unwrap().clone();
     last.record = Record::Items { from: 1, items: vec![json!("reply"), json!("answer")] };
     kept.records.push(last);
-    let recovered = Recovered::of(&kept);
+    let recovered = RecoveredSession::from_contents(&kept);
     assert_eq!(recovered.items.len(), 3);
     assert!(recovered.reply.is_none() && recovered.calls.is_empty() && recovered.stray.is_empty());
 }

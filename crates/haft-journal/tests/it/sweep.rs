@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use haft::ports::Recorder as _;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, ToolResult, tool};
-use haft_journal::{Disk, Durability, Journal, Options, Record, Recovered, read};
+use haft_journal::{Durability, Journal, JournalDisk, JournalOptions, Record, RecoveredSession, read};
 use serde_json::{Value, json};
 
 /// What fails.
@@ -55,7 +55,7 @@ impl Book {
     }
 }
 
-impl Disk for Faulty {
+impl JournalDisk for Faulty {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut book = self.0.lock().unwrap();
         let done = book.step(Step::Append);
@@ -80,7 +80,7 @@ const CALLS: [(&str, &str); 5] =
 
 /// Runs a turn over this disk; what really happened, and the results.
 async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolResult>) {
-    let options = Options { durability, ..Options::default() };
+    let options = JournalOptions { durability, ..JournalOptions::default() };
     let journal = Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
     let happened: Arc<Mutex<Vec<String>>> = Arc::default();
     let (looked, changed) = (happened.clone(), happened.clone());
@@ -113,7 +113,7 @@ async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolRe
 }
 
 /// The calls whose intents, and the calls whose outcomes, are in the journal.
-fn noted(disk: &Faulty) -> (Vec<String>, Vec<String>, Recovered) {
+fn noted(disk: &Faulty) -> (Vec<String>, Vec<String>, RecoveredSession) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     std::fs::write(&path, &disk.0.lock().unwrap().bytes).unwrap();
@@ -129,7 +129,7 @@ fn noted(disk: &Faulty) -> (Vec<String>, Vec<String>, Recovered) {
             _ => {}
         }
     }
-    (intents, outcomes, Recovered::of(&kept))
+    (intents, outcomes, RecoveredSession::from_contents(&kept))
 }
 
 #[tokio::test]
@@ -188,10 +188,10 @@ async fn every_write_and_sync_may_fail_and_nothing_happens_unrecorded() {
 
 #[test]
 fn a_session_is_recovered_by_its_end_as_by_all_of_it() {
-    use haft_journal::{Began, Store};
+    use haft_journal::{JournalStore, SessionStart};
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     let item = |text: &str| -> Value { json!({"role": "user", "content": text}) };
     journal.note(Record::Title { text: "first".to_owned() }).unwrap();
     journal.items(0, &[item("forgotten")]).unwrap();
@@ -210,7 +210,7 @@ fn a_session_is_recovered_by_its_end_as_by_all_of_it() {
     drop(journal);
     let kept = store.read("a").unwrap();
     let (recovered, mark) = store.recover("a").unwrap();
-    assert_eq!(recovered, Recovered::of(&kept));
+    assert_eq!(recovered, RecoveredSession::from_contents(&kept));
     assert_eq!((recovered.items.len(), recovered.reply.is_some()), (20, true));
     assert_eq!(recovered.tasks, [("task-2".to_owned(), "Bash: y".to_owned())]);
     assert_eq!(recovered.seen["/f"], json!(19));
@@ -219,9 +219,9 @@ fn a_session_is_recovered_by_its_end_as_by_all_of_it() {
     assert_eq!(store.began("a").unwrap().unwrap().cwd, Path::new("/w"));
 
     // Whoever is second is told so.
-    let first = store.go_on("a", mark, Began::in_folder("/w"), Options::default()).unwrap();
+    let first = store.go_on("a", mark, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     drop(first);
-    let second = store.go_on("a", mark, Began::in_folder("/w"), Options::default());
+    let second = store.go_on("a", mark, SessionStart::in_folder("/w"), JournalOptions::default());
     assert!(matches!(second, Err(haft_journal::StoreError::GoneOn(_))), "{second:?}");
     assert_eq!(store.read("a").unwrap().records.len(), kept.records.len() + 1);
 }

@@ -2,7 +2,7 @@
 
 use haft::decision::CallWarning;
 use haft::ports::Choice;
-use haft::view::{DiffLine, Part, ScreenChange, View};
+use haft::view::{Change, DiffLine, Part, View};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -215,7 +215,7 @@ fn an_input_is_edited_as_json() {
 
 #[test]
 fn a_long_change_leaves_room_for_the_keys() {
-    let line = |number| DiffLine { change: ScreenChange::Added, number, text: format!("line {number}") };
+    let line = |number| DiffLine { change: Change::Added, number, text: format!("line {number}") };
     let (panel, _answer) = panel(|approval| {
         let lines = (1..500).map(line).collect();
         approval.view = View::titled("/w/a.rs").with(Part::Diff { path: "a".into(), lines });

@@ -157,7 +157,7 @@ fn an_input_is_seen_while_it_is_written() {
 
 #[test]
 fn failures_say_why() {
-    let mut told = Told::new(60);
+    let mut told = StoryDouble::new(60);
     told.ready(0, "speak", json!({})).replied().started(0, "speak", "x");
     let reason = "Edit found 3 matches for `old_string` in src/lib.rs (lines 12, 40, 96); it must be unique";
     told.tool(0, "speak", What::Finished(result(reason, true)));
@@ -168,7 +168,7 @@ fn failures_say_why() {
 
 #[test]
 fn results_that_were_not_seen_finish_with_the_turn() {
-    let mut told = Told::new(80);
+    let mut told = StoryDouble::new(80);
     told.ready(0, "speak", json!({})).replied().started(0, "speak", "x");
     told.event(RunEvent::Answered { turn: 1, results: vec![result("late", false)] });
     assert!(told.take()[0].contains("✓ speak"));
@@ -184,7 +184,7 @@ fn results_that_were_not_seen_finish_with_the_turn() {
 
 #[test]
 fn many_calls_fit_the_screen() {
-    let mut told = Told::new(80);
+    let mut told = StoryDouble::new(80);
     for call in 0..200 {
         told.ready(call, "Read", json!({}));
     }
@@ -197,7 +197,7 @@ fn many_calls_fit_the_screen() {
 
 #[test]
 fn what_a_model_or_tool_says_can_not_move_the_cursor() {
-    let mut told = Told::new(60);
+    let mut told = StoryDouble::new(60);
     told.text("a\x1b[2Jb\u{202e}c\r\n").begun(0, "x\x1b[H").event(RunEvent::Said("\x07\x1b]0;t\x07".into()));
     told.story.note(Line::plain("n\x1b[1A"));
     told.tool(0, "x", What::Warning("w\x1b[31m".into()));
@@ -215,7 +215,7 @@ proptest! {
         let good = result("good\nmore\nlines", false);
         let bad = result("bad", true);
         let template = made(None, What::Asking);
-        let mut told = Told::new(columns);
+        let mut told = StoryDouble::new(columns);
         for (step, call) in steps {
             let what = match step {
                 0 => { told.text("Some **text**\nand 日本 more"); continue }

@@ -14,19 +14,19 @@ use std::path::PathBuf;
 use haft::context::Moved;
 use serde_json::Value;
 
-use crate::disk;
-use crate::line;
-use crate::read::{Kept, Lines, parse, whole, without_hole};
-use crate::record::{Began, Block, IntentRecord, OutcomeRecord, Record};
+use crate::journal_disk;
+use crate::journal_reader::{JournalContents, JournalLines, parse, whole, without_hole};
+use crate::line_format;
+use crate::record::{IntentRecord, OutcomeRecord, Record, RecordedBlock, SessionStart};
 
 /// A session as it can go on.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Recovered {
+pub struct RecoveredSession {
     /// How it began, the first time.
-    pub began: Began,
+    pub began: SessionStart,
     /// How it went on last.
-    pub last: Began,
+    pub last: SessionStart,
     /// Its name, where it has one.
     pub title: Option<String>,
     /// The conversation, in the provider's JSON: whole turns.
@@ -37,7 +37,7 @@ pub struct Recovered {
     pub calls: BTreeMap<String, CallState>,
     /// Calls of which the model will have no result, since their message was never whole or is lost, or a worker made them:
     /// those that may have changed something are told to it, in order.
-    pub stray: Vec<Started>,
+    pub stray: Vec<UnfinishedCall>,
     /// Where the main agent was, if it had moved.
     pub moved: Moved,
     /// What was known of files, by path.
@@ -63,24 +63,24 @@ pub enum CallState {
         /// Whether it is an error, and of which kind.
         error: Option<String>,
         /// What the model gets.
-        blocks: Vec<Block>,
+        blocks: Vec<RecordedBlock>,
     },
     /// It may be run, again or for the first time.
     Run,
     /// It started, and nobody knows how far it came.
-    Unknown(Started),
+    Unknown(UnfinishedCall),
 }
 
 /// A call of which only the beginning is known.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Started {
+pub struct UnfinishedCall {
     /// The tool.
     pub tool: String,
     /// What it declared.
     pub effects: String,
     /// What became of the files that it named.
-    pub files: Vec<(PathBuf, Touched)>,
+    pub files: Vec<(PathBuf, FileChange)>,
     /// How it ended, as one word, where that is known and its result still has nobody to go to.
     pub ended: Option<String>,
 }
@@ -88,7 +88,7 @@ pub struct Started {
 /// What became of a file since a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Touched {
+pub enum FileChange {
     /// It is as it was.
     Same,
     /// It has other content.
@@ -99,40 +99,40 @@ pub enum Touched {
     Gone,
 }
 
-impl fmt::Display for Touched {
+impl fmt::Display for FileChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Touched::Same => "is as it was before",
-            Touched::Changed => "has changed since",
-            Touched::Made => "was made since",
-            Touched::Gone => "is gone since",
+            FileChange::Same => "is as it was before",
+            FileChange::Changed => "has changed since",
+            FileChange::Made => "was made since",
+            FileChange::Gone => "is gone since",
         })
     }
 }
 
-impl Started {
+impl UnfinishedCall {
     /// What is known of it, looking at the disk now.
-    fn of(intent: &IntentRecord) -> Started {
+    fn from_intent(intent: &IntentRecord) -> UnfinishedCall {
         let files = intent.files.iter().map(|before| {
-            let now = disk::look(&before.path);
+            let now = journal_disk::look(&before.path);
             let touched = match (before.size, now.size) {
-                (None, None) => Touched::Same,
-                (None, Some(_)) => Touched::Made,
-                (Some(_), None) => Touched::Gone,
-                _ if before.sha256.is_some() && before.sha256 == now.sha256 => Touched::Same,
+                (None, None) => FileChange::Same,
+                (None, Some(_)) => FileChange::Made,
+                (Some(_), None) => FileChange::Gone,
+                _ if before.sha256.is_some() && before.sha256 == now.sha256 => FileChange::Same,
                 _ if before.sha256.is_none() && (before.size, before.changed) == (now.size, now.changed) => {
-                    Touched::Same
+                    FileChange::Same
                 }
-                _ => Touched::Changed,
+                _ => FileChange::Changed,
             };
             (before.path.clone(), touched)
         });
         let (tool, effects) = (intent.tool.clone(), intent.effects.clone());
-        Started { tool, effects, files: files.collect(), ended: None }
+        UnfinishedCall { tool, effects, files: files.collect(), ended: None }
     }
 }
 
-impl fmt::Display for Started {
+impl fmt::Display for UnfinishedCall {
     /// What the model is told.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.ended {
@@ -156,54 +156,54 @@ impl fmt::Display for Started {
     }
 }
 
-impl Recovered {
+impl RecoveredSession {
     /// What these records come to. Looks at files that calls of unknown outcome named.
-    pub fn of(kept: &Kept) -> Recovered {
+    pub fn from_contents(kept: &JournalContents) -> RecoveredSession {
         let gaps = kept.records.windows(2).any(|pair| pair[1].n != pair[0].n + 1);
         let is_damaged =
             !kept.damage.is_empty() || gaps || kept.records.first().is_some_and(|first| first.n != 0);
-        Recovered::sum(kept.records.iter().map(|stamped| stamped.record.clone()), is_damaged)
+        RecoveredSession::sum(kept.records.iter().map(|stamped| stamped.record.clone()), is_damaged)
     }
 
     /// The same from the bytes of a journal, without reading what doesn't count any more: calls of turns that are over, and
     /// conversations that were begun again. Says too up to where there are whole lines, and the number of the next one.
-    pub fn read(bytes: &[u8]) -> (Recovered, u64, u64) {
+    pub fn read(bytes: &[u8]) -> (RecoveredSession, u64, u64) {
         let bytes = without_hole(bytes);
-        let mut lines = Lines::of(bytes);
-        let mut found: Vec<Found<'_>> = Vec::new();
+        let mut lines = JournalLines::new(bytes);
+        let mut found: Vec<TypedLine<'_>> = Vec::new();
         let (mut next, mut is_damaged) = (0, false);
         for (_, line) in &mut lines {
             let Ok(json) = line else {
                 is_damaged = true;
                 continue;
             };
-            let Some((n, word, rest)) = line::kind(json) else {
+            let Some((n, word, rest)) = line_format::kind(json) else {
                 // Of another make: all of it is read.
                 let kept = parse(bytes);
-                return (Recovered::of(&kept), kept.whole, kept.next());
+                return (RecoveredSession::from_contents(&kept), kept.whole, kept.next());
             };
             is_damaged |= n != next;
             next = n + 1;
-            match Kind::of(word, rest) {
+            match LineKind::parse(word, rest) {
                 Some(kind) => found.push((kind, json)),
                 None => is_damaged = true,
             }
         }
-        let last = |is: &dyn Fn(&Found<'_>) -> bool| found.iter().rposition(is).unwrap_or(0);
-        let talk = last(&|(kind, _)| *kind == Kind::Items { from_start: true });
-        let turn = last(&|(kind, _)| matches!(kind, Kind::Items { .. }));
+        let last = |is: &dyn Fn(&TypedLine<'_>) -> bool| found.iter().rposition(is).unwrap_or(0);
+        let talk = last(&|(kind, _)| *kind == LineKind::Items { from_start: true });
+        let turn = last(&|(kind, _)| matches!(kind, LineKind::Items { .. }));
         let main = format!("\"agent\":\"{MAIN}\"");
         let place = last(&|(kind, json)| {
-            *kind == Kind::Call
+            *kind == LineKind::Call
                 && memchr::memmem::find(&json[..json.len().min(256)], main.as_bytes()).is_some()
         });
         // Of a damaged one all calls may count.
-        let counts = |all: bool, at: usize, kind: &Kind| match kind {
-            Kind::Always => true,
-            Kind::Items { .. } => at >= talk,
-            Kind::Call => all || at >= turn || at == place,
-            Kind::Reply => at >= turn,
-            Kind::Never => false,
+        let counts = |all: bool, at: usize, kind: &LineKind| match kind {
+            LineKind::Always => true,
+            LineKind::Items { .. } => at >= talk,
+            LineKind::Call => all || at >= turn || at == place,
+            LineKind::Reply => at >= turn,
+            LineKind::Never => false,
         };
         let sum = |mut is_damaged: bool| {
             let mut records = Vec::new();
@@ -216,7 +216,7 @@ impl Recovered {
                     Err(_) => is_damaged = true,
                 }
             }
-            Recovered::sum(records, is_damaged)
+            RecoveredSession::sum(records, is_damaged)
         };
         let mut recovered = sum(is_damaged);
         if recovered.is_damaged && !is_damaged {
@@ -225,14 +225,14 @@ impl Recovered {
         (recovered, lines.at as u64, next)
     }
 
-    fn sum(records: impl IntoIterator<Item = Record>, is_damaged: bool) -> Recovered {
-        let mut recovered = Recovered { is_damaged, ..Recovered::default() };
-        let mut turn = Turn::default();
+    fn sum(records: impl IntoIterator<Item = Record>, is_damaged: bool) -> RecoveredSession {
+        let mut recovered = RecoveredSession { is_damaged, ..RecoveredSession::default() };
+        let mut turn = OpenTurn::default();
         let mut process = 0_u64;
         let mut tasks: Vec<(u64, String, String)> = Vec::new();
-        let mut holes = Holes::default();
+        let mut holes = MissingItems::default();
         // What changed something in turns that are missing, with the process in which it did.
-        let mut lost: Vec<(u64, Started)> = Vec::new();
+        let mut lost: Vec<(u64, UnfinishedCall)> = Vec::new();
         for record in records {
             match record {
                 Record::Began(began) => {
@@ -241,7 +241,7 @@ impl Recovered {
                     }
                     process += 1;
                     // It counted what it had found.
-                    holes = Holes::default();
+                    holes = MissingItems::default();
                     recovered.last = began;
                     recovered.is_ended = false;
                 }
@@ -258,7 +258,7 @@ impl Recovered {
                     }
                     recovered.items.extend(items);
                     recovered.reply = None;
-                    turn = Turn::default();
+                    turn = OpenTurn::default();
                 }
                 Record::Reply { items, .. } => recovered.reply = Some(items),
                 Record::Intent(intent) => {
@@ -296,7 +296,7 @@ impl Recovered {
     }
 
     /// What became of the calls of the last turn, if it was cut off.
-    fn cut_off(&mut self, mut turn: Turn) {
+    fn cut_off(&mut self, mut turn: OpenTurn) {
         // A message that the calls are not from is one before theirs, which is lost.
         let reply = self.reply.as_deref().filter(|_| self.is_damaged).map(strings);
         let is_asked = |call: &str| reply.as_ref().is_none_or(|strings| strings.contains(call));
@@ -321,13 +321,13 @@ impl Recovered {
 
 /// The calls since the last items.
 #[derive(Default)]
-struct Turn {
+struct OpenTurn {
     /// With the process that they were made in.
     intents: Vec<(u64, Box<IntentRecord>)>,
-    outcomes: BTreeMap<Key, Box<OutcomeRecord>>,
+    outcomes: BTreeMap<CallIdentity, Box<OutcomeRecord>>,
 }
 
-impl Turn {
+impl OpenTurn {
     /// What became of a call.
     fn state(&self, process: u64, intent: &IntentRecord) -> CallState {
         let key = key(process, &intent.agent, intent.turn, &intent.call);
@@ -336,12 +336,12 @@ impl Turn {
                 CallState::Finished { tool: tool.clone(), error: error.clone(), blocks: blocks.clone() }
             }
             _ if !intent.changes => CallState::Run,
-            _ => CallState::Unknown(Started::of(intent)),
+            _ => CallState::Unknown(UnfinishedCall::from_intent(intent)),
         }
     }
 
     /// What calls of the main agent changed that are not in these items.
-    fn changes_beside(&self, items: &[Value]) -> impl Iterator<Item = Started> {
+    fn changes_beside(&self, items: &[Value]) -> impl Iterator<Item = UnfinishedCall> {
         let known = strings(items);
         self.intents.iter().filter_map(move |(process, intent)| {
             let is_lost = intent.agent == MAIN && !known.contains(&*intent.call);
@@ -352,12 +352,12 @@ impl Turn {
 
 impl CallState {
     /// What is to be told of a call whose result has nobody to go to: nothing where it changed nothing.
-    fn changed(self, intent: &IntentRecord) -> Option<Started> {
+    fn changed(self, intent: &IntentRecord) -> Option<UnfinishedCall> {
         match self {
             CallState::Unknown(started) => Some(started),
             CallState::Finished { error, .. } if intent.changes => {
                 let ended = Some(error.unwrap_or_else(|| "ok".to_owned()));
-                Some(Started { ended, ..Started::of(intent) })
+                Some(UnfinishedCall { ended, ..UnfinishedCall::from_intent(intent) })
             }
             _ => None,
         }
@@ -381,9 +381,9 @@ fn strings(values: &[Value]) -> BTreeSet<&str> {
 
 /// Where items are missing, and how many: whoever wrote the others counted them.
 #[derive(Default)]
-struct Holes(Vec<(usize, usize)>);
+struct MissingItems(Vec<(usize, usize)>);
 
-impl Holes {
+impl MissingItems {
     /// The place among the items that there are, which are `length`, of the one that was written as the `from`th; and whether
     /// some before it are missing that were not known to be.
     fn place(&mut self, from: usize, length: usize) -> (usize, bool) {
@@ -408,21 +408,21 @@ impl Holes {
     }
 }
 
-type Key = (u64, u64, String, String);
+type CallIdentity = (u64, u64, String, String);
 
 /// What a call and its outcome have in common. Those of the main agent are in one message, whichever process runs them;
 /// those of others may have any ids, turn by turn, and turns are counted by process.
-fn key(process: u64, agent: &str, turn: u64, call: &str) -> Key {
+fn key(process: u64, agent: &str, turn: u64, call: &str) -> CallIdentity {
     let (process, turn) = if agent == MAIN { (0, 0) } else { (process, turn) };
     (process, turn, agent.to_owned(), call.to_owned())
 }
 
 /// A line, and what it is.
-type Found<'a> = (Kind, &'a [u8]);
+type TypedLine<'a> = (LineKind, &'a [u8]);
 
 /// What a line is to somebody who goes on with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Always,
     Items { from_start: bool },
     Call,
@@ -430,14 +430,16 @@ enum Kind {
     Never,
 }
 
-impl Kind {
-    fn of(word: &[u8], rest: &[u8]) -> Option<Kind> {
+impl LineKind {
+    fn parse(word: &[u8], rest: &[u8]) -> Option<LineKind> {
         Some(match word {
-            b"began" | b"title" | b"task" | b"task_ended" | b"worktree" | b"seen" | b"ended" => Kind::Always,
-            b"items" => Kind::Items { from_start: rest.starts_with(b",\"from\":0,") },
-            b"intent" | b"outcome" => Kind::Call,
-            b"reply" => Kind::Reply,
-            b"tools" | b"refused" | b"hook" | b"spent" | b"note" => Kind::Never,
+            b"began" | b"title" | b"task" | b"task_ended" | b"worktree" | b"seen" | b"ended" => {
+                LineKind::Always
+            }
+            b"items" => LineKind::Items { from_start: rest.starts_with(b",\"from\":0,") },
+            b"intent" | b"outcome" => LineKind::Call,
+            b"reply" => LineKind::Reply,
+            b"tools" | b"refused" | b"hook" | b"spent" | b"note" => LineKind::Never,
             _ => return None,
         })
     }
@@ -474,24 +476,24 @@ mod tests {
     }
 
     /// What is found where these lines are damaged.
-    fn without(records: &[Value], damaged: &[usize]) -> Recovered {
+    fn without(records: &[Value], damaged: &[usize]) -> RecoveredSession {
         let mut bytes = Vec::new();
         for (n, record) in records.iter().enumerate() {
             let record: Record = serde_json::from_value(record.clone()).unwrap();
             let begins = bytes.len();
-            line::put(&mut bytes, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
+            line_format::put(&mut bytes, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
             if damaged.contains(&n) {
                 let middle = usize::midpoint(begins, bytes.len());
                 bytes[middle] ^= 1;
             }
         }
-        let (read, _, _) = Recovered::read(&bytes);
-        assert_eq!(read, Recovered::of(&parse(&bytes)));
+        let (read, _, _) = RecoveredSession::read(&bytes);
+        assert_eq!(read, RecoveredSession::from_contents(&parse(&bytes)));
         read
     }
 
     /// Whom a model knows: from the conversation, from results of the last message, from words beside them.
-    fn known(recovered: &Recovered) -> [String; 3] {
+    fn known(recovered: &RecoveredSession) -> [String; 3] {
         let ids = |items: &[Value]| {
             let texts = strings(items);
             texts.into_iter().filter(|text| text.len() == 1).collect::<String>()
@@ -539,7 +541,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_with_what_is_missing() {
-        let mut holes = Holes::default();
+        let mut holes = MissingItems::default();
         assert_eq!(holes.place(0, 0), (0, false));
         assert_eq!(holes.place(5, 3), (3, true));
         assert_eq!(holes.place(7, 5), (5, false));

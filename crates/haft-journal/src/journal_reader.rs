@@ -12,19 +12,19 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::line::{self, Fault};
-use crate::record::{Record, Stamped};
+use crate::line_format::{self, LineFault};
+use crate::record::{Record, StampedRecord};
 
 /// How often a file is read in which somebody seems to write.
 const LOOKS_MAX: u32 = 3;
 
 /// What was in a journal.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Kept {
+pub struct JournalContents {
     /// Its records, in order.
-    pub records: Vec<Stamped>,
+    pub records: Vec<StampedRecord>,
     /// Lines that could not be read.
-    pub damage: Vec<Damage>,
+    pub damage: Vec<DamagedLine>,
     /// Up to here the file has whole lines; a writer goes on from there.
     pub whole: u64,
     /// Whether the last line was cut off.
@@ -33,14 +33,14 @@ pub struct Kept {
 
 /// A line that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damage {
+pub struct DamagedLine {
     /// Where it begins, in bytes.
     pub at: u64,
     /// What is wrong.
-    pub fault: Fault,
+    pub fault: LineFault,
 }
 
-impl Kept {
+impl JournalContents {
     /// The number that the next record gets.
     pub fn next(&self) -> u64 {
         self.records.last().map_or(0, |last| last.n + 1)
@@ -51,7 +51,7 @@ impl Kept {
 ///
 /// # Errors
 /// The file can't be read.
-pub fn read(path: &Path) -> io::Result<Kept> {
+pub fn read(path: &Path) -> io::Result<JournalContents> {
     bytes(path).map(|bytes| parse(&bytes))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut looks = 0;
     loop {
         let mut bytes = std::fs::read(path)?;
-        bytes.truncate(line::without_room(&bytes).len());
+        bytes.truncate(line_format::without_room(&bytes).len());
         looks += 1;
         if looks == LOOKS_MAX || memchr::memchr(0, &bytes).is_none() {
             return Ok(bytes);
@@ -72,14 +72,14 @@ pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The same of bytes that are there already.
-pub fn parse(bytes: &[u8]) -> Kept {
-    let bytes = line::without_room(bytes);
-    let mut kept = Kept::default();
-    let mut lines = Lines::of(without_hole(bytes));
+pub fn parse(bytes: &[u8]) -> JournalContents {
+    let bytes = line_format::without_room(bytes);
+    let mut kept = JournalContents::default();
+    let mut lines = JournalLines::new(without_hole(bytes));
     for (at, line) in &mut lines {
         match line.and_then(whole) {
             Ok(record) => kept.records.push(record),
-            Err(fault) => kept.damage.push(Damage { at, fault }),
+            Err(fault) => kept.damage.push(DamagedLine { at, fault }),
         }
     }
     (kept.whole, kept.torn) = (lines.at as u64, lines.at < bytes.len());
@@ -94,8 +94,8 @@ pub(crate) fn without_hole(bytes: &[u8]) -> &[u8] {
     let Some(zero) = memchr::memchr(0, bytes) else { return bytes };
     let hole = memchr::memrchr(b'\n', &bytes[..zero]).map_or(0, |end| end + 1);
     let (before, behind) = bytes.split_at(hole);
-    let lines = |bytes| Lines::of(bytes).filter_map(|(_, line)| line.ok());
-    let began: BTreeSet<Call> = lines(before)
+    let lines = |bytes| JournalLines::new(bytes).filter_map(|(_, line)| line.ok());
+    let began: BTreeSet<CallFields> = lines(before)
         .filter(|json| kind(json) == Some(b"intent"))
         .filter_map(|json| serde_json::from_slice(json).ok())
         .collect();
@@ -103,31 +103,31 @@ pub(crate) fn without_hole(bytes: &[u8]) -> &[u8] {
         // Who goes on cuts off what it finds like this.
         Some(b"began") | None => true,
         // The result of a call that changed something, which ran once its intent was synced.
-        Some(b"outcome") => serde_json::from_slice::<Ended>(json)
+        Some(b"outcome") => serde_json::from_slice::<OutcomeFields>(json)
             .is_ok_and(|ended| ended.result.is_some() && !began.contains(&ended.call)),
         Some(_) => false,
     };
     // Zeros may have taken the end of the line before.
     let parts = behind.split(|byte| matches!(byte, 0 | b'\n'));
-    if parts.filter_map(|line| line::open(line).ok()).any(was_synced) { bytes } else { before }
+    if parts.filter_map(|line| line_format::open(line).ok()).any(was_synced) { bytes } else { before }
 }
 
 fn kind(json: &[u8]) -> Option<&[u8]> {
-    line::kind(json).map(|(_, kind, _)| kind)
+    line_format::kind(json).map(|(_, kind, _)| kind)
 }
 
 /// What is common to a call and its outcome.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Call {
+pub(crate) struct CallFields {
     agent: String,
     turn: u64,
     call: String,
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct OutcomeFields {
     #[serde(flatten)]
-    call: Call,
+    call: CallFields,
     result: Option<IgnoredAny>,
 }
 
@@ -135,22 +135,22 @@ struct Ended {
 ///
 /// What was said is nearly all of a long journal. It is read as what it is: a record that could be of any kind is first
 /// read as something of no kind, and then once more.
-pub(crate) fn whole(json: &[u8]) -> Result<Stamped, Fault> {
-    let read =
-        match line::kind(json) {
-            Some((_, b"items", _)) => serde_json::from_slice(json)
-                .map(|Said { n, at, from, items }| Stamped { n, at, record: Record::Items { from, items } }),
-            Some((_, b"reply", _)) => serde_json::from_slice(json).map(|Replied { n, at, turn, items }| {
-                Stamped { n, at, record: Record::Reply { turn, items } }
-            }),
-            _ => serde_json::from_slice(json),
-        };
-    read.map_err(|_| Fault::Unknown)
+pub(crate) fn whole(json: &[u8]) -> Result<StampedRecord, LineFault> {
+    let read = match line_format::kind(json) {
+        Some((_, b"items", _)) => serde_json::from_slice(json).map(|ItemsLine { n, at, from, items }| {
+            StampedRecord { n, at, record: Record::Items { from, items } }
+        }),
+        Some((_, b"reply", _)) => serde_json::from_slice(json).map(|ReplyLine { n, at, turn, items }| {
+            StampedRecord { n, at, record: Record::Reply { turn, items } }
+        }),
+        _ => serde_json::from_slice(json),
+    };
+    read.map_err(|_| LineFault::Unknown)
 }
 
 /// [`Record::Items`] with its stamp.
 #[derive(Deserialize)]
-struct Said {
+struct ItemsLine {
     n: u64,
     at: u64,
     from: usize,
@@ -159,7 +159,7 @@ struct Said {
 
 /// [`Record::Reply`] with its stamp.
 #[derive(Deserialize)]
-struct Replied {
+struct ReplyLine {
     n: u64,
     at: u64,
     turn: u64,
@@ -167,26 +167,26 @@ struct Replied {
 }
 
 /// The lines of a journal that have their end: where each begins, and its JSON if its checksum fits.
-pub(crate) struct Lines<'a> {
+pub(crate) struct JournalLines<'a> {
     bytes: &'a [u8],
     /// Up to here there were whole lines.
     pub(crate) at: usize,
 }
 
-impl<'a> Lines<'a> {
-    pub(crate) fn of(bytes: &'a [u8]) -> Lines<'a> {
-        Lines { bytes, at: 0 }
+impl<'a> JournalLines<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> JournalLines<'a> {
+        JournalLines { bytes, at: 0 }
     }
 }
 
-impl<'a> Iterator for Lines<'a> {
-    type Item = (u64, Result<&'a [u8], Fault>);
+impl<'a> Iterator for JournalLines<'a> {
+    type Item = (u64, Result<&'a [u8], LineFault>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (at, rest) = (self.at, &self.bytes[self.at..]);
         let end = memchr::memchr(b'\n', rest)?;
         self.at += end + 1;
-        Some((at as u64, line::open(&rest[..end])))
+        Some((at as u64, line_format::open(&rest[..end])))
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
             for (from, to) in [(0, 1), (3, 30), (0, usize::MAX)] {
                 let mut bytes = Vec::new();
                 let put = |bytes: &mut Vec<u8>, n: usize, rest: &str| {
-                    line::put(bytes, (n as u64, 0), rest.as_bytes())
+                    line_format::put(bytes, (n as u64, 0), rest.as_bytes())
                 };
                 before.iter().enumerate().for_each(|(n, rest)| put(&mut bytes, n, rest));
                 let hole = bytes.len();
@@ -237,7 +237,7 @@ mod tests {
                 let kept = parse(&bytes);
                 let said = format!("{before:?} {behind:?} {from} {to}: {kept:?}");
                 assert_eq!(parse(&[&bytes[..], &[0; 99]].concat()), kept, "with room, {said}");
-                let (recovered, whole, next) = crate::Recovered::read(&bytes);
+                let (recovered, whole, next) = crate::RecoveredSession::read(&bytes);
                 assert_eq!((whole, next), (kept.whole, kept.next()), "{said}");
                 assert_eq!((recovered.is_damaged, kept.torn), (is_damage, !is_damage), "{said}");
                 if !is_damage {
@@ -252,15 +252,18 @@ mod tests {
     fn what_was_said_is_read_like_any_other_record() {
         let items = vec![json!({"role": "user", "content": [{"type": "text", "text": "hi"}]}), json!(1.5)];
         for record in [Record::Items { from: 3, items: items.clone() }, Record::Reply { turn: 9, items }] {
-            let stamped = Stamped { n: 7, at: 12, record };
+            let stamped = StampedRecord { n: 7, at: 12, record };
             let mut line = Vec::new();
-            line::put(&mut line, (7, 12), &crate::encode::record(&stamped.record));
-            let json = line::open(&line[..line.len() - 1]).unwrap();
+            line_format::put(&mut line, (7, 12), &crate::record_encoding::record(&stamped.record));
+            let json = line_format::open(&line[..line.len() - 1]).unwrap();
             assert_eq!(whole(json), Ok(stamped.clone()));
-            assert_eq!(serde_json::from_slice::<Stamped>(json).unwrap(), stamped);
+            assert_eq!(serde_json::from_slice::<StampedRecord>(json).unwrap(), stamped);
         }
         for bad in ["\"items\",\"from\":-1,\"items\":[]", "\"items\",\"items\":[]", "\"reply\",\"turn\":1"] {
-            assert_eq!(whole(format!("{{\"n\":1,\"at\":2,\"is\":{bad}}}").as_bytes()), Err(Fault::Unknown));
+            assert_eq!(
+                whole(format!("{{\"n\":1,\"at\":2,\"is\":{bad}}}").as_bytes()),
+                Err(LineFault::Unknown)
+            );
         }
     }
 }

@@ -15,9 +15,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::disk::{hexadecimal, sha256};
+use crate::journal_disk::{hexadecimal, sha256};
 use crate::limits::TEXT_BYTES_MAX;
-use crate::record::{Before, Record, word};
+use crate::record::{FileBefore, Record, word};
 
 /// A record.
 pub(crate) fn record(record: &Record) -> Vec<u8> {
@@ -54,7 +54,7 @@ pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
     let input = field(&mut json, "input", intent.input);
     let digest = sha256(&json[input..]);
     field(&mut json, "digest", &digest);
-    field(&mut json, "effects", &Shown(&intent.effects.declared));
+    field(&mut json, "effects", &DisplayValue(&intent.effects.declared));
     field(&mut json, "changes", &intent.side_effects);
     field(&mut json, "again", &intent.rerunnable);
     field(&mut json, "by", intent.decision.allowed_by());
@@ -64,7 +64,7 @@ pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
 }
 
 /// How what an intent may change looked before, and the end of it.
-pub(crate) fn files(json: &mut Vec<u8>, files: &[Before]) {
+pub(crate) fn files(json: &mut Vec<u8>, files: &[FileBefore]) {
     if !files.is_empty() {
         field(json, "files", files);
     }
@@ -72,7 +72,7 @@ pub(crate) fn files(json: &mut Vec<u8>, files: &[Before]) {
 }
 
 /// What came of a call.
-pub(crate) struct Ended {
+pub(crate) struct OutcomeFields {
     pub(crate) agent: String,
     pub(crate) turn: u64,
     /// When, in microseconds since 1970.
@@ -84,7 +84,7 @@ pub(crate) struct Ended {
 }
 
 /// The outcome of a call.
-pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
+pub(crate) fn outcome(ended: &OutcomeFields) -> Vec<u8> {
     let result = &ended.result;
     let mut json = begin("outcome");
     field(&mut json, "agent", &ended.agent);
@@ -96,7 +96,7 @@ pub(crate) fn outcome(ended: &Ended) -> Vec<u8> {
     }
     let content = result.for_model();
     if ended.with_result {
-        let blocks: Vec<Seen<'_>> = content.iter().map(Seen::of).collect();
+        let blocks: Vec<BlockRef<'_>> = content.iter().map(BlockRef::from_content).collect();
         field(&mut json, "result", &blocks);
     }
     field(&mut json, "digest", &digest(&content));
@@ -159,18 +159,18 @@ fn moved(json: &mut Vec<u8>, moved: &Moved) {
 }
 
 /// Something as the text that it is shown as.
-struct Shown<T>(T);
+struct DisplayValue<T>(T);
 
-impl<T: std::fmt::Display> Serialize for Shown<T> {
+impl<T: std::fmt::Display> Serialize for DisplayValue<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
-/// A block of a result as [`Block`](crate::Block) reads it, of what is there.
+/// A block of a result as [`RecordedBlock`](crate::RecordedBlock) reads it, of what is there.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Seen<'a> {
+enum BlockRef<'a> {
     Text(Cow<'a, str>),
     Image(&'a str, String),
     Document(&'a str, String),
@@ -178,15 +178,15 @@ enum Seen<'a> {
     Link(&'a str, &'a str),
 }
 
-impl Seen<'_> {
-    fn of(content: &Content) -> Seen<'_> {
+impl BlockRef<'_> {
+    fn from_content(content: &Content) -> BlockRef<'_> {
         match content {
-            Content::Text(text) => Seen::Text(cut(text)),
-            Content::Image(blob) => Seen::Image(&blob.media_type, STANDARD.encode(&blob.bytes)),
-            Content::Document(blob) => Seen::Document(&blob.media_type, STANDARD.encode(&blob.bytes)),
-            Content::Structured(value) => Seen::Json(value),
-            Content::Link(link) => Seen::Link(&link.uri, &link.name),
-            other => Seen::Text(Cow::Owned(format!("{other:?}"))),
+            Content::Text(text) => BlockRef::Text(cut(text)),
+            Content::Image(blob) => BlockRef::Image(&blob.media_type, STANDARD.encode(&blob.bytes)),
+            Content::Document(blob) => BlockRef::Document(&blob.media_type, STANDARD.encode(&blob.bytes)),
+            Content::Structured(value) => BlockRef::Json(value),
+            Content::Link(link) => BlockRef::Link(&link.uri, &link.name),
+            other => BlockRef::Text(Cow::Owned(format!("{other:?}"))),
         }
     }
 }

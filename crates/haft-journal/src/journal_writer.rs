@@ -1,6 +1,6 @@
 //! Who writes, and when: everything that waits goes to the disk in one piece, with one sync for all who need it.
 //!
-//! There is one [`Pen`]. Who brings something that has to be there now takes it, if it is free and the disk was quick the
+//! There is one [`LineAppender`]. Who brings something that has to be there now takes it, if it is free and the disk was quick the
 //! last time, and writes in the place: to wake another thread and be woken by it costs as much as a quick disk does. In
 //! every other case it is the journal's own thread that writes, and who waits is told: a slow disk holds up nobody else.
 //! Behind that, the thread looks after what nobody waits for: what calls that change nothing leave waits for company, a
@@ -17,11 +17,11 @@ use haft::sync::lock;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::disk::{self, Disk};
-use crate::encode::{self, Ended};
+use crate::journal_disk::{self, JournalDisk};
 use crate::limits::{LOOKED_FILES_MAX, QUEUE_BYTES_MAX};
-use crate::pen::{Entry, Pen};
-use crate::redact::Redactor;
+use crate::line_appender::{LineAppender, PendingLine};
+use crate::record_encoding::{self, OutcomeFields};
+use crate::secret_redactor::SecretRedactor;
 
 /// How long records that may be lost with the process wait for company, and how long what was settled waits for the next
 /// sync before it gets one of its own, if nothing else is noted.
@@ -37,19 +37,19 @@ const LIGHT_FILES_MAX: usize = 4;
 const LIGHT_FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Something to write.
-pub(crate) enum Job {
+pub(crate) enum WriteRequest {
     /// A record as JSON, as [`encode`] makes it.
     Json(Vec<u8>),
     /// What the conversation has from a place on.
     Items(usize, Vec<Value>),
     /// An intent without its end, and the files that are looked at first.
     Intent(Vec<u8>, Vec<PathBuf>),
-    Outcome(Ended),
+    Outcome(OutcomeFields),
 }
 
 /// When something counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Until {
+pub(crate) enum WriteCompletion {
     /// It is in the queue, and waits there for what follows, a moment at most: it may be lost with the process. Not taken
     /// while the journal can't be written.
     Idle,
@@ -68,18 +68,18 @@ pub(crate) enum Until {
     Synced,
 }
 
-struct Waiting {
-    job: Job,
+struct WaitingLines {
+    job: WriteRequest,
     /// When it was noted, in milliseconds since 1970.
     at: u64,
     bytes: usize,
-    until: Until,
+    until: WriteCompletion,
     done: Option<oneshot::Sender<Result<(), String>>>,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Waiting>,
+struct WriteQueue {
+    jobs: VecDeque<WaitingLines>,
     bytes: usize,
     /// How many jobs there were, to see that none came for a while.
     count: u64,
@@ -94,32 +94,32 @@ struct Queue {
     trouble: Option<String>,
 }
 
-impl Queue {
+impl WriteQueue {
     /// Whether something that was settled has waited long enough for a sync.
     fn is_late(&self) -> bool {
         self.unsynced.is_some_and(|since| since.elapsed() >= UNSYNCED_MAX)
     }
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedWriter {
+    queue: Mutex<WriteQueue>,
     /// Taken before the queue, never while that is held.
-    pen: Mutex<Pen>,
+    pen: Mutex<LineAppender>,
     wake: Condvar,
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl SharedWriter {
+    fn queue(&self) -> MutexGuard<'_, WriteQueue> {
         // The lock guards plain values; a panic between two of them leaves nothing half done.
         lock(&self.queue)
     }
 
-    fn pen(&self) -> MutexGuard<'_, Pen> {
+    fn pen(&self) -> MutexGuard<'_, LineAppender> {
         self.pen.lock().unwrap_or_else(|poisoned| dropped(poisoned.into_inner()))
     }
 
     /// The pen, if nobody has it.
-    fn free_pen(&self) -> Option<MutexGuard<'_, Pen>> {
+    fn free_pen(&self) -> Option<MutexGuard<'_, LineAppender>> {
         match self.pen.try_lock() {
             Ok(pen) => Some(pen),
             Err(TryLockError::WouldBlock) => None,
@@ -128,7 +128,12 @@ impl Shared {
     }
 
     /// Writes everything that waits, and last what is brought.
-    fn write(&self, pen: &mut Pen, brought: Option<Waiting>, mut syncs: bool) -> Result<(), String> {
+    fn write(
+        &self,
+        pen: &mut LineAppender,
+        brought: Option<WaitingLines>,
+        mut syncs: bool,
+    ) -> Result<(), String> {
         let mut jobs = {
             let mut queue = self.queue();
             queue.urgent = false;
@@ -136,12 +141,18 @@ impl Shared {
         };
         let waited: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
         jobs.extend(brought);
-        let settles = jobs.iter().any(|waiting| matches!(waiting.until, Until::Over | Until::Settled));
-        syncs |= jobs.iter().any(|waiting| waiting.until == Until::Synced);
+        let settles = jobs
+            .iter()
+            .any(|waiting| matches!(waiting.until, WriteCompletion::Over | WriteCompletion::Settled));
+        syncs |= jobs.iter().any(|waiting| waiting.until == WriteCompletion::Synced);
         let mut done = Vec::new();
         let entries = jobs.into_iter().map(|waiting| {
             done.extend(waiting.done);
-            Entry { json: json(waiting.job), at: waiting.at, keeps: waiting.until <= Until::Passed }
+            PendingLine {
+                json: json(waiting.job),
+                at: waiting.at,
+                keeps: waiting.until <= WriteCompletion::Passed,
+            }
         });
         let written = pen.write(entries, syncs);
         {
@@ -173,7 +184,7 @@ impl Shared {
                 continue;
             }
             let count = queue.count;
-            let calm = |queue: &mut Queue| !queue.urgent && !queue.closed;
+            let calm = |queue: &mut WriteQueue| !queue.urgent && !queue.closed;
             let pause = if queue.trouble.is_some() { PAUSE_IN_TROUBLE } else { PAUSE };
             let waited = self.wake.wait_timeout_while(queue, pause, calm);
             let passed;
@@ -189,14 +200,14 @@ impl Shared {
 
     /// Whether what has to be there now may be written in the place: not if much waits before it, or something that was left
     /// to the thread; nor if it is too late.
-    fn takes_here(&self, until: Until) -> bool {
+    fn takes_here(&self, until: WriteCompletion) -> bool {
         let mut queue = self.queue();
         if queue.closed || queue.urgent || queue.bytes > LIGHT_BYTES_MAX {
             return false;
         }
         queue.count += 1;
         // What is settled is synced by the thread.
-        if until == Until::Settled && std::mem::take(&mut queue.asleep) {
+        if until == WriteCompletion::Settled && std::mem::take(&mut queue.asleep) {
             self.wake.notify_one();
         }
         true
@@ -230,46 +241,46 @@ impl Shared {
 }
 
 /// The pen of somebody who panicked while they wrote: nobody knows what is in the file.
-fn dropped(mut pen: MutexGuard<'_, Pen>) -> MutexGuard<'_, Pen> {
+fn dropped(mut pen: MutexGuard<'_, LineAppender>) -> MutexGuard<'_, LineAppender> {
     pen.lose("the journal was left in the middle of a write; it takes no more");
     pen
 }
 
 /// The way to the pen, and the thread that has it when nobody else does.
-pub(crate) struct Writer {
-    shared: Arc<Shared>,
+pub(crate) struct JournalWriter {
+    shared: Arc<SharedWriter>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Starts to write at the end of this file, which has `length` bytes and `next` whole lines.
     ///
     /// With `safe`, the place of the file itself is made safe soon.
     pub(crate) fn start(
-        disk: Box<dyn Disk>,
+        disk: Box<dyn JournalDisk>,
         at: (u64, u64),
-        redactor: Redactor,
+        redactor: SecretRedactor,
         safe: bool,
-    ) -> std::io::Result<Writer> {
-        let queue = Queue { unsynced: safe.then(Instant::now), ..Queue::default() };
-        let pen = Pen::at(disk, at, redactor);
+    ) -> std::io::Result<JournalWriter> {
+        let queue = WriteQueue { unsynced: safe.then(Instant::now), ..WriteQueue::default() };
+        let pen = LineAppender::at(disk, at, redactor);
         let shared =
-            Arc::new(Shared { queue: Mutex::new(queue), pen: Mutex::new(pen), wake: Condvar::new() });
+            Arc::new(SharedWriter { queue: Mutex::new(queue), pen: Mutex::new(pen), wake: Condvar::new() });
         let own = shared.clone();
         let thread = std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || own.run())?;
-        Ok(Writer { shared, thread: Mutex::new(Some(thread)) })
+        Ok(JournalWriter { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// Takes a job; what is returned tells when it is as safe as was asked for. Nothing is, if it is already.
     pub(crate) fn put(
         &self,
-        job: Job,
-        until: Until,
+        job: WriteRequest,
+        until: WriteCompletion,
     ) -> Result<Option<oneshot::Receiver<Result<(), String>>>, String> {
         let bytes = size(&job);
-        let mut waiting = Waiting { job, at: now(), bytes, until, done: None };
-        let syncs = until == Until::Synced;
-        let here = until >= Until::Passed && bytes <= LIGHT_BYTES_MAX && is_light(&waiting.job);
+        let mut waiting = WaitingLines { job, at: now(), bytes, until, done: None };
+        let syncs = until == WriteCompletion::Synced;
+        let here = until >= WriteCompletion::Passed && bytes <= LIGHT_BYTES_MAX && is_light(&waiting.job);
         if here
             && let Some(mut pen) = self.shared.free_pen()
             && pen.is_quick(syncs)
@@ -278,7 +289,7 @@ impl Writer {
             return self.shared.write(&mut pen, Some(waiting), false).map(|()| None);
         }
         let mut receiver = None;
-        if until > Until::Passed {
+        if until > WriteCompletion::Passed {
             let (done, told) = oneshot::channel();
             (waiting.done, receiver) = (Some(done), Some(told));
         }
@@ -289,15 +300,15 @@ impl Writer {
         if queue.bytes + bytes > QUEUE_BYTES_MAX {
             return Err(format!("the disk doesn't keep up: {} bytes wait for it", queue.bytes));
         }
-        let trouble = queue.trouble.clone().filter(|_| until <= Until::Passed);
-        if let (Until::Idle, Some(trouble)) = (until, &trouble) {
+        let trouble = queue.trouble.clone().filter(|_| until <= WriteCompletion::Passed);
+        if let (WriteCompletion::Idle, Some(trouble)) = (until, &trouble) {
             return Err(trouble.clone());
         }
         queue.bytes += bytes;
         queue.count += 1;
         // Whoever begins to wait wakes the thread, and so does the first after a while; those between cost nothing.
-        let wakes = std::mem::take(&mut queue.asleep) || (until >= Until::Passed && !queue.urgent);
-        queue.urgent |= until >= Until::Passed;
+        let wakes = std::mem::take(&mut queue.asleep) || (until >= WriteCompletion::Passed && !queue.urgent);
+        queue.urgent |= until >= WriteCompletion::Passed;
         queue.jobs.push_back(waiting);
         drop(queue);
         if wakes {
@@ -320,45 +331,46 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for JournalWriter {
     fn drop(&mut self) {
         let _ = self.close();
     }
 }
 
 /// The JSON of a job, with what has to be looked at for it.
-fn json(job: Job) -> Vec<u8> {
+fn json(job: WriteRequest) -> Vec<u8> {
     match job {
-        Job::Json(json) => json,
-        Job::Items(from, items) => encode::items(from, &items),
-        Job::Intent(mut json, paths) => {
-            let files: Vec<_> = paths.iter().take(LOOKED_FILES_MAX).map(|path| disk::look(path)).collect();
-            encode::files(&mut json, &files);
+        WriteRequest::Json(json) => json,
+        WriteRequest::Items(from, items) => record_encoding::items(from, &items),
+        WriteRequest::Intent(mut json, paths) => {
+            let files: Vec<_> =
+                paths.iter().take(LOOKED_FILES_MAX).map(|path| journal_disk::look(path)).collect();
+            record_encoding::files(&mut json, &files);
             json
         }
-        Job::Outcome(ended) => encode::outcome(&ended),
+        WriteRequest::Outcome(ended) => record_encoding::outcome(&ended),
     }
 }
 
 /// Whether a job's JSON is made in no time: files that are looked at are few and short.
-fn is_light(job: &Job) -> bool {
+fn is_light(job: &WriteRequest) -> bool {
     let short = |path: &PathBuf| {
         std::fs::symlink_metadata(path)
             .map_or(true, |meta| !meta.is_file() || meta.len() <= LIGHT_FILE_BYTES_MAX)
     };
     match job {
-        Job::Intent(_, paths) => paths.len() <= LIGHT_FILES_MAX && paths.iter().all(short),
+        WriteRequest::Intent(_, paths) => paths.len() <= LIGHT_FILES_MAX && paths.iter().all(short),
         _ => true,
     }
 }
 
 /// About what a job takes while it waits.
-fn size(job: &Job) -> usize {
+fn size(job: &WriteRequest) -> usize {
     const REST: usize = 512;
     REST + match job {
-        Job::Json(json) | Job::Intent(json, _) => json.len(),
-        Job::Items(_, items) => items.iter().map(weight).sum(),
-        Job::Outcome(ended) => ended.result.for_model().iter().map(size_of_block).sum(),
+        WriteRequest::Json(json) | WriteRequest::Intent(json, _) => json.len(),
+        WriteRequest::Items(_, items) => items.iter().map(weight).sum(),
+        WriteRequest::Outcome(ended) => ended.result.for_model().iter().map(size_of_block).sum(),
     }
 }
 

@@ -12,7 +12,7 @@ const SUM_CHARS: usize = 8;
 /// Why a line isn't one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum LineFault {
     /// It has no line end: what wrote it was cut off.
     Torn,
     /// Its checksum doesn't fit.
@@ -21,12 +21,12 @@ pub enum Fault {
     Unknown,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for LineFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Fault::Torn => "it was cut off while it was written",
-            Fault::Sum => "its bytes are not those that were written",
-            Fault::Unknown => "it is of a kind that this version doesn't know",
+            LineFault::Torn => "it was cut off while it was written",
+            LineFault::Sum => "its bytes are not those that were written",
+            LineFault::Unknown => "it is of a kind that this version doesn't know",
         })
     }
 }
@@ -75,14 +75,14 @@ pub(crate) fn kind(json: &[u8]) -> Option<(u64, &[u8], &[u8])> {
 }
 
 /// The JSON of a line that has its end no more.
-pub(crate) fn open(line: &[u8]) -> Result<&[u8], Fault> {
-    let (sum, rest) = line.split_at_checked(SUM_CHARS).ok_or(Fault::Sum)?;
-    let json = rest.strip_prefix(b" ").ok_or(Fault::Sum)?;
+pub(crate) fn open(line: &[u8]) -> Result<&[u8], LineFault> {
+    let (sum, rest) = line.split_at_checked(SUM_CHARS).ok_or(LineFault::Sum)?;
+    let json = rest.strip_prefix(b" ").ok_or(LineFault::Sum)?;
     let sum = std::str::from_utf8(sum)
         .ok()
         .and_then(|text| u32::from_str_radix(text, 16).ok())
-        .ok_or(Fault::Sum)?;
-    if crc32fast::hash(json) == sum { Ok(json) } else { Err(Fault::Sum) }
+        .ok_or(LineFault::Sum)?;
+    if crc32fast::hash(json) == sum { Ok(json) } else { Err(LineFault::Sum) }
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             }
         }
         for end in 0..out.len() {
-            assert_eq!(open(&out[..end]), Err(Fault::Sum), "cut at {end}");
+            assert_eq!(open(&out[..end]), Err(LineFault::Sum), "cut at {end}");
         }
     }
 }

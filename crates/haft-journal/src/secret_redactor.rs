@@ -10,22 +10,22 @@ use crate::limits::SECRET_CHARS_MIN;
 
 /// Finds the values that are not to be kept.
 #[derive(Clone, Default)]
-pub struct Redactor {
+pub struct SecretRedactor {
     finder: Option<AhoCorasick>,
     names: Vec<String>,
     /// Finds the same in JSON, where texts are escaped once more.
     in_json: Option<AhoCorasick>,
 }
 
-impl std::fmt::Debug for Redactor {
+impl std::fmt::Debug for SecretRedactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Redactor").field("names", &self.names).finish()
     }
 }
 
-impl Redactor {
+impl SecretRedactor {
     /// Replaces these values by these names. Values that are too short to be told from other text are left out.
-    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Redactor {
+    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> SecretRedactor {
         let (mut names, mut values) = (Vec::new(), Vec::new());
         // A key of several lines is shown line by line by those who number them; its first and last line are no secret.
         let lines = |(name, value): &(String, String)| -> Vec<(String, String)> {
@@ -49,12 +49,12 @@ impl Redactor {
             }
         }
         if values.is_empty() {
-            return Redactor::default();
+            return SecretRedactor::default();
         }
         let kind = aho_corasick::MatchKind::LeftmostLongest;
         let finder = AhoCorasick::builder().match_kind(kind).build(&values).ok();
         let in_json = AhoCorasick::new(values.iter().map(|value| escaped(value))).ok();
-        Redactor { finder, names, in_json }
+        SecretRedactor { finder, names, in_json }
     }
 
     /// Takes secrets out of every text of a record, which is JSON without its first brace. Most have none, and are only
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn lines_of_a_key_are_replaced_one_by_one() {
         let key = "-----BEGIN KEY-----\nAAAABBBB\nCCCCDDDD\n-----END KEY-----\n";
-        let redactor = Redactor::new([("PEM".to_owned(), key.to_owned())]);
+        let redactor = SecretRedactor::new([("PEM".to_owned(), key.to_owned())]);
         let mut value = json!(["1\t-----BEGIN KEY-----\n2\tAAAABBBB\n3\tCCCCDDDD", key]);
         redactor.clean(&mut value);
         let shown = "1\t-----BEGIN KEY-----\n2\t[redacted: PEM]\n3\t[redacted: PEM]";
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn secrets_are_replaced_by_their_names() {
         let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let redactor = Redactor::new([
+        let redactor = SecretRedactor::new([
             named("KEY", "sk-\"quoted\""),
             named("LONG", "sk-\"quoted\"-more"),
             named("PIN", "1234"),

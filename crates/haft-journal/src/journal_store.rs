@@ -9,14 +9,14 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::disk::{Disk as _, Patience, RealDisk};
-use crate::head::Head;
-use crate::journal::{Journal, Options};
+use crate::completed_calls::{self, CompletedCall};
+use crate::journal::{Journal, JournalOptions};
+use crate::journal_disk::{JournalDisk as _, LockPatience, RealDisk};
+use crate::journal_reader::{self, JournalContents, read};
 use crate::limits::{LINE_BYTES_MAX, SESSIONS_MAX};
-use crate::past::{self, Ran};
-use crate::read::{self, Kept, read};
-use crate::record::{Began, Record};
-use crate::recover::Recovered;
+use crate::record::{Record, SessionStart};
+use crate::recovery::RecoveredSession;
+use crate::session_summary::SessionSummary;
 
 /// The name of the file in a session's folder.
 const FILE: &str = "journal.log";
@@ -29,14 +29,14 @@ const OPEN_TRIES: u32 = 3;
 
 /// The sessions of a state folder.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct JournalStore {
     folder: PathBuf,
 }
 
 /// A session that is kept.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Session {
+pub struct StoredSession {
     /// Its id.
     pub id: String,
     /// Its folder.
@@ -49,9 +49,9 @@ pub struct Session {
     pub is_running: bool,
 }
 
-/// Where a session goes on: from [`Store::recover`] for [`Store::go_on`].
+/// Where a session goes on: from [`JournalStore::recover`] for [`JournalStore::go_on`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct ResumePoint {
     /// Up to here there are whole lines.
     whole: u64,
     /// The number of the next one.
@@ -111,17 +111,22 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-impl Store {
+impl JournalStore {
     /// The sessions below this state folder. Nothing is made before it is needed.
-    pub fn at(state: &Path) -> Store {
-        Store { folder: state.join("sessions") }
+    pub fn at(state: &Path) -> JournalStore {
+        JournalStore { folder: state.join("sessions") }
     }
 
     /// Begins a session.
     ///
     /// # Errors
     /// The id isn't one, or is taken; or the disk says no.
-    pub fn create(&self, id: &str, began: Began, options: Options) -> Result<Journal, StoreError> {
+    pub fn create(
+        &self,
+        id: &str,
+        began: SessionStart,
+        options: JournalOptions,
+    ) -> Result<Journal, StoreError> {
         self.open(id, began, options).map(|(journal, _)| journal)
     }
 
@@ -129,7 +134,12 @@ impl Store {
     ///
     /// # Errors
     /// Another process has it, or the disk says no.
-    pub fn open(&self, id: &str, began: Began, options: Options) -> Result<(Journal, Kept), StoreError> {
+    pub fn open(
+        &self,
+        id: &str,
+        began: SessionStart,
+        options: JournalOptions,
+    ) -> Result<(Journal, JournalContents), StoreError> {
         let (mut disk, length, path) = self.disk(id)?;
         let failed = |error| StoreError::Io(path.clone(), error);
         let kept = read(&path).map_err(failed)?;
@@ -144,26 +154,37 @@ impl Store {
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn recover(&self, id: &str) -> Result<(Recovered, Mark), StoreError> {
+    pub fn recover(&self, id: &str) -> Result<(RecoveredSession, ResumePoint), StoreError> {
         let bytes = self.bytes(id)?;
-        let (recovered, whole, next) = Recovered::read(&bytes);
-        Ok((recovered, Mark { whole, next, length: bytes.len() as u64, last: last(&bytes) }))
+        let (recovered, whole, next) = RecoveredSession::read(&bytes);
+        Ok((recovered, ResumePoint { whole, next, length: bytes.len() as u64, last: last(&bytes) }))
     }
 
     /// How many calls of a session ran up to a mark, and the newest `most` of them, oldest first.
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn calls(&self, id: &str, until: Mark, most: usize) -> Result<(u64, Vec<Ran>), StoreError> {
+    pub fn calls(
+        &self,
+        id: &str,
+        until: ResumePoint,
+        most: usize,
+    ) -> Result<(u64, Vec<CompletedCall>), StoreError> {
         let bytes = self.bytes(id)?;
-        Ok(past::calls(&bytes[..bytes.len().min(until.whole as usize)], most))
+        Ok(completed_calls::calls(&bytes[..bytes.len().min(until.whole as usize)], most))
     }
 
     /// Goes on with a session from this mark. What a crash left half written is cut off.
     ///
     /// # Errors
     /// Another process has it, or had it meanwhile; or the disk says no.
-    pub fn go_on(&self, id: &str, mark: Mark, began: Began, options: Options) -> Result<Journal, StoreError> {
+    pub fn go_on(
+        &self,
+        id: &str,
+        mark: ResumePoint,
+        began: SessionStart,
+        options: JournalOptions,
+    ) -> Result<Journal, StoreError> {
         let (mut disk, length, path) = self.disk(id)?;
         let failed = |error| StoreError::Io(path.clone(), error);
         if length != mark.length || last(&disk.last(LAST_BYTES).map_err(failed)?) != mark.last {
@@ -179,24 +200,26 @@ impl Store {
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn head(&self, id: &str) -> Result<Head, StoreError> {
+    pub fn head(&self, id: &str) -> Result<SessionSummary, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
         // Whatever somebody writes at the moment, its beginning is there.
-        std::fs::read(&path).map(|bytes| Head::of(&bytes)).map_err(|error| not_read(id, &path, error))
+        std::fs::read(&path)
+            .map(|bytes| SessionSummary::parse(&bytes))
+            .map_err(|error| not_read(id, &path, error))
     }
 
     /// How a session began, which is its first line.
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn began(&self, id: &str) -> Result<Option<Began>, StoreError> {
+    pub fn began(&self, id: &str) -> Result<Option<SessionStart>, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
         let failed = |error| not_read(id, &path, error);
         let file = std::fs::File::open(&path).map_err(failed)?;
         let mut first = Vec::new();
         let mut reader = io::BufReader::new(file).take(LINE_BYTES_MAX as u64);
         reader.read_until(b'\n', &mut first).map_err(failed)?;
-        Ok(match read::parse(&first).records.pop().map(|stamped| stamped.record) {
+        Ok(match journal_reader::parse(&first).records.pop().map(|stamped| stamped.record) {
             Some(Record::Began(began)) => Some(began),
             _ => None,
         })
@@ -204,7 +227,7 @@ impl Store {
 
     fn bytes(&self, id: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
-        read::bytes(&path).map_err(|error| not_read(id, &path, error))
+        journal_reader::bytes(&path).map_err(|error| not_read(id, &path, error))
     }
 
     /// The file of a session, made if there is none.
@@ -231,28 +254,28 @@ impl Store {
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn read(&self, id: &str) -> Result<Kept, StoreError> {
+    pub fn read(&self, id: &str) -> Result<JournalContents, StoreError> {
         let path = self.folder_of(id)?.join(FILE);
         read(&path).map_err(|error| not_read(id, &path, error))
     }
 
     /// All sessions, the newest first. What can't be looked at is left out.
-    pub fn list(&self) -> Vec<Session> {
+    pub fn list(&self) -> Vec<StoredSession> {
         self.listed(RealDisk::is_held)
     }
 
     /// Whether a process has a session, asked again. Where `waits`, for a moment: a process that was killed just now may have
     /// left something that has it still.
-    pub fn is_running(&self, session: &Session, waits: bool) -> bool {
+    pub fn is_running(&self, session: &StoredSession, waits: bool) -> bool {
         let path = session.folder.join(FILE);
         if waits { RealDisk::stays_held(&path) } else { RealDisk::is_held(&path) }
     }
 
     /// All sessions; whether one runs is asked of `is_running`, because to look at locks is slow where there are thousands.
-    fn listed(&self, is_running: fn(&Path) -> bool) -> Vec<Session> {
+    fn listed(&self, is_running: fn(&Path) -> bool) -> Vec<StoredSession> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().take(SESSIONS_MAX);
         let look = |entry: std::fs::DirEntry| self.look(&entry.path(), is_running);
-        let mut sessions: Vec<Session> = entries.filter_map(look).collect();
+        let mut sessions: Vec<StoredSession> = entries.filter_map(look).collect();
         sessions.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.id.cmp(&a.id)));
         sessions
     }
@@ -261,12 +284,12 @@ impl Store {
     ///
     /// # Errors
     /// There is none, or there are several.
-    pub fn find(&self, id: &str) -> Result<Session, StoreError> {
+    pub fn find(&self, id: &str) -> Result<StoredSession, StoreError> {
         let exact = self.folder_of(id)?;
         if let Some(session) = self.look(&exact, RealDisk::is_held) {
             return Ok(session);
         }
-        let mut fitting: Vec<Session> =
+        let mut fitting: Vec<StoredSession> =
             self.list().into_iter().filter(|one| one.id.starts_with(id)).collect();
         match fitting.len() {
             0 => Err(StoreError::Unknown(id.to_owned())),
@@ -284,7 +307,8 @@ impl Store {
     /// One has it, or the disk says no.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let session = self.find(id)?;
-        discard(&session.folder, Patience::Some).map_err(|error| not_had(&session.id, &session.folder, error))
+        discard(&session.folder, LockPatience::Some)
+            .map_err(|error| not_had(&session.id, &session.folder, error))
     }
 
     /// Removes what is older than `age`, then the oldest until all take no more than `bytes`; what runs stays. Returns
@@ -298,7 +322,7 @@ impl Store {
             // Another process has made it and doesn't hold it yet.
             let begins = session.bytes == 0 && since < BEGINS;
             let removes = !begins && (since > age || total + session.bytes > bytes);
-            match removes && discard(&session.folder, Patience::None).is_ok() {
+            match removes && discard(&session.folder, LockPatience::None).is_ok() {
                 true => removed += 1,
                 false => total += session.bytes,
             }
@@ -306,13 +330,13 @@ impl Store {
         removed
     }
 
-    fn look(&self, folder: &Path, is_running: fn(&Path) -> bool) -> Option<Session> {
+    fn look(&self, folder: &Path, is_running: fn(&Path) -> bool) -> Option<StoredSession> {
         self.folder_of(folder.file_name()?.to_str()?).ok()?;
         let path = folder.join(FILE);
         let meta = std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(meta.mtime()).unwrap_or(0));
         let changed = changed + Duration::from_nanos(u64::try_from(meta.mtime_nsec()).unwrap_or(0));
-        Some(Session {
+        Some(StoredSession {
             id: folder.file_name()?.to_str()?.to_owned(),
             folder: folder.to_owned(),
             changed,
@@ -330,7 +354,7 @@ impl Store {
 
 /// Removes the folder of a session, under its lock: who goes on with it meanwhile is not left with a file that is gone.
 /// `WouldBlock` where somebody has it.
-fn discard(folder: &Path, patience: Patience) -> io::Result<()> {
+fn discard(folder: &Path, patience: LockPatience) -> io::Result<()> {
     let _held = RealDisk::hold(&folder.join(FILE), patience)?;
     std::fs::remove_dir_all(folder)
 }
@@ -359,8 +383,8 @@ fn begun(
     disk: RealDisk,
     named: (&str, &Path),
     at: (u64, u64),
-    began: Began,
-    options: Options,
+    began: SessionStart,
+    options: JournalOptions,
 ) -> io::Result<Journal> {
     let journal = Journal::on(Box::new(disk), named, at, options)?;
     journal.note(Record::Began(began)).map_err(|error| io::Error::other(error.message))?;

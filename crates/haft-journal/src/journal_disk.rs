@@ -9,8 +9,8 @@ use rustix::fs::FlockOperation;
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::HASHED_BYTES_MAX;
-use crate::line;
-use crate::record::Before;
+use crate::line_format;
+use crate::record::FileBefore;
 
 /// How often a lock is tried that a writer has, and how often one that others have who only look; with a pause between.
 const LOCK_TRIES: (u32, u32) = (25, 500);
@@ -25,7 +25,7 @@ const ROOM_BYTES: u64 = 64 * 1024;
 const BLOCK_BYTES: u64 = 4096;
 
 /// A file that is appended to. One writer has it.
-pub trait Disk: Send + 'static {
+pub trait JournalDisk: Send + 'static {
     /// Appends all of this; on an error an unknown part of it may be there.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl RealDisk {
         options.write(true).read(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = options.open(path)?;
-        lock(&file, Patience::Some)?;
+        lock(&file, LockPatience::Some)?;
         let meta = file.metadata()?;
         // What is written to a file that was removed before the lock was had would be lost.
         let there = std::fs::symlink_metadata(path)?;
@@ -126,7 +126,7 @@ impl RealDisk {
     ///
     /// # Errors
     /// Another process has it: `WouldBlock`; one looks at it and doesn't end: `ResourceBusy`; or it can't be opened.
-    pub(crate) fn hold(path: &Path, patience: Patience) -> io::Result<File> {
+    pub(crate) fn hold(path: &Path, patience: LockPatience) -> io::Result<File> {
         let file = File::open(path)?;
         lock(&file, patience)?;
         Ok(file)
@@ -155,15 +155,15 @@ impl RealDisk {
 
 /// Whether those who only look, and have a file for a moment, are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum LockPatience {
     None,
     Some,
 }
 
-fn lock(file: &File, patience: Patience) -> io::Result<()> {
+fn lock(file: &File, patience: LockPatience) -> io::Result<()> {
     match patience {
-        Patience::None => Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?),
-        Patience::Some => lock_within(file, LOCK_TRIES),
+        LockPatience::None => Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?),
+        LockPatience::Some => lock_within(file, LOCK_TRIES),
     }
 }
 
@@ -191,7 +191,7 @@ fn lock_within(file: &File, (mut written, mut looked_at): (u32, u32)) -> io::Res
     Ok(())
 }
 
-impl Disk for RealDisk {
+impl JournalDisk for RealDisk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.end += bytes.len() as u64;
@@ -237,7 +237,7 @@ fn end_of(file: &File, mut length: u64) -> io::Result<u64> {
         let at = length.saturating_sub(ROOM_BYTES);
         part.resize(usize::try_from(length - at).unwrap_or(0), 0);
         file.read_exact_at(&mut part, at)?;
-        length = at + line::without_room(&part).len() as u64;
+        length = at + line_format::without_room(&part).len() as u64;
         if length > at {
             break;
         }
@@ -246,8 +246,8 @@ fn end_of(file: &File, mut length: u64) -> io::Result<u64> {
 }
 
 /// How a file looks now.
-pub(crate) fn look(path: &Path) -> Before {
-    let mut seen = Before { path: path.to_owned(), size: None, changed: None, sha256: None };
+pub(crate) fn look(path: &Path) -> FileBefore {
+    let mut seen = FileBefore { path: path.to_owned(), size: None, changed: None, sha256: None };
     let Ok(meta) = std::fs::symlink_metadata(path) else { return seen };
     seen.size = Some(meta.len());
     seen.changed = Some(meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()));

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use crate::line;
-use crate::read::{Call, Lines, whole};
-use crate::record::{Block, OutcomeRecord, Record};
+use crate::journal_reader::{CallFields, JournalLines, whole};
+use crate::line_format;
+use crate::record::{OutcomeRecord, Record, RecordedBlock};
 
 /// A call that ran.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Ran {
+pub struct CompletedCall {
     /// Whose call.
     pub agent: String,
     /// The tool.
@@ -26,12 +26,12 @@ pub struct Ran {
 }
 
 /// The lines of a call: that it is about to run, and what came of it.
-type Lined<'a> = (&'a [u8], Option<&'a [u8]>);
+type CallLines<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// How many calls ran, and the newest of them, oldest first.
-pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
-    let mut running: BTreeMap<Call, &[u8]> = BTreeMap::new();
-    let mut ended: VecDeque<Lined<'_>> = VecDeque::new();
+pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<CompletedCall>) {
+    let mut running: BTreeMap<CallFields, &[u8]> = BTreeMap::new();
+    let mut ended: VecDeque<CallLines<'_>> = VecDeque::new();
     let mut count = 0;
     let mut end = |call| {
         count += 1;
@@ -40,8 +40,8 @@ pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
         }
         ended.push_back(call);
     };
-    for json in Lines::of(bytes).filter_map(|(_, line)| line.ok()) {
-        let Some((_, kind, _)) = line::kind(json) else { continue };
+    for json in JournalLines::new(bytes).filter_map(|(_, line)| line.ok()) {
+        let Some((_, kind, _)) = line_format::kind(json) else { continue };
         match kind {
             b"began" => std::mem::take(&mut running).into_values().for_each(|intent| end((intent, None))),
             b"intent" => {
@@ -50,7 +50,7 @@ pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
                 }
             }
             b"outcome" => {
-                let key = serde_json::from_slice::<Call>(json).ok();
+                let key = serde_json::from_slice::<CallFields>(json).ok();
                 if let Some(intent) = key.and_then(|key| running.remove(&key)) {
                     end((intent, Some(json)));
                 }
@@ -62,20 +62,20 @@ pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<Ran>) {
     (count, ended.into_iter().filter_map(ran).collect())
 }
 
-fn ran((intent, outcome): Lined<'_>) -> Option<Ran> {
+fn ran((intent, outcome): CallLines<'_>) -> Option<CompletedCall> {
     let Record::Intent(intent) = whole(intent).ok()?.record else { return None };
     let error = match outcome.map(|outcome| whole(outcome).map(|stamped| stamped.record)) {
         Some(Ok(Record::Outcome(outcome))) => why(*outcome),
         _ => Some("the session was cut off, and the outcome is unknown".to_owned()),
     };
-    Some(Ran { agent: intent.agent, tool: intent.tool, input: intent.input, error })
+    Some(CompletedCall { agent: intent.agent, tool: intent.tool, input: intent.input, error })
 }
 
 /// The words of an error, or its kind where they weren't kept.
 fn why(outcome: OutcomeRecord) -> Option<String> {
     let kind = outcome.error?;
     let said = outcome.result.into_iter().flatten().find_map(|block| match block {
-        Block::Text(text) => Some(text),
+        RecordedBlock::Text(text) => Some(text),
         _ => None,
     });
     Some(said.unwrap_or(kind))
@@ -91,7 +91,7 @@ mod tests {
         let mut out = Vec::new();
         for (n, record) in records.iter().enumerate() {
             let record: Record = serde_json::from_value(record.clone()).unwrap();
-            line::put(&mut out, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
+            line_format::put(&mut out, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
         }
         out
     }
@@ -124,7 +124,7 @@ mod tests {
             intent("2", 1, "e"),
         ];
         let bytes = journal(&records);
-        let shown = |(count, calls): (u64, Vec<Ran>)| {
+        let shown = |(count, calls): (u64, Vec<CompletedCall>)| {
             let each = calls.into_iter().map(|call| {
                 format!("{} {}", call.input["file_path"].as_str().unwrap(), call.error.unwrap_or_default())
             });

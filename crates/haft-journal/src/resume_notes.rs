@@ -7,10 +7,10 @@
 use haft::{Content, Output, ToolCall, ToolError, ToolResult};
 
 use crate::limits::STRAY_TOLD_MAX;
-use crate::record::Block;
-use crate::recover::{CallState, Recovered};
+use crate::record::RecordedBlock;
+use crate::recovery::{CallState, RecoveredSession};
 
-impl Recovered {
+impl RecoveredSession {
     /// What is known of these calls, which are those of the message that was cut off: results that were recorded, and words
     /// for those whose outcome nobody knows. Calls without a result here may be run.
     pub fn results(&self, calls: &[ToolCall]) -> Vec<ToolResult> {
@@ -63,7 +63,7 @@ impl Recovered {
 fn result(id: &str, state: &CallState) -> Option<ToolResult> {
     let (tool, outcome) = match state {
         CallState::Finished { tool, error, blocks } => {
-            let content: Vec<Content> = blocks.iter().cloned().map(Block::into_content).collect();
+            let content: Vec<Content> = blocks.iter().cloned().map(RecordedBlock::into_content).collect();
             let outcome = match error {
                 None => Ok(Output::new(content)),
                 Some(_) => Err(ToolError::new(text(&content))),

@@ -2,16 +2,16 @@
 //!
 //! A write that failed is undone by cutting the file to the last whole line, and may be tried again: a full disk can have
 //! room later. A *sync* that failed can't: the kernel may have dropped what it couldn't write, so nothing that follows
-//! could be trusted, and the journal takes no more. Who holds the pen, and when, is [`writer`](crate::writer)'s matter.
+//! could be trusted, and the journal takes no more. Who holds the pen, and when, is [`writer`](crate::journal_writer)'s matter.
 
 use std::time::{Duration, Instant};
 
-use crate::disk::Disk;
-use crate::encode;
+use crate::journal_disk::JournalDisk;
 use crate::limits::{COPIED_BYTES_MAX, LINE_BYTES_MAX, QUEUE_BYTES_MAX};
-use crate::line;
+use crate::line_format;
 use crate::record::Record;
-use crate::redact::Redactor;
+use crate::record_encoding;
+use crate::secret_redactor::SecretRedactor;
 
 /// How long a disk may take that is waited for in the place, without another thread.
 const QUICK: Duration = Duration::from_millis(1);
@@ -19,7 +19,7 @@ const QUICK: Duration = Duration::from_millis(1);
 const KEPT_BYTES_MAX: usize = 4 * COPIED_BYTES_MAX;
 
 /// What becomes a line.
-pub(crate) struct Entry {
+pub(crate) struct PendingLine {
     /// The record, without its first brace.
     pub(crate) json: Vec<u8>,
     /// When it was noted, in milliseconds since 1970.
@@ -29,17 +29,17 @@ pub(crate) struct Entry {
 }
 
 /// The end of the file, and the way to it.
-pub(crate) struct Pen {
-    disk: Box<dyn Disk>,
+pub(crate) struct LineAppender {
+    disk: Box<dyn JournalDisk>,
     /// Up to here there are whole lines.
     length: u64,
     /// The number of the next line.
     next: u64,
-    redactor: Redactor,
+    redactor: SecretRedactor,
     /// Why nothing can be written any more.
     lost: Option<String>,
     /// What could not be written and still has to be: nobody waits for it.
-    unwritten: Vec<Entry>,
+    unwritten: Vec<PendingLine>,
     /// Lines that are being put together.
     lines: Vec<u8>,
     /// How long the last write took.
@@ -48,10 +48,14 @@ pub(crate) struct Pen {
     sync_took: Duration,
 }
 
-impl Pen {
+impl LineAppender {
     /// At the end of this file, which has `length` bytes and `next` whole lines.
-    pub(crate) fn at(disk: Box<dyn Disk>, (length, next): (u64, u64), redactor: Redactor) -> Pen {
-        Pen {
+    pub(crate) fn at(
+        disk: Box<dyn JournalDisk>,
+        (length, next): (u64, u64),
+        redactor: SecretRedactor,
+    ) -> LineAppender {
+        LineAppender {
             disk,
             length,
             next,
@@ -85,10 +89,14 @@ impl Pen {
     }
 
     /// Writes all or nothing of it. What nobody waits for is kept and written first the next time.
-    pub(crate) fn write(&mut self, entries: impl Iterator<Item = Entry>, syncs: bool) -> Result<(), String> {
+    pub(crate) fn write(
+        &mut self,
+        entries: impl Iterator<Item = PendingLine>,
+        syncs: bool,
+    ) -> Result<(), String> {
         let mut all = std::mem::take(&mut self.unwritten);
         for entry in entries {
-            all.push(Entry { json: self.redactor.clean_json(entry.json), ..entry });
+            all.push(PendingLine { json: self.redactor.clean_json(entry.json), ..entry });
         }
         let written = self.append(&all).and_then(|()| if syncs { self.sync() } else { Ok(()) });
         if written.is_err() {
@@ -115,7 +123,7 @@ impl Pen {
         self.disk.release();
     }
 
-    fn append(&mut self, entries: &[Entry]) -> Result<(), String> {
+    fn append(&mut self, entries: &[PendingLine]) -> Result<(), String> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
         }
@@ -145,14 +153,14 @@ impl Pen {
     }
 
     /// Appends these lines; says how many bytes they are.
-    fn lines(&mut self, entries: &[Entry], lines: &mut Vec<u8>) -> std::io::Result<u64> {
+    fn lines(&mut self, entries: &[PendingLine], lines: &mut Vec<u8>) -> std::io::Result<u64> {
         let mut length = 0;
         for (stamp, entry) in (self.next..).zip(entries) {
             let stamp = (stamp, entry.at);
             match entry.json.len() {
                 // As it is, without another copy.
                 bytes if (COPIED_BYTES_MAX..=LINE_BYTES_MAX).contains(&bytes) => {
-                    line::begin(lines, stamp, &entry.json);
+                    line_format::begin(lines, stamp, &entry.json);
                     length += lines.len() + bytes;
                     self.disk.append(lines)?;
                     self.disk.append(&entry.json)?;
@@ -161,9 +169,9 @@ impl Pen {
                 }
                 bytes if bytes > LINE_BYTES_MAX => {
                     let note = Record::note(format!("a record of {bytes} bytes was too long to keep"));
-                    line::put(lines, stamp, &encode::record(&note));
+                    line_format::put(lines, stamp, &record_encoding::record(&note));
                 }
-                _ => line::put(lines, stamp, &entry.json),
+                _ => line_format::put(lines, stamp, &entry.json),
             }
         }
         length += lines.len();
