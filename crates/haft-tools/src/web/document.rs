@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use haft_net::fetch::Answer;
+use haft_net::fetch::FetchResponse;
 use http::header::CONTENT_TYPE;
 use url::Url;
 
@@ -63,7 +63,7 @@ impl Document {
 
     /// Whether a library for pictures or PDFs has to parse an answer, which wants room and a bound of time.
     #[cfg(feature = "images")]
-    pub(crate) fn is_parsed(answer: &Answer) -> bool {
+    pub(crate) fn is_parsed(answer: &FetchResponse) -> bool {
         image_type(&answer.body).is_some() || answer.body.starts_with(b"%PDF-")
     }
 
@@ -72,13 +72,13 @@ impl Document {
     /// # Errors
     /// In words for the model: it is nothing that can be read.
     pub(crate) fn of(
-        answer: Answer,
+        answer: FetchResponse,
         pdf: Option<PdfText>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Document, String> {
         let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
         let (said, charset) = media_type(&header);
-        let (size, cut) = (answer.body.len(), answer.cut);
+        let (size, cut) = (answer.body.len(), answer.is_truncated);
         let is = |title, media_type: &str, body| {
             Ok(Document { title, media_type: media_type.to_owned(), size, cut, body })
         };
@@ -122,7 +122,7 @@ impl Document {
             let size = words::size(size);
             return Err(format!(
                 "it is {} of {size}, which is not text; download it with Bash if it is needed",
-                haft_net::host::shown(said)
+                haft_net::host::printable_excerpt(said)
             ));
         }
         let tld = match answer.target.host() {
