@@ -1,7 +1,7 @@
-//! The standard variables of OpenTelemetry, as far as they mean something here.
+//! Configuration from the standard OpenTelemetry environment variables that apply here.
 //!
-//! Nothing is sent unless a variable names a collector: a tool on somebody's machine doesn't call `localhost` because it
-//! was built so. A value that can't be used is an error in words, except where the standard says to go on without it.
+//! Nothing is exported unless a variable names a collector: a command-line tool must not connect to
+//! `localhost` by default. An invalid value is an error unless the standard requires ignoring it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,67 +9,68 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::text::truncate_chars;
 
-use crate::id::Parent;
 use crate::limits;
+use crate::span_ids::RemoteParent;
 
-/// Where to send what, and as whom.
+/// The export targets and settings.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Config {
-    /// Where traces go; nowhere if they aren't wanted.
-    pub traces: Option<Target>,
-    /// Where metrics go; nowhere if they aren't wanted.
-    pub metrics: Option<Target>,
-    /// What is said of this program in each request: `service.name` and others.
+pub struct TelemetryConfig {
+    /// The target for traces; `None` disables them.
+    pub traces: Option<ExportTarget>,
+    /// The target for metrics; `None` disables them.
+    pub metrics: Option<ExportTarget>,
+    /// The resource attributes of this program: `service.name` and others.
     pub resource: Vec<(String, String)>,
-    /// Whether inputs and results of calls are part of spans. They may have secrets in them, so it is asked for.
+    /// Whether spans contain the inputs and results of calls. Off by default, because they may
+    /// contain secrets.
     pub content: bool,
-    /// How many spans wait, and how many one request has.
+    /// The capacity of the span queue.
     pub queue: usize,
-    /// How many spans one request has.
+    /// How many spans one request contains.
     pub batch: usize,
-    /// How long spans wait for others.
+    /// How long a span waits for a full batch.
     pub delay: Duration,
-    /// How often metrics are sent.
+    /// The interval between exports of metrics.
     pub interval: Duration,
-    /// The longest text of an attribute, in characters.
+    /// The maximum length of an attribute value, in characters.
     pub value_chars: usize,
-    pub(crate) parent: Option<Parent>,
+    pub(crate) parent: Option<RemoteParent>,
 }
 
-/// An address that takes one kind of message.
+/// An endpoint for one kind of message.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Target {
-    /// The whole address.
+pub struct ExportTarget {
+    /// The complete URL.
     pub url: String,
-    /// Headers beside the usual ones.
+    /// Additional headers.
     pub headers: Vec<(String, String)>,
-    /// How long a request may take.
+    /// The timeout of a request.
     pub timeout: Duration,
 }
 
-/// A variable whose value can't be used.
+/// An environment variable with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadConfig {
+pub struct ConfigError {
     name: String,
     reason: String,
 }
 
-impl fmt::Display for BadConfig {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the environment variable `{}`: {}", self.name, self.reason)
     }
 }
 
-impl std::error::Error for BadConfig {}
+impl std::error::Error for ConfigError {}
 
-impl Config {
-    /// Reads the variables; none if they name no collector, or turn everything off.
+impl TelemetryConfig {
+    /// Reads the variables. Returns `None` if no collector is configured or telemetry is disabled.
     ///
     /// # Errors
-    /// A value that can't be used, and what is accepted.
-    pub fn from_env(lookup: Lookup<'_>) -> Result<Option<Config>, BadConfig> {
+    /// A variable has an invalid value.
+    pub fn from_env(lookup: Lookup<'_>) -> Result<Option<TelemetryConfig>, ConfigError> {
         let get = |name: &str| {
             let value = lookup(name)?.to_string_lossy().trim().to_owned();
             (!value.is_empty()).then_some(value)
@@ -78,45 +79,49 @@ impl Config {
         if is_true("OTEL_SDK_DISABLED") {
             return Ok(None);
         }
-        let traces = target(&get, "TRACES", "v1/traces")?;
-        let metrics = target(&get, "METRICS", "v1/metrics")?;
+        let traces = parse_target(&get, "TRACES", "v1/traces")?;
+        let metrics = parse_target(&get, "METRICS", "v1/metrics")?;
         if traces.is_none() && metrics.is_none() {
             return Ok(None);
         }
-        let millis = |name: &str, usual| match get(name) {
-            Some(value) => number(name, &value).map(Duration::from_millis),
-            None => Ok(usual),
+        let duration = |name: &str, default| match get(name) {
+            Some(value) => parse_number(name, &value).map(Duration::from_millis),
+            None => Ok(default),
         };
-        let count = |name: &str, usual: usize| match get(name) {
-            Some(value) => number(name, &value).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-            None => Ok(usual),
+        let count = |name: &str, default: usize| match get(name) {
+            Some(value) => parse_number(name, &value).map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
+            None => Ok(default),
         };
         let queue = count("OTEL_BSP_MAX_QUEUE_SIZE", limits::QUEUE_MAX)?.clamp(1, 1_000_000);
-        Ok(Some(Config {
+        Ok(Some(TelemetryConfig {
             traces,
             metrics,
-            resource: resource(&get)?,
+            resource: resource_attributes(&get)?,
             content: is_true("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
             queue,
             batch: count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", limits::BATCH_MAX)?.clamp(1, queue),
-            delay: millis("OTEL_BSP_SCHEDULE_DELAY", limits::SPAN_DELAY)?,
-            interval: millis("OTEL_METRIC_EXPORT_INTERVAL", limits::METRIC_INTERVAL)?,
+            delay: duration("OTEL_BSP_SCHEDULE_DELAY", limits::SPAN_DELAY)?,
+            interval: duration("OTEL_METRIC_EXPORT_INTERVAL", limits::METRIC_INTERVAL)?,
             value_chars: count("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", limits::VALUE_CHARS_MAX)?,
             parent: get(haft::ports::TRACEPARENT)
-                .and_then(|parent| Parent::read(&parent, get(haft::ports::TRACESTATE).as_deref())),
+                .and_then(|parent| RemoteParent::parse(&parent, get(haft::ports::TRACESTATE).as_deref())),
         }))
     }
 }
 
-/// Where one kind of message goes.
-fn target(get: &dyn Fn(&str) -> Option<String>, kind: &str, path: &str) -> Result<Option<Target>, BadConfig> {
-    let wanted = format!("OTEL_{kind}_EXPORTER");
-    match get(&wanted).as_deref() {
+/// Reads the endpoint for traces or metrics.
+fn parse_target(
+    get: &dyn Fn(&str) -> Option<String>,
+    kind: &str,
+    path: &str,
+) -> Result<Option<ExportTarget>, ConfigError> {
+    let variable = format!("OTEL_{kind}_EXPORTER");
+    match get(&variable).as_deref() {
         None | Some("otlp") => {}
         Some("none") => return Ok(None),
-        Some(other) => return Err(bad(&wanted, other, "`otlp` and `none` are accepted")),
+        Some(other) => return Err(invalid_value(&variable, other, "`otlp` and `none` are accepted")),
     }
-    // The name of a variable for this kind alone, then that for all.
+    // The variable for this kind takes precedence over the general one.
     let either = |end: &str| {
         let own = format!("OTEL_EXPORTER_OTLP_{kind}_{end}");
         let all = format!("OTEL_EXPORTER_OTLP_{end}");
@@ -126,28 +131,32 @@ fn target(get: &dyn Fn(&str) -> Option<String>, kind: &str, path: &str) -> Resul
     let Some((name, endpoint)) = either("ENDPOINT") else { return Ok(None) };
     let is_web = ["http://", "https://"].iter().any(|start| endpoint.to_ascii_lowercase().starts_with(start));
     if !is_web || endpoint.contains(char::is_whitespace) {
-        return Err(bad(&name, &endpoint, "an address that begins with `http://` or `https://` is accepted"));
+        return Err(invalid_value(
+            &name,
+            &endpoint,
+            "an address that begins with `http://` or `https://` is accepted",
+        ));
     }
     if let Some((name, protocol)) = either("PROTOCOL").filter(|(_, protocol)| protocol != "http/protobuf") {
-        return Err(bad(&name, &protocol, "`http/protobuf` is what this program speaks"));
+        return Err(invalid_value(&name, &protocol, "`http/protobuf` is what this program speaks"));
     }
     let url = if name == own { endpoint } else { format!("{}/{path}", endpoint.trim_end_matches('/')) };
     let headers = match either("HEADERS") {
-        Some((name, list)) => pairs(&name, &list)?,
+        Some((name, list)) => parse_pairs(&name, &list)?,
         None => Vec::new(),
     };
     let timeout = match either("TIMEOUT") {
-        Some((name, value)) => Duration::from_millis(number(&name, &value)?),
+        Some((name, value)) => Duration::from_millis(parse_number(&name, &value)?),
         None => limits::EXPORT_TIMEOUT,
     };
-    Ok(Some(Target { url, headers, timeout }))
+    Ok(Some(ExportTarget { url, headers, timeout }))
 }
 
-/// Who sends.
-fn resource(get: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, BadConfig> {
-    let given = "OTEL_RESOURCE_ATTRIBUTES";
-    let mut all = match get(given) {
-        Some(list) => pairs(given, &list)?,
+/// Returns the attributes that identify this program.
+fn resource_attributes(get: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, ConfigError> {
+    let variable = "OTEL_RESOURCE_ATTRIBUTES";
+    let mut all = match get(variable) {
+        Some(list) => parse_pairs(variable, &list)?,
         None => Vec::new(),
     };
     if let Some(name) = get("OTEL_SERVICE_NAME") {
@@ -155,8 +164,9 @@ fn resource(get: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)
         all.push(("service.name".to_owned(), name));
     }
     let version = env!("CARGO_PKG_VERSION");
-    let usual = [("service.name", "haft"), ("service.version", version), ("telemetry.sdk.language", "rust")];
-    for (key, value) in usual {
+    let defaults =
+        [("service.name", "haft"), ("service.version", version), ("telemetry.sdk.language", "rust")];
+    for (key, value) in defaults {
         if !all.iter().any(|(known, _)| known == key) {
             all.push((key.to_owned(), value.to_owned()));
         }
@@ -164,26 +174,26 @@ fn resource(get: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)
     Ok(all)
 }
 
-/// `key=value,key=value`, where `%` and two digits stand for a byte.
-fn pairs(name: &str, list: &str) -> Result<Vec<(String, String)>, BadConfig> {
+/// Parses `key=value,key=value` with percent-encoded values.
+fn parse_pairs(name: &str, list: &str) -> Result<Vec<(String, String)>, ConfigError> {
     let mut pairs = Vec::new();
     for pair in list.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let wrong = || BadConfig {
+        let invalid_list = || ConfigError {
             name: name.to_owned(),
-            // The value may be a key of somebody's.
+            // The message omits the value because it may be a secret.
             reason: "a list such as `key=value,other=value` is accepted, with `%2C` for a comma".to_owned(),
         };
-        let (key, value) = pair.split_once('=').ok_or_else(wrong)?;
-        let (key, value) = (key.trim(), decoded(value.trim()).ok_or_else(wrong)?);
+        let (key, value) = pair.split_once('=').ok_or_else(invalid_list)?;
+        let (key, value) = (key.trim(), percent_decode(value.trim()).ok_or_else(invalid_list)?);
         if key.is_empty() {
-            return Err(wrong());
+            return Err(invalid_list());
         }
         pairs.push((key.to_owned(), value));
     }
     Ok(pairs)
 }
 
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {
@@ -200,23 +210,23 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn number(name: &str, value: &str) -> Result<u64, BadConfig> {
-    value.parse().map_err(|_| bad(name, value, "a whole number is accepted"))
+fn parse_number(name: &str, value: &str) -> Result<u64, ConfigError> {
+    value.parse().map_err(|_| invalid_value(name, value, "a whole number is accepted"))
 }
 
-fn bad(name: &str, value: &str, accepted: &str) -> BadConfig {
+fn invalid_value(name: &str, value: &str, accepted: &str) -> ConfigError {
     let shown = truncate_chars(value, 60);
-    BadConfig { name: name.to_owned(), reason: format!("{shown:?} can't be used; {accepted}") }
+    ConfigError { name: name.to_owned(), reason: format!("{shown:?} can't be used; {accepted}") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Option<Config>, String> {
+    fn read(variables: &[(&str, &str)]) -> Result<Option<TelemetryConfig>, String> {
         let lookup =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
-        Config::from_env(&lookup).map_err(|bad| bad.to_string())
+        TelemetryConfig::from_env(&lookup).map_err(|error| error.to_string())
     }
 
     const ALL: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/");
@@ -271,10 +281,10 @@ mod tests {
             ("OTEL_TRACES_EXPORTER", "zipkin", "`otlp` and `none` are accepted"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "localhost:4317", "begins with `http://`"),
         ] {
-            let words = read(&[ALL, (variable, value)]).unwrap_err();
-            assert!(words.contains(part) && words.contains(variable), "{words}");
+            let message = read(&[ALL, (variable, value)]).unwrap_err();
+            assert!(message.contains(part) && message.contains(variable), "{message}");
         }
-        let words = read(&[ALL, ("OTEL_EXPORTER_OTLP_HEADERS", "secret")]).unwrap_err();
-        assert!(!words.contains("secret"), "{words}");
+        let message = read(&[ALL, ("OTEL_EXPORTER_OTLP_HEADERS", "secret")]).unwrap_err();
+        assert!(!message.contains("secret"), "{message}");
     }
 }
