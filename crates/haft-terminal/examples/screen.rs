@@ -1,8 +1,9 @@
-//! A conversation with a scripted model on a live screen: `cargo run -p haft-terminal --example screen -- SCRIPT [WORDS]`.
+//! A conversation with a scripted model on a live screen. To run it:
+//! `cargo run -p haft-terminal --example screen -- SCRIPT [WORDS]`
 //!
-//! The script is one of `docs/scripted-model.md`. Beside the file tools there are a few that show what a screen has to cope
-//! with: tools that wait, that may or may not be interrupted, that destroy something, that fail. Where there is no terminal,
-//! the same is printed as lines.
+//! The script format is described in `docs/scripted-model.md`. Beside the file tools, there are
+//! tools for what a screen must handle: tools that wait, that can or can't be interrupted, that are
+//! destructive, that fail. Without a terminal, the example prints plain lines.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -71,7 +72,7 @@ fn tools() -> Result<Vec<AnyTool>, haft::tool::BadTool> {
     tools.push(
         tool("execute", "Asks first.", run).effects(|input: &Words| Effects::runs(&input.words)).build()?,
     );
-    // Asks, and several may ask at once.
+    // Several calls may ask at the same time.
     let question = |input: Words, _| async move { Ok::<_, ToolError>(input.words) };
     tools.push(
         tool("question", "Asks first.", question).effects(|_: &Words| Effects::observes("x.io")).build()?,
@@ -118,7 +119,7 @@ fn main() -> Result<(), Failed> {
     }
 }
 
-/// Lines to standard output.
+/// Writes lines to standard output.
 struct Printed(Mutex<PlainLines>);
 
 impl RunSink for Printed {
@@ -142,7 +143,7 @@ async fn plain(model: ScriptedModel, words: &str) -> Result<(), Failed> {
 }
 
 async fn live(model: ScriptedModel, look: ColorMode, first: &str) -> Result<(), Failed> {
-    let mut options = ScreenOptions::new(std::env::current_dir()?).look(look);
+    let mut options = ScreenOptions::new(std::env::current_dir()?).color_mode(look);
     if let Ok(file) = std::env::var("SCREEN_HISTORY") {
         options = options.history(file);
     }

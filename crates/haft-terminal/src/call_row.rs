@@ -1,7 +1,7 @@
-//! A call's line: what it is about, what it does, what came of it.
+//! The line of a call: its subject, its progress, its result.
 //!
-//! Lines of calls that stand together share their columns, and calls that ran at the same time are held together by a
-//! bracket. What is shown is the tool's view; no tool is known by name.
+//! Neighbouring lines share their columns, and a bracket joins calls that ran concurrently. The
+//! content is the tool's view; no tool is known by name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,54 +10,54 @@ use std::time::{Duration, Instant};
 use haft::view::{Progress, View};
 use haft::{ErrorKind, ToolResult};
 
-use crate::folded_lines::{self, FoldedLines, body};
+use crate::folded_lines::{self, FoldedLines, fold_body};
 use crate::limits::{DIFF_LINES, REASON_LINES, RESULT_LINES, ROW_COLUMNS_MAX, WRITING_LINES};
 use crate::partial_input::PartialInput;
 use crate::style::{Line, Style};
 use crate::text;
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Columns of a bar.
-const BAR: usize = 10;
-/// Columns of a title, where there is room: lines that are put down one by one should stand under each other too.
-const TITLE: usize = 26;
-/// Columns of the time.
-const TIME: usize = 8;
-/// Columns of a bracket with its words.
-const BRACKET: usize = 13;
+/// The width of a progress bar.
+const BAR_COLUMNS: usize = 10;
+/// The preferred width of a title, so that lines that are printed separately are aligned too.
+const TITLE_COLUMNS: usize = 26;
+/// The width of the duration.
+const TIME_COLUMNS: usize = 8;
+/// The width of a bracket with its label.
+const BRACKET_COLUMNS: usize = 13;
 
 /// A call on the screen.
 #[derive(Debug)]
 pub(crate) struct CallRow {
     pub(crate) agent: Arc<str>,
     pub(crate) turn: u64,
-    /// Its place in the turn, once it is whole.
+    /// The index in the turn, once the call is complete.
     pub(crate) index: Option<usize>,
-    /// Its number in the message, where the model was seen writing it.
+    /// The number in the message, if the model was seen writing the call.
     pub(crate) number: Option<usize>,
-    /// The id that its result carries.
+    /// The id of the call.
     pub(crate) id: Arc<str>,
     pub(crate) tool: String,
     pub(crate) view: View,
     pub(crate) state: CallState,
-    /// When it began to be shown as it is.
+    /// The start of the current state.
     pub(crate) since: Instant,
-    /// When it began and ended to run, counted in events: what overlaps ran at once.
-    pub(crate) ran: Option<(u64, Option<u64>)>,
+    /// The start and end of the run, counted in events: overlapping calls ran concurrently.
+    pub(crate) run_span: Option<(u64, Option<u64>)>,
     pub(crate) progress: Progress,
-    /// The last line of its output so far.
-    pub(crate) said: Option<String>,
-    /// Why it failed, where it did.
+    /// The last line of the output so far.
+    pub(crate) last_output: Option<String>,
+    /// The error message, if the call failed.
     pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) enum CallState {
-    /// The model writes its input.
-    PartialInput(PartialInput),
-    /// Its turn hasn't come.
+    /// The model is writing the input.
+    Writing(PartialInput),
+    /// The call is queued.
     Waiting,
-    /// The user is asked.
+    /// The user is being asked.
     Asking,
     Running,
     Done {
@@ -71,7 +71,7 @@ pub(crate) enum CallState {
 pub(crate) enum ResultMark {
     Good,
     Failed,
-    /// A rule, a hook or the user said no.
+    /// A rule, a hook or the user refused the call.
     Refused,
     Cancelled,
 }
@@ -88,10 +88,10 @@ impl ResultMark {
 
     fn sign(self) -> (&'static str, Style) {
         match self {
-            ResultMark::Good => ("✓", Style::GOOD),
-            ResultMark::Failed => ("✗", Style::BAD),
-            ResultMark::Refused => ("⊘", Style::WARNS),
-            ResultMark::Cancelled => ("–", Style::WARNS),
+            ResultMark::Good => ("✓", Style::SUCCESS),
+            ResultMark::Failed => ("✗", Style::ERROR),
+            ResultMark::Refused => ("⊘", Style::WARNING),
+            ResultMark::Cancelled => ("–", Style::WARNING),
         }
     }
 }
@@ -109,14 +109,14 @@ impl CallRow {
         self.view = result.view();
         self.tool = result.tool_name().to_owned();
         self.reason = result.error().map(|error| error.message().to_owned());
-        self.ran = self.ran.map(|(from, to)| (from, to.or(Some(at))));
+        self.run_span = self.run_span.map(|(from, to)| (from, to.or(Some(at))));
         let offloaded = result.offloaded_to().is_some();
         self.state =
             CallState::Done { mark: ResultMark::for_result(result), took: result.duration(), offloaded };
     }
 }
 
-/// The columns that lines share.
+/// The column widths that lines share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SharedColumns {
     /// The whole screen.
@@ -134,21 +134,22 @@ impl SharedColumns {
         screen: usize,
         cwd: &Path,
     ) -> SharedColumns {
-        let (mut name, mut title) = (6, TITLE);
+        let (mut name, mut title) = (6, TITLE_COLUMNS);
         for row in rows {
             name = name.max(text::width(&row.tool).min(20));
-            title = title.max(text::width(&text::safe(&folded_lines::title(&row.view.title, cwd))));
+            title =
+                title.max(text::width(&text::sanitize(&folded_lines::relative_title(&row.view.title, cwd))));
         }
         let line = screen.min(ROW_COLUMNS_MAX);
-        let bracket = if line >= 72 { BRACKET } else { 2 };
-        let middle = line.saturating_sub(4 + name + 2 + 2 + TIME + bracket);
+        let bracket = if line >= 72 { BRACKET_COLUMNS } else { 2 };
+        let middle = line.saturating_sub(4 + name + 2 + 2 + TIME_COLUMNS + bracket);
         let title = title.min(middle * 3 / 5).max(middle.min(12));
         SharedColumns { screen, line, name, title, summary: middle.saturating_sub(title) }
     }
 
-    /// Where the time ends.
+    /// Returns the column where the duration ends.
     fn time_end(&self) -> usize {
-        4 + self.name + 2 + self.title + 2 + self.summary + TIME
+        4 + self.name + 2 + self.title + 2 + self.summary + TIME_COLUMNS
     }
 }
 
@@ -156,26 +157,26 @@ impl SharedColumns {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OverlapBracket {
     sign: &'static str,
-    /// How many ran at once, on one of the lines.
+    /// The number of concurrent calls, on one of the rows.
     count: Option<usize>,
 }
 
-/// The brackets of rows in their order: those whose runs overlap belong together.
+/// Returns the brackets of the rows: those with overlapping runs share one.
 pub(crate) fn brackets(rows: &[&CallRow]) -> Vec<Option<OverlapBracket>> {
     let mut brackets = vec![None; rows.len()];
     let mut from = 0;
     while from < rows.len() {
-        let Some((_, mut end)) = ran(rows[from]) else {
+        let Some((_, mut end)) = run_span(rows[from]) else {
             from += 1;
             continue;
         };
         let mut to = from + 1;
-        while let Some((_, ended)) = rows.get(to).and_then(|row| ran(row)).filter(|run| run.0 < end) {
+        while let Some((_, ended)) = rows.get(to).and_then(|row| run_span(row)).filter(|run| run.0 < end) {
             end = end.max(ended);
             to += 1;
         }
         let size = to - from;
-        let count = most_at_once(&rows[from..to]);
+        let count = max_concurrent(&rows[from..to]);
         if count > 1 {
             for (at, bracket) in brackets[from..to].iter_mut().enumerate() {
                 let sign = match at {
@@ -191,56 +192,56 @@ pub(crate) fn brackets(rows: &[&CallRow]) -> Vec<Option<OverlapBracket>> {
     brackets
 }
 
-fn ran(row: &CallRow) -> Option<(u64, u64)> {
-    row.ran.map(|(from, to)| (from, to.unwrap_or(u64::MAX)))
+fn run_span(row: &CallRow) -> Option<(u64, u64)> {
+    row.run_span.map(|(from, to)| (from, to.unwrap_or(u64::MAX)))
 }
 
-fn most_at_once(rows: &[&CallRow]) -> usize {
-    let runs: Vec<(u64, u64)> = rows.iter().filter_map(|row| ran(row)).collect();
+fn max_concurrent(rows: &[&CallRow]) -> usize {
+    let runs: Vec<(u64, u64)> = rows.iter().filter_map(|row| run_span(row)).collect();
     let at = |when: u64| runs.iter().filter(|(from, to)| *from <= when && when < *to).count();
     runs.iter().map(|(from, _)| at(*from)).max().unwrap_or(1)
 }
 
-/// How a row is laid out.
+/// How rows are rendered.
 pub(crate) struct RowLayout<'a> {
     pub(crate) columns: SharedColumns,
     pub(crate) cwd: &'a Path,
     pub(crate) now: Instant,
-    /// Which picture of the spinner.
+    /// The spinner's frame.
     pub(crate) spin: usize,
-    /// Whether what is under the line is shown.
+    /// Whether the body below the line is rendered.
     pub(crate) bodies: bool,
 }
 
 impl RowLayout<'_> {
-    /// A row's line and what belongs under it.
+    /// Renders a row with its body.
     pub(crate) fn row(&self, row: &CallRow, bracket: Option<OverlapBracket>) -> Vec<Line> {
         let columns = &self.columns;
         let indent = if &*row.agent == "main" { 2 } else { 4 };
         let mut line = Line::default();
-        line.blanks(indent);
+        line.push_spaces(indent);
         let (sign, style) = match &row.state {
-            CallState::PartialInput(_) => (SPINNER[self.spin % SPINNER.len()], Style::DIM),
+            CallState::Writing(_) => (SPINNER[self.spin % SPINNER.len()], Style::DIM),
             CallState::Waiting => ("·", Style::DIM),
-            CallState::Asking => ("?", Style::ASKS),
-            CallState::Running => (SPINNER[self.spin % SPINNER.len()], Style::MOVES),
+            CallState::Asking => ("?", Style::PROMPT),
+            CallState::Running => (SPINNER[self.spin % SPINNER.len()], Style::ACTIVITY),
             CallState::Done { mark, .. } => mark.sign(),
         };
         line.push(sign, style);
-        line.blanks(1);
-        line.append(&Line::from_text(&row.tool, Style::BOLD).cut(columns.name));
+        line.push_spaces(1);
+        line.append(&Line::from_text(&row.tool, Style::BOLD).truncate_to(columns.name));
         line.pad_to(4 + columns.name + 2);
         let title_end = 4 + columns.name + 2 + columns.title;
         let mut title = Line::default();
         if &*row.agent != "main" {
-            // Agents work side by side, so each call says whose it is.
+            // Agents work in parallel, so each call names its agent.
             title.push(&format!("{} ", row.agent), Style::DIM);
         }
-        title.append(&Line::plain(&folded_lines::title(&row.view.title, self.cwd)));
-        line.append(&title.cut(title_end - line.width().min(title_end)));
+        title.append(&Line::plain(&folded_lines::relative_title(&row.view.title, self.cwd)));
+        line.append(&title.truncate_to(title_end - line.width().min(title_end)));
         line.pad_to(title_end + 2);
         let (summary, below) = self.summary(row);
-        line.append(&summary.cut(columns.summary));
+        line.append(&summary.truncate_to(columns.summary));
         let time = self.time(row);
         if !time.is_empty() {
             line.pad_to(columns.time_end().saturating_sub(time.len()));
@@ -253,68 +254,66 @@ impl RowLayout<'_> {
                 line.push(&format!(" {count} at once"), Style::DIM);
             }
         }
-        let mut lines = vec![line.cut(columns.screen)];
+        let mut lines = vec![line.truncate_to(columns.screen)];
         if self.bodies {
             let goes_on = bracket.is_some_and(|bracket| bracket.sign != "┘");
-            for mut line in below.into_iter().chain(self.under(row, bracket.is_some())) {
+            for mut line in below.into_iter().chain(self.body_lines(row, bracket.is_some())) {
                 if goes_on && line.width() < columns.time_end() {
                     line.pad_to(columns.time_end() + 1);
                     line.push("│", Style::DIM);
                 }
-                lines.push(line.cut(columns.screen));
+                lines.push(line.truncate_to(columns.screen));
             }
         }
         lines
     }
 
-    /// What stands in the line, and what didn't fit there and must be read.
+    /// Returns the summary, and the lines of an error message that doesn't fit.
     fn summary(&self, row: &CallRow) -> (Line, Vec<Line>) {
-        let words = row.view.summary.as_deref().unwrap_or_default();
+        let message = row.view.summary.as_deref().unwrap_or_default();
         match &row.state {
             CallState::Running => (self.progress(row), Vec::new()),
-            CallState::PartialInput(writing) if words.is_empty() => {
-                (Line::from_text(&size(writing.bytes()), Style::DIM), Vec::new())
+            CallState::Writing(writing) if message.is_empty() => {
+                (Line::from_text(&format_bytes(writing.bytes()), Style::DIM), Vec::new())
             }
-            CallState::Asking => (Line::from_text("waits for your answer", Style::WARNS), Vec::new()),
+            CallState::Asking => (Line::from_text("waits for your answer", Style::WARNING), Vec::new()),
             CallState::Done { mark: ResultMark::Good, offloaded, .. } => {
-                let kept = if *offloaded { " · kept in a file" } else { "" };
-                (Line::plain(words).with(kept, Style::DIM), Vec::new())
+                let file_note = if *offloaded { " · kept in a file" } else { "" };
+                (Line::plain(message).with(file_note, Style::DIM), Vec::new())
             }
             CallState::Done { .. } => {
-                let shown = Line::from_text(words, Style::WARNS);
+                let shown = Line::from_text(message, Style::WARNING);
                 if shown.width() <= self.columns.summary {
                     return (shown, Vec::new());
                 }
                 let columns = self.columns.line.saturating_sub(6).max(20);
-                let reason = row.reason.as_deref().unwrap_or(words);
+                let reason = row.reason.as_deref().unwrap_or(message);
                 let wrapped: Vec<Line> = text::lines(reason)
-                    .flat_map(|line| Line::from_text(line, Style::WARNS).wrap(columns, 0))
+                    .flat_map(|line| Line::from_text(line, Style::WARNING).wrap(columns, 0))
                     .collect();
                 let hidden = wrapped.len().saturating_sub(REASON_LINES);
                 let lines = wrapped
                     .iter()
                     .take(REASON_LINES)
-                    .flat_map(|line| folded_lines::indented(line.clone(), 6, self.columns.line));
+                    .flat_map(|line| folded_lines::indent_line(line.clone(), 6, self.columns.line));
                 let folded = FoldedLines { lines: lines.collect(), hidden };
                 (Line::default(), folded.with_count(6, ""))
             }
-            CallState::Waiting | CallState::PartialInput(_) => {
-                (Line::from_text(words, Style::DIM), Vec::new())
-            }
+            CallState::Waiting | CallState::Writing(_) => (Line::from_text(message, Style::DIM), Vec::new()),
         }
     }
 
     fn progress(&self, row: &CallRow) -> Line {
-        let words = row.progress.message.as_deref().or(row.said.as_deref());
-        let mut line = Line::from_text(words.unwrap_or_default(), Style::DIM);
+        let message = row.progress.message.as_deref().or(row.last_output.as_deref());
+        let mut line = Line::from_text(message.unwrap_or_default(), Style::DIM);
         if let Some(fraction) = row.progress.fraction.filter(|fraction| fraction.is_finite()) {
-            let full = (fraction.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-            line = line.cut(self.columns.summary.saturating_sub(BAR + 2));
+            let full = (fraction.clamp(0.0, 1.0) * BAR_COLUMNS as f64).round() as usize;
+            line = line.truncate_to(self.columns.summary.saturating_sub(BAR_COLUMNS + 2));
             if !line.is_empty() {
-                line.blanks(2);
+                line.push_spaces(2);
             }
-            line.push(&"▓".repeat(full), Style::MOVES);
-            line.push(&"░".repeat(BAR - full), Style::DIM);
+            line.push(&"▓".repeat(full), Style::ACTIVITY);
+            line.push(&"░".repeat(BAR_COLUMNS - full), Style::DIM);
         }
         line
     }
@@ -322,27 +321,30 @@ impl RowLayout<'_> {
     fn time(&self, row: &CallRow) -> String {
         match &row.state {
             CallState::Done { took, .. } if took.is_zero() => String::new(),
-            CallState::Done { took, .. } => spent(*took),
+            CallState::Done { took, .. } => format_duration(*took),
             CallState::Running => {
                 let so_far = self.now.saturating_duration_since(row.since);
-                if so_far.as_millis() < 100 { String::new() } else { spent(so_far) }
+                if so_far.as_millis() < 100 { String::new() } else { format_duration(so_far) }
             }
             _ => String::new(),
         }
     }
 
-    fn under(&self, row: &CallRow, bracketed: bool) -> Vec<Line> {
+    fn body_lines(&self, row: &CallRow, bracketed: bool) -> Vec<Line> {
         let columns = self.columns.line;
         match &row.state {
-            CallState::PartialInput(_) if folded_lines::has_change(&row.view) => {
-                folded_lines::change_end(&row.view, columns, WRITING_LINES)
+            CallState::Writing(_) if folded_lines::has_change(&row.view) => {
+                folded_lines::last_changed_lines(&row.view, columns, WRITING_LINES)
             }
-            CallState::PartialInput(writing) => {
+            CallState::Writing(writing) => {
                 let lines = writing.tail().unwrap_or_default();
                 lines
                     .into_iter()
                     .map(|line| {
-                        Line::default().with("      ", Style::PLAIN).with(line, Style::CODE).cut(columns)
+                        Line::default()
+                            .with("      ", Style::PLAIN)
+                            .with(line, Style::CODE)
+                            .truncate_to(columns)
                     })
                     .collect()
             }
@@ -355,15 +357,15 @@ impl RowLayout<'_> {
                     (false, _) => RESULT_LINES,
                 };
                 let few = row.view.body.is_empty() || most == 0;
-                if few { Vec::new() } else { body(&row.view, columns, most).with_count(6, "") }
+                if few { Vec::new() } else { fold_body(&row.view, columns, most).with_count(6, "") }
             }
             _ => Vec::new(),
         }
     }
 }
 
-/// A time as people say it.
-pub(crate) fn spent(time: Duration) -> String {
+/// Formats a duration.
+pub(crate) fn format_duration(time: Duration) -> String {
     let ms = time.as_millis();
     let s = time.as_secs();
     match () {
@@ -375,8 +377,8 @@ pub(crate) fn spent(time: Duration) -> String {
     }
 }
 
-/// A size as people say it.
-fn size(bytes: usize) -> String {
+/// Formats a size.
+fn format_bytes(bytes: usize) -> String {
     match bytes {
         0 => String::new(),
         bytes if bytes < 10_000 => format!("{bytes} bytes"),
@@ -389,7 +391,7 @@ fn size(bytes: usize) -> String {
 mod tests {
     use super::*;
 
-    fn row(tool: &str, title: &str, state: CallState, ran: Option<(u64, Option<u64>)>) -> CallRow {
+    fn row(tool: &str, title: &str, state: CallState, run_span: Option<(u64, Option<u64>)>) -> CallRow {
         CallRow {
             agent: "main".into(),
             turn: 1,
@@ -400,9 +402,9 @@ mod tests {
             view: View::titled(title).summary("214 lines"),
             state,
             since: Instant::now(),
-            ran,
+            run_span,
             progress: Progress::default(),
-            said: None,
+            last_output: None,
             reason: None,
         }
     }
@@ -473,8 +475,8 @@ mod tests {
 
     #[test]
     fn times_are_short() {
-        let said = |ms| spent(Duration::from_millis(ms));
-        assert_eq!([said(0), said(999), said(1_500), said(12_000)], ["1 ms", "999 ms", "1.5 s", "12 s"]);
-        assert_eq!([said(65_000), said(3_660_000)], ["1 m 05", "1 h 01"]);
+        let text = |ms| format_duration(Duration::from_millis(ms));
+        assert_eq!([text(0), text(999), text(1_500), text(12_000)], ["1 ms", "999 ms", "1.5 s", "12 s"]);
+        assert_eq!([text(65_000), text(3_660_000)], ["1 m 05", "1 h 01"]);
     }
 }

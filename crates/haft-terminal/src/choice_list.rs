@@ -1,7 +1,7 @@
-//! The list of answers to a question: its choices, and what keys do in it.
+//! The list of answers to a question, and its keys.
 //!
-//! Each answer to an approval has one number, whether or not the others are offered, so a number that the user knows
-//! never means more than it did.
+//! Each answer to an approval has a fixed number, whether or not the other answers are offered, so
+//! a number that the user remembers never changes its meaning.
 
 use haft::ports::Approval;
 
@@ -23,20 +23,20 @@ pub(crate) enum ApprovalChoice {
     NoneOfThem,
 }
 
-/// What a key does in a list.
+/// The effect of a key in a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ListKey {
-    /// It moved the focus, or does nothing here.
+    /// It moved the focus or had no effect.
     Moved,
-    /// It chooses the focused entry.
+    /// It chose the focused entry.
     Pick(usize),
-    /// It chooses the entry with this number.
+    /// It chose the entry with this number.
     Digit(usize),
-    /// It belongs to the input line, which has the focus now.
+    /// It belongs to the input line, which now has the focus.
     Text,
 }
 
-/// Applies a key to a list of at least one entry.
+/// Applies a key to a list with at least one entry.
 pub(crate) fn apply_list_key(
     focus: &mut Option<usize>,
     count: usize,
@@ -68,45 +68,48 @@ pub(crate) fn apply_list_key(
     ListKey::Moved
 }
 
-/// The answers that an approval offers.
-pub(crate) fn approval_choices(approval: &Approval, others: PendingPrompts) -> Vec<ApprovalChoice> {
+/// Returns the answers that an approval offers.
+pub(crate) fn approval_choices(approval: &Approval, pending: PendingPrompts) -> Vec<ApprovalChoice> {
     use ApprovalChoice::*;
     let lasting = !approval.lasting_rules.is_empty();
     [Once, Session, Always, No, NoBecause, Edit, ShowAll, AllOnce, NoneOfThem]
         .into_iter()
         .filter(|choice| match choice {
             Session | Always => lasting,
-            AllOnce => others != PendingPrompts::default(),
-            NoneOfThem => others.asked > 0,
+            AllOnce => pending != PendingPrompts::default(),
+            NoneOfThem => pending.asked > 0,
             _ => true,
         })
         .collect()
 }
 
-/// The answers to an approval, with their numbers.
+/// Renders the answers with their numbers.
 pub(crate) fn approval_line(
     approval: &Approval,
-    accepts: AnswerKeys,
+    accepted_keys: AnswerKeys,
     focus: Option<usize>,
-    others: PendingPrompts,
+    pending: PendingPrompts,
 ) -> Line {
-    let mut line = Line::from_text("  allow this call?", Style::ASKS);
-    if accepts == AnswerKeys::Nothing {
+    let mut line = Line::from_text("  allow this call?", Style::PROMPT);
+    if accepted_keys == AnswerKeys::Nothing {
         return line;
     }
-    let number_style = if accepts == AnswerKeys::Digits { Style::BOLD } else { Style::DIM };
-    for (at, choice) in approval_choices(approval, others).into_iter().enumerate() {
+    let number_style = if accepted_keys == AnswerKeys::Digits { Style::BOLD } else { Style::DIM };
+    for (at, choice) in approval_choices(approval, pending).into_iter().enumerate() {
         let is_focused = focus == Some(at);
-        line.push(if is_focused { " ▸ " } else { "   " }, Style::ASKS);
-        line.push(&(choice as usize).to_string(), if is_focused { Style::ASKS } else { number_style });
+        line.push(if is_focused { " ▸ " } else { "   " }, Style::PROMPT);
+        line.push(&(choice as usize).to_string(), if is_focused { Style::PROMPT } else { number_style });
         let label_style = if is_focused { Style::BOLD } else { Style::PLAIN };
-        line.push(&format!(" {}", label(choice, approval, others)), label_style);
+        line.push(&format!(" {}", label(choice, approval, pending)), label_style);
     }
-    line.push(if accepts == AnswerKeys::Digits { "   (or ↑↓ enter)" } else { "   (↑↓ enter)" }, Style::DIM);
+    line.push(
+        if accepted_keys == AnswerKeys::Digits { "   (or ↑↓ enter)" } else { "   (↑↓ enter)" },
+        Style::DIM,
+    );
     line
 }
 
-fn label(choice: ApprovalChoice, approval: &Approval, others: PendingPrompts) -> String {
+fn label(choice: ApprovalChoice, approval: &Approval, pending: PendingPrompts) -> String {
     match choice {
         ApprovalChoice::Once => "once".to_owned(),
         ApprovalChoice::Session => "for this session".to_owned(),
@@ -119,8 +122,8 @@ fn label(choice: ApprovalChoice, approval: &Approval, others: PendingPrompts) ->
         ApprovalChoice::NoBecause => "no, because …".to_owned(),
         ApprovalChoice::Edit => "edit".to_owned(),
         ApprovalChoice::ShowAll => "show all".to_owned(),
-        ApprovalChoice::AllOnce if others.coming > 0 => "all alike in this message".to_owned(),
-        ApprovalChoice::AllOnce => format!("all {} once", others.asked + 1),
+        ApprovalChoice::AllOnce if pending.coming > 0 => "all alike in this message".to_owned(),
+        ApprovalChoice::AllOnce => format!("all {} once", pending.asked + 1),
         ApprovalChoice::NoneOfThem => "none".to_owned(),
     }
 }

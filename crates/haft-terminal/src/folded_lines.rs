@@ -1,4 +1,4 @@
-//! What a view shows under a call's line: changes, code and text, folded where they are long.
+//! Renders the body of a view below a call's line: diffs, code and text, folded if they are long.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use haft::view::{Change, DiffLine, Part, View};
 use crate::style::{Line, Style};
 use crate::text;
 
-/// Columns before the text of a changed line.
-const GUTTER: usize = 8;
+/// Columns before the text of a diff line.
+const GUTTER_COLUMNS: usize = 8;
 
-/// Lines, and how many more there would be.
+/// Lines, and the number of hidden ones.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct FoldedLines {
     pub(crate) lines: Vec<Line>,
@@ -18,19 +18,20 @@ pub(crate) struct FoldedLines {
 }
 
 impl FoldedLines {
-    /// The lines, the last one saying how many are missing.
+    /// Returns the lines, with a last line that counts the hidden ones.
     pub(crate) fn with_count(mut self, indent: usize, hint: &str) -> Vec<Line> {
         if self.hidden > 0 {
             let lines = if self.hidden == 1 { "line" } else { "lines" };
             let mut line = Line::default();
-            line.blanks(indent);
+            line.push_spaces(indent);
             line.push(&format!("… {} more {lines}{hint}", self.hidden), Style::DIM);
             self.lines.push(line);
         }
         self.lines
     }
 
-    /// Adds one line of what is shown, which may be several of the screen. One that is cut counts as hidden.
+    /// Appends one source line, which may take several lines on the screen. A truncated one counts
+    /// as hidden.
     fn add(&mut self, lines: Vec<Line>, most: usize) {
         let room = most.saturating_sub(self.lines.len());
         self.hidden += usize::from(lines.len() > room);
@@ -38,13 +39,13 @@ impl FoldedLines {
     }
 }
 
-/// Whether a view has a change in it.
+/// Returns whether a view contains a diff.
 pub(crate) fn has_change(view: &View) -> bool {
     view.body.iter().any(|part| matches!(part, Part::Diff { .. }))
 }
 
-/// The body of a view in so many columns and lines.
-pub(crate) fn body(view: &View, columns: usize, most: usize) -> FoldedLines {
+/// Renders the body of a view in at most `most` lines.
+pub(crate) fn fold_body(view: &View, columns: usize, most: usize) -> FoldedLines {
     let mut folded = FoldedLines::default();
     for part in &view.body {
         match part {
@@ -54,7 +55,7 @@ pub(crate) fn body(view: &View, columns: usize, most: usize) -> FoldedLines {
                     if folded.lines.len() >= most {
                         folded.hidden += 1;
                     } else {
-                        folded.add(indented(Line::from_text(line, style), 6, columns), most);
+                        folded.add(indent_line(Line::from_text(line, style), 6, columns), most);
                     }
                 }
             }
@@ -63,7 +64,7 @@ pub(crate) fn body(view: &View, columns: usize, most: usize) -> FoldedLines {
                     if folded.lines.len() >= most {
                         folded.hidden += 1;
                     } else {
-                        folded.add(changed(line, columns), most);
+                        folded.add(wrap_changed_line(line, columns), most);
                     }
                 }
             }
@@ -73,8 +74,8 @@ pub(crate) fn body(view: &View, columns: usize, most: usize) -> FoldedLines {
     folded
 }
 
-/// The last lines of a view's change.
-pub(crate) fn change_end(view: &View, columns: usize, most: usize) -> Vec<Line> {
+/// Returns the last lines of a view's diff.
+pub(crate) fn last_changed_lines(view: &View, columns: usize, most: usize) -> Vec<Line> {
     let lines: Vec<&DiffLine> = view
         .body
         .iter()
@@ -85,38 +86,38 @@ pub(crate) fn change_end(view: &View, columns: usize, most: usize) -> Vec<Line> 
         .flatten()
         .collect();
     let from = lines.len().saturating_sub(most);
-    lines[from..].iter().map(|line| changed_line(line).cut(columns)).collect()
+    lines[from..].iter().map(|line| render_changed_line(line).truncate_to(columns)).collect()
 }
 
-fn style_of(change: Change) -> Style {
+fn change_style(change: Change) -> Style {
     match change {
         Change::Same => Style::DIM,
-        Change::Added => Style::GOOD,
-        Change::Removed => Style::BAD,
+        Change::Added => Style::SUCCESS,
+        Change::Removed => Style::ERROR,
     }
 }
 
-fn changed_line(line: &DiffLine) -> Line {
-    let style = style_of(line.change);
-    let mut shown = Line::from_text(&format!("{:>w$} ", line.number, w = GUTTER), Style::DIM);
+fn render_changed_line(line: &DiffLine) -> Line {
+    let style = change_style(line.change);
+    let mut shown = Line::from_text(&format!("{:>w$} ", line.number, w = GUTTER_COLUMNS), Style::DIM);
     shown.push(&format!("{} ", line.change.sign()), style);
     shown.push(&line.text, style);
     shown
 }
 
-/// A changed line, whole: what is longer than a line goes on below, where the numbers are blank.
-fn changed(line: &DiffLine, columns: usize) -> Vec<Line> {
-    let whole = changed_line(line);
+/// Renders a complete diff line; continuation lines have no number.
+fn wrap_changed_line(line: &DiffLine, columns: usize) -> Vec<Line> {
+    let whole = render_changed_line(line);
     if whole.width() <= columns {
         return vec![whole];
     }
-    let head = GUTTER + 3;
-    let style = style_of(line.change);
+    let head = GUTTER_COLUMNS + 3;
+    let style = change_style(line.change);
     let parts = Line::from_text(&line.text, style).chop(columns.saturating_sub(head).max(8));
     let mut lines = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let mut shown = match at {
-            0 => changed_line(&DiffLine { text: String::new(), ..line.clone() }),
+            0 => render_changed_line(&DiffLine { text: String::new(), ..line.clone() }),
             _ => Line::default(),
         };
         shown.pad_to(head);
@@ -126,19 +127,19 @@ fn changed(line: &DiffLine, columns: usize) -> Vec<Line> {
     lines
 }
 
-/// A line under an indent, whole.
-pub(crate) fn indented(line: Line, indent: usize, columns: usize) -> Vec<Line> {
+/// Renders a complete line with an indent.
+pub(crate) fn indent_line(line: Line, indent: usize, columns: usize) -> Vec<Line> {
     let shown = |part: &Line| {
         let mut shown = Line::default();
-        shown.blanks(indent);
+        shown.push_spaces(indent);
         shown.append(part);
         shown
     };
     line.chop(columns.saturating_sub(indent).max(8)).iter().map(shown).collect()
 }
 
-/// A title that is a path inside, as it is seen from the working directory.
-pub(crate) fn title<'a>(title: &'a str, cwd: &Path) -> std::borrow::Cow<'a, str> {
+/// Returns a title relative to the working directory if it is a path inside.
+pub(crate) fn relative_title<'a>(title: &'a str, cwd: &Path) -> std::borrow::Cow<'a, str> {
     let inside = Path::new(title).strip_prefix(cwd).ok().filter(|rest| !rest.as_os_str().is_empty());
     inside.map_or(std::borrow::Cow::Borrowed(title), Path::to_string_lossy)
 }
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn changes_have_numbers_and_signs() {
-        let folded = body(&diff(), 60, 2);
+        let folded = fold_body(&diff(), 60, 2);
         let shown: Vec<String> = folded.lines.iter().map(Line::text).collect();
         assert_eq!(shown, ["      87 -     while x {", "      87 +     for y {"]);
         assert_eq!(folded.hidden, 1);
@@ -175,7 +176,7 @@ mod tests {
             path: "a".into(),
             lines: vec![DiffLine { change: Change::Added, number: 1, text }],
         });
-        let folded = body(&view, 31, 10);
+        let folded = fold_body(&view, 31, 10);
         assert_eq!(folded.lines.len(), 3);
         assert_eq!(folded.lines.iter().map(|line| line.text().matches('x').count()).sum::<usize>(), 50);
         assert!(folded.lines.iter().all(|line| line.width() <= 31));
@@ -183,8 +184,8 @@ mod tests {
 
     #[test]
     fn paths_inside_are_short() {
-        assert_eq!(title("/w/src/a.rs", Path::new("/w")), "src/a.rs");
-        assert_eq!(title("/etc/hosts", Path::new("/w")), "/etc/hosts");
-        assert_eq!(title("/w", Path::new("/w")), "/w");
+        assert_eq!(relative_title("/w/src/a.rs", Path::new("/w")), "src/a.rs");
+        assert_eq!(relative_title("/etc/hosts", Path::new("/w")), "/etc/hosts");
+        assert_eq!(relative_title("/w", Path::new("/w")), "/w");
     }
 }

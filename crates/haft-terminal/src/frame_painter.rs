@@ -1,44 +1,45 @@
-//! Puts lines on a terminal: finished ones above, where they scroll away, and the live part below them, redrawn in place.
+//! Draws frames: finished lines scroll away above, and the live region below them is redrawn in
+//! place.
 //!
-//! A frame is one write. It begins and ends with the marks by which terminals show it at once, hides the cursor, and
-//! turns wrapping off, so that a character that the terminal takes for wider than we do costs a column and not the
-//! layout. Where only a few live lines changed, only those are written. Everything is relative to the cursor: where on
-//! the screen the live part stands is never asked for.
+//! A frame is one write. It uses synchronized output, hides the cursor, and disables wrapping, so a
+//! character that the terminal considers wider than we do costs a column and not the layout. If
+//! only some live lines changed, only those are written. All movement is relative to the cursor:
+//! the painter never needs the region's position on the screen.
 
 use std::fmt::Write as _;
 
 use crate::style::{ColorMode, Line};
 
-/// Begins a frame that is shown when it is whole; the cursor is hidden and lines don't wrap.
+/// Starts a synchronized frame; hides the cursor and disables wrapping.
 const BEGIN: &str = "\x1b[?2026h\x1b[?25l\x1b[?7l";
 const END: &str = "\x1b[?7h\x1b[?25h\x1b[?2026l";
 
-/// What is to be seen below the finished lines.
+/// The region below the finished lines.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct LiveRegion {
     pub(crate) lines: Vec<Line>,
-    /// The line and column of the cursor.
+    /// The row and column of the cursor.
     pub(crate) cursor: (usize, usize),
 }
 
-/// Remembers what is on the terminal.
+/// Draws frames and remembers what is on the terminal.
 pub(crate) struct FramePainter {
-    look: ColorMode,
+    color_mode: ColorMode,
     shown: LiveRegion,
 }
 
 impl FramePainter {
-    pub(crate) fn new(look: ColorMode) -> FramePainter {
-        FramePainter { look, shown: LiveRegion::default() }
+    pub(crate) fn new(color_mode: ColorMode) -> FramePainter {
+        FramePainter { color_mode, shown: LiveRegion::default() }
     }
 
-    /// How many lines of the live part are above the cursor.
+    /// Returns how many lines of the live region are above the cursor.
     pub(crate) fn above_cursor(&self) -> usize {
         self.shown.cursor.0
     }
 
-    /// The bytes that bring the terminal to this; nothing if it is there already. Lines have at most one column less
-    /// than the terminal, and the live part fewer lines than it.
+    /// Writes the bytes that update the terminal; nothing if it is up to date. Lines must be
+    /// narrower than the terminal, and the live region must be lower.
     pub(crate) fn frame(&mut self, finished: &[Line], live: LiveRegion, out: &mut String) {
         if finished.is_empty() && live == self.shown {
             return;
@@ -49,14 +50,14 @@ impl FramePainter {
         } else {
             self.to_top(out);
             for line in finished {
-                line.write(self.look, out);
+                line.write(self.color_mode, out);
                 out.push_str("\x1b[K\r\n");
             }
             for (at, line) in live.lines.iter().enumerate() {
                 if at > 0 {
                     out.push_str("\r\n");
                 }
-                line.write(self.look, out);
+                line.write(self.color_mode, out);
                 out.push_str("\x1b[K");
             }
             out.push_str("\x1b[J");
@@ -72,7 +73,7 @@ impl FramePainter {
         for (number, (new, old)) in live.lines.iter().zip(&self.shown.lines).enumerate() {
             if new != old {
                 move_to(at, (number, 0), out);
-                new.write(self.look, out);
+                new.write(self.color_mode, out);
                 out.push_str("\x1b[K");
                 at = number;
             }
@@ -84,7 +85,7 @@ impl FramePainter {
         move_to(self.shown.cursor.0, (0, 0), out);
     }
 
-    /// Takes the live part away; what comes next is written where it began.
+    /// Removes the live region; the next output starts where it began.
     pub(crate) fn clear(&mut self, out: &mut String) {
         out.push_str(BEGIN);
         self.to_top(out);
@@ -93,7 +94,7 @@ impl FramePainter {
         self.shown = LiveRegion::default();
     }
 
-    /// The terminal has another width now, and has wrapped the lines that it shows; the live part is taken away.
+    /// Removes the live region after a resize, which has rewrapped its lines.
     pub(crate) fn resized(&mut self, columns: usize, out: &mut String) {
         let columns = columns.max(1);
         let (row, column) = self.shown.cursor;
@@ -104,7 +105,7 @@ impl FramePainter {
     }
 }
 
-/// From the start or anywhere of a line to another place.
+/// Moves the cursor to a line and column.
 fn move_to(from: usize, (line, column): (usize, usize), out: &mut String) {
     out.push('\r');
     match line.cmp(&from) {
@@ -143,7 +144,7 @@ mod tests {
         rows
     }
 
-    /// How many lines at the end have nothing on them.
+    /// Returns the number of empty lines at the end.
     fn all_blank(lines: &[&str]) -> usize {
         lines.iter().rev().take_while(|line| line.is_empty()).count()
     }
@@ -215,7 +216,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever is drawn after whatever: the grid ends with the last lines of what was finished, then the live part.
+        /// After any sequence of frames, the grid ends with the last finished lines and the live
+        /// region.
         #[test]
         fn the_grid_is_what_was_asked_for(
             frames in proptest::collection::vec(

@@ -1,9 +1,10 @@
-//! What waits for the screen: bounded, and never in the way of those who send.
+//! The queue of events for the screen: bounded, and never blocking the senders.
 //!
-//! The screen takes everything that came since its last frame at once. What a later event makes worthless is merged on
-//! the way in: text with the text before it, progress with the progress of the same call. What still doesn't fit,
-//! because the terminal takes nothing for a while, is left out by a stated rule and counted: text beyond a few megabytes,
-//! progress from half of the queue on, everything else when the queue is full. The end of a run is always taken.
+//! The screen takes all events since its last frame together. An event that supersedes an earlier
+//! one is merged with it: text with the text before it, progress with earlier progress of the same
+//! call. If the terminal is too slow, events are dropped by fixed rules and counted: text beyond a
+//! few megabytes, progress from half of the queue on, everything else when the queue is full. The
+//! end of a run is never dropped.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -18,20 +19,20 @@ use tokio::sync::oneshot;
 use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};
 use crate::screen::ScreenChange;
 
-/// How far back an event looks for one that it replaces.
-const LOOKED_BACK: usize = 32;
+/// How many events are searched for a superseded one.
+const MERGE_SEARCH_MAX: usize = 32;
 
-/// Something for the screen.
+/// An event, question or change for the screen.
 pub(crate) enum ScreenNote {
     Event(RunEvent),
     OpenPrompt(OpenPrompt),
-    /// A question is no longer asked.
+    /// A question was withdrawn.
     Withdrawn(u64),
-    /// The host changes what is shown.
+    /// A change by the host.
     ScreenChange(ScreenChange),
 }
 
-/// A question and where its answer goes.
+/// A question with the channel for its answer.
 pub(crate) struct OpenPrompt {
     pub(crate) id: u64,
     pub(crate) what: PromptRequest,
@@ -42,17 +43,17 @@ pub(crate) enum PromptRequest {
     Question(UserQuestion, oneshot::Sender<Option<Vec<String>>>),
 }
 
-/// What came since the last frame.
+/// Everything since the last frame.
 #[derive(Default)]
 pub(crate) struct InboxBatch {
     pub(crate) notes: VecDeque<ScreenNote>,
-    /// Bytes of text that were left out.
+    /// Dropped bytes of text.
     pub(crate) lost_bytes: u64,
-    /// Other events that were left out.
+    /// Other dropped events.
     pub(crate) lost_events: u64,
 }
 
-/// The queue, and the pipe that wakes the screen.
+/// The queue, and the pipe that wakes the screen's thread.
 pub(crate) struct ScreenInbox {
     queue: Mutex<InboxQueue>,
     wake: std::io::PipeWriter,
@@ -60,9 +61,9 @@ pub(crate) struct ScreenInbox {
 
 #[derive(Default)]
 struct InboxQueue {
-    taken: InboxBatch,
+    batch: InboxBatch,
     text_bytes: usize,
-    /// The screen was woken and hasn't looked yet.
+    /// Whether the screen was woken and has not taken the batch yet.
     woken: bool,
     closed: bool,
 }
@@ -72,36 +73,36 @@ impl ScreenInbox {
         ScreenInbox { queue: Mutex::default(), wake }
     }
 
-    /// Takes an event, or leaves it out.
+    /// Queues an event, or drops and counts it.
     pub(crate) fn event(&self, event: RunEvent) {
         self.push(|queue| queue.event(event));
     }
 
-    /// Takes a question or a change; false once the screen is closed.
+    /// Queues a question or a change; returns `false` if the screen is closed.
     pub(crate) fn note(&self, note: ScreenNote) -> bool {
         let mut open = true;
         self.push(|queue| {
             open = !queue.closed;
             if open {
-                queue.taken.notes.push_back(note);
+                queue.batch.notes.push_back(note);
             }
         });
         open
     }
 
-    /// Everything that came.
+    /// Takes the whole batch.
     pub(crate) fn take(&self) -> InboxBatch {
         let mut queue = lock(&self.queue);
         queue.woken = false;
         queue.text_bytes = 0;
-        std::mem::take(&mut queue.taken)
+        std::mem::take(&mut queue.batch)
     }
 
-    /// Takes nothing more. What waits is dropped, and with it the ways back to those who asked.
+    /// Closes the inbox. Dropping the batch drops the answer channels, which tells the askers.
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.queue);
         queue.closed = true;
-        let dropped = std::mem::take(&mut queue.taken);
+        let dropped = std::mem::take(&mut queue.batch);
         drop(queue);
         drop(dropped);
     }
@@ -112,7 +113,7 @@ impl ScreenInbox {
         let wake = !std::mem::replace(&mut queue.woken, true);
         drop(queue);
         if wake {
-            // One byte at most is in the pipe, so this never waits.
+            // The pipe contains at most one byte, so this never blocks.
             let _ = (&self.wake).write(&[0]);
         }
     }
@@ -126,38 +127,38 @@ impl InboxQueue {
         let event = match event {
             RunEvent::Model(ReplyDelta::Text(text)) => return self.text(text, None),
             RunEvent::Model(ReplyDelta::CallInput { call, json }) => return self.text(json, Some(call)),
-            // Of other agents only the calls are shown, and those carry their names.
+            // Only the calls of other agents are shown, with the agents' names.
             RunEvent::Agent { event, .. } => match *event {
                 RunEvent::Tool(event) => RunEvent::Tool(event),
                 _ => return,
             },
             event => event,
         };
-        let passing = matches!(
+        let is_droppable = matches!(
             &event,
             RunEvent::Model(ReplyDelta::Thinking(_) | ReplyDelta::Usage(_))
                 | RunEvent::Tool(Event { what: What::Progress(_) | What::Partial(_), .. })
         );
-        if passing && let Some(old) = self.replaced(&event) {
+        if is_droppable && let Some(old) = self.find_superseded(&event) {
             *old = ScreenNote::Event(event);
             return;
         }
-        let most = if passing { WAITING_EVENTS_MAX / 2 } else { WAITING_EVENTS_MAX };
-        if self.taken.notes.len() >= most && !matches!(event, RunEvent::Ended { .. }) {
-            self.taken.lost_events += 1;
+        let most = if is_droppable { WAITING_EVENTS_MAX / 2 } else { WAITING_EVENTS_MAX };
+        if self.batch.notes.len() >= most && !matches!(event, RunEvent::Ended { .. }) {
+            self.batch.lost_events += 1;
             return;
         }
-        self.taken.notes.push_back(ScreenNote::Event(event));
+        self.batch.notes.push_back(ScreenNote::Event(event));
     }
 
-    /// Text of the answer, or of a call's input: joins what came before it.
+    /// Appends text of the answer or of a call's input to the previous text if possible.
     fn text(&mut self, text: String, call: Option<usize>) {
         if self.text_bytes + text.len() > WAITING_TEXT_BYTES_MAX {
-            self.taken.lost_bytes += text.len() as u64;
+            self.batch.lost_bytes += text.len() as u64;
             return;
         }
         self.text_bytes += text.len();
-        match (self.taken.notes.back_mut(), call) {
+        match (self.batch.notes.back_mut(), call) {
             (Some(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(before)))), None) => {
                 before.push_str(&text)
             }
@@ -167,17 +168,17 @@ impl InboxQueue {
                 json.push_str(&text);
             }
             (_, None) => {
-                self.taken.notes.push_back(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(text))))
+                self.batch.notes.push_back(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(text))))
             }
             (_, Some(call)) => {
                 let delta = ReplyDelta::CallInput { call, json: text };
-                self.taken.notes.push_back(ScreenNote::Event(RunEvent::Model(delta)));
+                self.batch.notes.push_back(ScreenNote::Event(RunEvent::Model(delta)));
             }
         }
     }
 
-    /// The event that this one makes worthless.
-    fn replaced(&mut self, event: &RunEvent) -> Option<&mut ScreenNote> {
+    /// Returns the queued event that this one supersedes.
+    fn find_superseded(&mut self, event: &RunEvent) -> Option<&mut ScreenNote> {
         let RunEvent::Tool(event) = event else { return None };
         let same = |note: &&mut ScreenNote| match note {
             ScreenNote::Event(RunEvent::Tool(old)) => {
@@ -187,7 +188,7 @@ impl InboxQueue {
             }
             _ => false,
         };
-        self.taken.notes.iter_mut().rev().take(LOOKED_BACK).find(same)
+        self.batch.notes.iter_mut().rev().take(MERGE_SEARCH_MAX).find(same)
     }
 }
 
@@ -210,14 +211,14 @@ mod tests {
         for _ in 0..10_000 {
             inbox.event(text("word "));
         }
-        let taken = inbox.take();
-        assert_eq!(taken.notes.len(), 1);
+        let batch = inbox.take();
+        assert_eq!(batch.notes.len(), 1);
         let large = "x".repeat(1024 * 1024);
         for _ in 0..6 {
             inbox.event(text(&large));
         }
-        let taken = inbox.take();
-        assert_eq!(taken.lost_bytes, 2 * 1024 * 1024);
+        let batch = inbox.take();
+        assert_eq!(batch.lost_bytes, 2 * 1024 * 1024);
         inbox.event(text("after"));
         assert_eq!(inbox.take().lost_bytes, 0);
     }
@@ -230,10 +231,10 @@ mod tests {
         }
         let usage = haft_agent::TokenUsage::default();
         inbox.event(RunEvent::Ended { why: haft_agent::RunEnd::Finished, usage });
-        let taken = inbox.take();
-        assert_eq!(taken.notes.len(), WAITING_EVENTS_MAX + 1);
-        assert_eq!(taken.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);
-        assert!(matches!(taken.notes.back(), Some(ScreenNote::Event(RunEvent::Ended { .. }))));
+        let batch = inbox.take();
+        assert_eq!(batch.notes.len(), WAITING_EVENTS_MAX + 1);
+        assert_eq!(batch.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);
+        assert!(matches!(batch.notes.back(), Some(ScreenNote::Event(RunEvent::Ended { .. }))));
     }
 
     #[test]

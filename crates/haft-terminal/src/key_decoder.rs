@@ -1,19 +1,20 @@
-//! Bytes from a terminal, as keys.
+//! Decodes bytes from a terminal to keys.
 //!
-//! Knows what terminals in use send: UTF-8, control characters, the sequences of xterm and of those who report modifiers
-//! with letters (`CSI … u`), and bracketed paste. A sequence that isn't known is one unknown key, never loose letters. An
-//! escape that nothing follows for a moment is the key itself; who keeps the time calls [`KeyDecoder::settle`].
+//! Supports what common terminals send: UTF-8, control characters, the sequences of xterm, the `CSI
+//! … u` sequences for modified letters, and bracketed paste. An unknown sequence is one unknown
+//! key, never separate letters. An escape byte that is not followed by another byte soon is the
+//! Escape key; the caller measures the time and calls [`KeyDecoder::settle`].
 
 use crate::limits::{KEY_BYTES_MAX, TYPED_BYTES_MAX};
 
-/// A key, or a paste.
+/// A key or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TerminalKey {
     Char(char),
-    /// Text that was pasted; its line ends are `\n`.
+    /// Pasted text with `\n` line ends.
     Paste(String),
     Enter,
-    /// Enter with a modifier, or Ctrl-J: a line more.
+    /// Enter with a modifier, or Ctrl-J: starts a new line.
     NewLine,
     Tab,
     BackTab,
@@ -30,7 +31,7 @@ pub(crate) enum TerminalKey {
     WordLeft,
     WordRight,
     Escape,
-    /// With the letter in lower case.
+    /// Ctrl with a letter in lower case.
     Ctrl(char),
     Alt(char),
     AltBackspace,
@@ -38,7 +39,7 @@ pub(crate) enum TerminalKey {
 }
 
 impl TerminalKey {
-    /// Whether it is part of a text: also Enter, which ends its lines.
+    /// Returns whether the key is part of a text, including Enter.
     pub(crate) fn is_text(&self) -> bool {
         matches!(
             self,
@@ -47,24 +48,24 @@ impl TerminalKey {
     }
 }
 
-/// Makes keys of bytes, however they are cut.
+/// Decodes bytes in chunks of any size.
 #[derive(Debug, Default)]
 pub(crate) struct KeyDecoder {
     bytes: Vec<u8>,
-    /// A paste that hasn't ended.
+    /// An incomplete paste.
     paste: Option<Vec<u8>>,
 }
 
 const PASTE_END: &[u8] = b"\x1b[201~";
 
 impl KeyDecoder {
-    /// Takes bytes; gives the keys that are whole.
+    /// Decodes bytes; appends the complete keys.
     pub(crate) fn feed(&mut self, bytes: &[u8], keys: &mut Vec<TerminalKey>) {
         self.bytes.extend_from_slice(bytes);
         let mut at = 0;
         loop {
             if self.paste.is_some() {
-                match self.pasted(at) {
+                match self.append_paste(at) {
                     Some((next, key)) => {
                         at = next;
                         keys.push(key);
@@ -81,7 +82,7 @@ impl KeyDecoder {
                 break;
             }
             match decode(rest) {
-                DecodedKey::TerminalKey(key, length) => {
+                DecodedKey::Key(key, length) => {
                     at += length;
                     keys.push(key);
                 }
@@ -101,12 +102,12 @@ impl KeyDecoder {
         }
     }
 
-    /// Whether a key has begun that more bytes could finish.
+    /// Returns whether an incomplete key waits for more bytes.
     pub(crate) fn is_waiting(&self) -> bool {
         self.paste.is_none() && !self.bytes.is_empty()
     }
 
-    /// Nothing followed: what is there is all there is.
+    /// Decodes an incomplete key as it is, after a timeout.
     pub(crate) fn settle(&mut self, keys: &mut Vec<TerminalKey>) {
         if self.is_waiting() {
             let bytes = std::mem::take(&mut self.bytes);
@@ -114,12 +115,12 @@ impl KeyDecoder {
         }
     }
 
-    /// Moves bytes into the paste; the key and where the rest begins once its end is there.
-    fn pasted(&mut self, at: usize) -> Option<(usize, TerminalKey)> {
+    /// Appends bytes to the paste. At its end, returns the key and the offset of the rest.
+    fn append_paste(&mut self, at: usize) -> Option<(usize, TerminalKey)> {
         let mut paste = self.paste.take()?;
         let rest = self.bytes.split_off(at);
         let before = paste.len();
-        // The end may have begun in what came before.
+        // The end marker may start in the previous chunk.
         let from = before.saturating_sub(PASTE_END.len());
         paste.extend_from_slice(&rest);
         let end = paste[from..].windows(PASTE_END.len()).position(|window| window == PASTE_END);
@@ -129,11 +130,11 @@ impl KeyDecoder {
                 self.bytes.clear();
                 self.bytes.extend_from_slice(&after[PASTE_END.len()..]);
                 paste.truncate(TYPED_BYTES_MAX);
-                Some((0, TerminalKey::Paste(cleaned(&paste))))
+                Some((0, TerminalKey::Paste(sanitize_paste(&paste))))
             }
             None => {
                 if paste.len() > TYPED_BYTES_MAX + PASTE_END.len() {
-                    // What is too much is dropped, but not what may be the beginning of the end.
+                    // Excess bytes are dropped, except a possible start of the end marker.
                     let end = paste.split_off(paste.len() - PASTE_END.len());
                     paste.truncate(TYPED_BYTES_MAX);
                     paste.extend_from_slice(&end);
@@ -146,23 +147,23 @@ impl KeyDecoder {
     }
 }
 
-/// Pasted bytes as text: line ends are one kind, other control characters are left out.
-fn cleaned(bytes: &[u8]) -> String {
+/// Converts pasted bytes to text: normalizes line ends and drops other control characters.
+fn sanitize_paste(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 enum DecodedKey {
-    TerminalKey(TerminalKey, usize),
-    /// A paste begins after so many bytes.
+    Key(TerminalKey, usize),
+    /// A paste starts after this many bytes.
     Paste(usize),
     More,
 }
 
 fn decode(bytes: &[u8]) -> DecodedKey {
-    let one = |key| DecodedKey::TerminalKey(key, 1);
+    let one = |key| DecodedKey::Key(key, 1);
     match bytes[0] {
-        0x1b => escape(bytes),
+        0x1b => decode_escape(bytes),
         b'\r' => one(TerminalKey::Enter),
         b'\n' => one(TerminalKey::NewLine),
         b'\t' => one(TerminalKey::Tab),
@@ -172,17 +173,17 @@ fn decode(bytes: &[u8]) -> DecodedKey {
         byte @ 0x1c..=0x1f => one(TerminalKey::Ctrl((byte + 0x40) as char)),
         byte @ 0x20..=0x7e => one(TerminalKey::Char(byte as char)),
         _ => match utf8(bytes) {
-            Some((Some(c), length)) => DecodedKey::TerminalKey(
+            Some((Some(c), length)) => DecodedKey::Key(
                 if c.is_control() { TerminalKey::Unknown } else { TerminalKey::Char(c) },
                 length,
             ),
-            Some((None, length)) => DecodedKey::TerminalKey(TerminalKey::Unknown, length),
+            Some((None, length)) => DecodedKey::Key(TerminalKey::Unknown, length),
             None => DecodedKey::More,
         },
     }
 }
 
-/// The first character, or how many bytes are none; nothing if more are needed.
+/// Decodes the first character, or the length of invalid bytes; `None` if more bytes are needed.
 fn utf8(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     let part = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(part) {
@@ -195,29 +196,27 @@ fn utf8(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     valid.chars().next().map(|c| (Some(c), c.len_utf8()))
 }
 
-fn escape(bytes: &[u8]) -> DecodedKey {
+fn decode_escape(bytes: &[u8]) -> DecodedKey {
     match bytes.get(1) {
         None => DecodedKey::More,
-        Some(b'[') => sequence(bytes),
+        Some(b'[') => decode_sequence(bytes),
         Some(b'O') => match bytes.get(2) {
             None => DecodedKey::More,
-            Some(b'M') => DecodedKey::TerminalKey(TerminalKey::Enter, 3),
-            Some(letter) => DecodedKey::TerminalKey(letter_key(*letter, 0), 3),
+            Some(b'M') => DecodedKey::Key(TerminalKey::Enter, 3),
+            Some(letter) => DecodedKey::Key(letter_key(*letter, 0), 3),
         },
-        Some(0x1b) => DecodedKey::TerminalKey(TerminalKey::Escape, 1),
-        Some(b'\r' | b'\n') => DecodedKey::TerminalKey(TerminalKey::NewLine, 2),
-        Some(0x7f | 0x08) => DecodedKey::TerminalKey(TerminalKey::AltBackspace, 2),
+        Some(0x1b) => DecodedKey::Key(TerminalKey::Escape, 1),
+        Some(b'\r' | b'\n') => DecodedKey::Key(TerminalKey::NewLine, 2),
+        Some(0x7f | 0x08) => DecodedKey::Key(TerminalKey::AltBackspace, 2),
         Some(_) => match decode(&bytes[1..]) {
-            DecodedKey::TerminalKey(TerminalKey::Char(c), length) => {
-                DecodedKey::TerminalKey(alt(c), length + 1)
-            }
-            DecodedKey::TerminalKey(_, length) => DecodedKey::TerminalKey(TerminalKey::Unknown, length + 1),
+            DecodedKey::Key(TerminalKey::Char(c), length) => DecodedKey::Key(alt_key(c), length + 1),
+            DecodedKey::Key(_, length) => DecodedKey::Key(TerminalKey::Unknown, length + 1),
             _ => DecodedKey::More,
         },
     }
 }
 
-fn alt(c: char) -> TerminalKey {
+fn alt_key(c: char) -> TerminalKey {
     match c {
         'b' | 'B' => TerminalKey::WordLeft,
         'f' | 'F' => TerminalKey::WordRight,
@@ -225,23 +224,23 @@ fn alt(c: char) -> TerminalKey {
     }
 }
 
-/// `ESC [`, parameters, a final byte.
-fn sequence(bytes: &[u8]) -> DecodedKey {
+/// Decodes `ESC [`, parameters, and a final byte.
+fn decode_sequence(bytes: &[u8]) -> DecodedKey {
     let Some(length) = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
-        // Something that can't be a part of it ends it as well.
+        // An invalid byte ends the sequence.
         let broken = bytes[2..].iter().position(|byte| !(0x20..=0x3f).contains(byte));
-        return broken.map_or(DecodedKey::More, |at| DecodedKey::TerminalKey(TerminalKey::Unknown, at + 2));
+        return broken.map_or(DecodedKey::More, |at| DecodedKey::Key(TerminalKey::Unknown, at + 2));
     };
     let broken = bytes[2..2 + length].iter().position(|byte| !(0x20..=0x3f).contains(byte));
     if let Some(at) = broken {
-        return DecodedKey::TerminalKey(TerminalKey::Unknown, at + 2);
+        return DecodedKey::Key(TerminalKey::Unknown, at + 2);
     }
     let (parameters, last, length) = (&bytes[2..2 + length], bytes[2 + length], length + 3);
     let number = |part: &[u8]| std::str::from_utf8(part).ok()?.split(':').next()?.parse::<u32>().ok();
     let numbers: Vec<u32> =
         parameters.split(|byte| *byte == b';').map(|part| number(part).unwrap_or(0)).collect();
     let get = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    let held = get(1).saturating_sub(1);
+    let modifiers = get(1).saturating_sub(1);
     let key = match last {
         b'~' => match get(0) {
             200 => return DecodedKey::Paste(length),
@@ -250,21 +249,21 @@ fn sequence(bytes: &[u8]) -> DecodedKey {
             4 | 8 => TerminalKey::End,
             5 => TerminalKey::PageUp,
             6 => TerminalKey::PageDown,
-            27 => coded(get(2), held),
+            27 => key_from_code(get(2), modifiers),
             _ => TerminalKey::Unknown,
         },
-        b'u' => coded(get(0), held),
-        letter => letter_key(letter, held),
+        b'u' => key_from_code(get(0), modifiers),
+        letter => letter_key(letter, modifiers),
     };
-    DecodedKey::TerminalKey(key, length)
+    DecodedKey::Key(key, length)
 }
 
 const SHIFT: u32 = 1;
 const ALT: u32 = 2;
 const CTRL: u32 = 4;
 
-fn letter_key(letter: u8, held: u32) -> TerminalKey {
-    let by_word = held & (ALT | CTRL) != 0;
+fn letter_key(letter: u8, modifiers: u32) -> TerminalKey {
+    let by_word = modifiers & (ALT | CTRL) != 0;
     match letter {
         b'A' => TerminalKey::Up,
         b'B' => TerminalKey::Down,
@@ -279,21 +278,21 @@ fn letter_key(letter: u8, held: u32) -> TerminalKey {
     }
 }
 
-/// A key by the number of its character.
-fn coded(code: u32, held: u32) -> TerminalKey {
+/// Returns the key for a character code with modifiers.
+fn key_from_code(code: u32, modifiers: u32) -> TerminalKey {
     let Some(c) = char::from_u32(code) else { return TerminalKey::Unknown };
     match c {
-        '\r' if held != 0 => TerminalKey::NewLine,
+        '\r' if modifiers != 0 => TerminalKey::NewLine,
         '\r' => TerminalKey::Enter,
-        '\t' if held & SHIFT != 0 => TerminalKey::BackTab,
+        '\t' if modifiers & SHIFT != 0 => TerminalKey::BackTab,
         '\t' => TerminalKey::Tab,
         '\x1b' => TerminalKey::Escape,
-        '\x7f' | '\x08' if held & ALT != 0 => TerminalKey::AltBackspace,
+        '\x7f' | '\x08' if modifiers & ALT != 0 => TerminalKey::AltBackspace,
         '\x7f' | '\x08' => TerminalKey::Backspace,
         c if c.is_control() => TerminalKey::Unknown,
-        c if held & CTRL != 0 => TerminalKey::Ctrl(c.to_ascii_lowercase()),
-        c if held & ALT != 0 => alt(c),
-        c if held & SHIFT != 0 => TerminalKey::Char(c.to_uppercase().next().unwrap_or(c)),
+        c if modifiers & CTRL != 0 => TerminalKey::Ctrl(c.to_ascii_lowercase()),
+        c if modifiers & ALT != 0 => alt_key(c),
+        c if modifiers & SHIFT != 0 => TerminalKey::Char(c.to_uppercase().next().unwrap_or(c)),
         c => TerminalKey::Char(c),
     }
 }
@@ -313,7 +312,7 @@ mod tests {
 
     fn check(bytes: &[u8], expected: &[TerminalKey]) {
         assert_eq!(keys(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
-        // One byte after the other is the same.
+        // Feeding single bytes gives the same keys.
         let (mut decoder, mut one_by_one) = (KeyDecoder::default(), Vec::new());
         bytes.iter().for_each(|byte| decoder.feed(&[*byte], &mut one_by_one));
         decoder.settle(&mut one_by_one);

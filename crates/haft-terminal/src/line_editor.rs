@@ -1,4 +1,4 @@
-//! A text that is being typed: one line or several, with a cursor between characters as a person counts them.
+//! An editor for one or more lines of text, with a cursor between grapheme clusters.
 
 use haft::text::truncate_bytes;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
@@ -6,33 +6,33 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 use crate::key_decoder::TerminalKey;
 use crate::limits::{TYPED_BYTES_MAX, TYPED_LINES};
 use crate::style::{Line, Style};
-use crate::text::{safe, width};
+use crate::text::{sanitize, width};
 
-/// How much of one line is laid out around the cursor, in bytes.
-const AROUND: usize = 8 * 1024;
+/// How much of a line is laid out around the cursor, in bytes.
+const LAYOUT_BYTES: usize = 8 * 1024;
 
-/// A text and a cursor in it.
+/// A text with a cursor.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct LineEditor {
     text: String,
-    /// In bytes, between characters.
+    /// The byte offset, at a cluster boundary.
     cursor: usize,
-    /// What was cut last.
+    /// The text that was cut last.
     cut: String,
 }
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EditOutcome {
     /// The text or the cursor may have changed.
     Edited,
-    /// The key means nothing here, or leads out of the text.
+    /// The key has no meaning here, or leaves the text.
     Nothing,
 }
 
 impl LineEditor {
-    /// A text with the cursor at its end.
-    pub(crate) fn with(text: impl Into<String>) -> LineEditor {
+    /// Creates an editor with the cursor at the end of the text.
+    pub(crate) fn with_text(text: impl Into<String>) -> LineEditor {
         let text = text.into();
         LineEditor { cursor: text.len(), text, cut: String::new() }
     }
@@ -55,7 +55,7 @@ impl LineEditor {
         self.cursor = self.text.len();
     }
 
-    /// Whether the character before the cursor asks for another line.
+    /// Returns whether a backslash at the end requests another line.
     pub(crate) fn ends_with_backslash(&self) -> bool {
         self.cursor == self.text.len() && self.text.ends_with('\\')
     }
@@ -72,11 +72,11 @@ impl LineEditor {
             TerminalKey::Char(c) => self.insert(c.encode_utf8(&mut [0; 4])),
             TerminalKey::Paste(text) => self.insert(text),
             TerminalKey::NewLine => self.insert("\n"),
-            TerminalKey::Backspace => self.remove(self.before(), self.cursor),
+            TerminalKey::Backspace => self.remove(self.previous_boundary(), self.cursor),
             TerminalKey::Ctrl('d') if self.text.is_empty() => return EditOutcome::Nothing,
-            TerminalKey::Delete | TerminalKey::Ctrl('d') => self.remove(self.cursor, self.after()),
-            TerminalKey::Left | TerminalKey::Ctrl('b') => self.cursor = self.before(),
-            TerminalKey::Right | TerminalKey::Ctrl('f') => self.cursor = self.after(),
+            TerminalKey::Delete | TerminalKey::Ctrl('d') => self.remove(self.cursor, self.next_boundary()),
+            TerminalKey::Left | TerminalKey::Ctrl('b') => self.cursor = self.previous_boundary(),
+            TerminalKey::Right | TerminalKey::Ctrl('f') => self.cursor = self.next_boundary(),
             TerminalKey::WordLeft => self.cursor = self.word_before(),
             TerminalKey::WordRight => self.cursor = self.word_after(),
             TerminalKey::Home | TerminalKey::Ctrl('a') => self.cursor = self.line_start(),
@@ -91,10 +91,10 @@ impl LineEditor {
                 let cut = self.cut.clone();
                 self.insert(&cut);
             }
-            TerminalKey::Up => return self.vertical(self.line_start().checked_sub(1)),
+            TerminalKey::Up => return self.move_vertically(self.line_start().checked_sub(1)),
             TerminalKey::Down => {
                 let end = self.line_end();
-                return self.vertical((end < self.text.len()).then_some(end + 1));
+                return self.move_vertically((end < self.text.len()).then_some(end + 1));
             }
             _ => return EditOutcome::Nothing,
         }
@@ -113,12 +113,12 @@ impl LineEditor {
         }
     }
 
-    fn before(&self) -> usize {
+    fn previous_boundary(&self) -> usize {
         let mut cursor = GraphemeCursor::new(self.cursor, self.text.len(), true);
         cursor.prev_boundary(&self.text, 0).ok().flatten().unwrap_or(0)
     }
 
-    fn after(&self) -> usize {
+    fn next_boundary(&self) -> usize {
         let mut cursor = GraphemeCursor::new(self.cursor, self.text.len(), true);
         cursor.next_boundary(&self.text, 0).ok().flatten().unwrap_or(self.text.len())
     }
@@ -144,8 +144,8 @@ impl LineEditor {
         self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
     }
 
-    /// To the same column of the line that `at` lies in.
-    fn vertical(&mut self, at: Option<usize>) -> EditOutcome {
+    /// Moves to the same column of the line that contains `at`.
+    fn move_vertically(&mut self, at: Option<usize>) -> EditOutcome {
         let Some(at) = at else { return EditOutcome::Nothing };
         let column = self.text[self.line_start()..self.cursor].graphemes(true).count();
         self.cursor = at;
@@ -155,7 +155,8 @@ impl LineEditor {
         EditOutcome::Edited
     }
 
-    /// The text in so many columns, at most [`TYPED_LINES`] lines around the cursor, and where the cursor is among them.
+    /// Lays out the text in at most [`TYPED_LINES`] lines around the cursor; also returns the
+    /// cursor's row and column.
     pub(crate) fn lay_out(&self, columns: usize) -> (Vec<Line>, (usize, usize)) {
         let columns = columns.max(4);
         let (from, to) = self.window();
@@ -171,7 +172,7 @@ impl LineEditor {
                 used = 0;
                 continue;
             }
-            let shown = if cluster == "\t" { "    ".into() } else { safe(cluster) };
+            let shown = if cluster == "\t" { "    ".into() } else { sanitize(cluster) };
             let wide = width(&shown);
             if used + wide > columns {
                 lines.push(Line::default());
@@ -180,8 +181,8 @@ impl LineEditor {
                     cursor = (lines.len() - 1, 0);
                 }
             }
-            // What is written out may itself be wider than a line.
-            let line = Line::from_text(&shown, Style::PLAIN).cut(columns);
+            // An escaped character may be wider than a line.
+            let line = Line::from_text(&shown, Style::PLAIN).truncate_to(columns);
             used += line.width();
             lines.last_mut().expect("there is a first line").append(&line);
         }
@@ -197,7 +198,7 @@ impl LineEditor {
         (shown, (cursor.0 - first, cursor.1))
     }
 
-    /// What has to be looked at to lay out the lines around the cursor: never all of a large text.
+    /// Returns the byte range that must be laid out around the cursor: never all of a large text.
     fn window(&self) -> (usize, usize) {
         let mut from = self.cursor;
         for _ in 0..TYPED_LINES {
@@ -222,8 +223,8 @@ impl LineEditor {
                 }
             }
         }
-        let mut start = from.max(self.cursor.saturating_sub(AROUND));
-        let mut end = to.min(self.cursor + AROUND);
+        let mut start = from.max(self.cursor.saturating_sub(LAYOUT_BYTES));
+        let mut end = to.min(self.cursor + LAYOUT_BYTES);
         while !self.text.is_char_boundary(start) {
             start += 1;
         }
@@ -286,11 +287,11 @@ mod tests {
 
     #[test]
     fn the_cursor_is_seen() {
-        let mut editor = LineEditor::with("a日本b");
+        let mut editor = LineEditor::with_text("a日本b");
         assert_eq!(editor.lay_out(4), (vec![Line::plain("a日"), Line::plain("本b")], (1, 3)));
         editor.insert("c");
         assert_eq!(editor.lay_out(4).1, (2, 0), "a full line leaves no room for the cursor");
-        let many = LineEditor::with("x\n".repeat(100));
+        let many = LineEditor::with_text("x\n".repeat(100));
         let (lines, cursor) = many.lay_out(20);
         assert_eq!((lines.len(), cursor), (TYPED_LINES, (TYPED_LINES - 1, 0)));
     }

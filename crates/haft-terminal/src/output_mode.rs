@@ -1,28 +1,30 @@
-//! Whether there is a screen to draw on, and how: decided once, from the environment that the host gives.
+//! Chooses between the live screen and plain lines, once, from the environment that the host
+//! passes.
 
 use crate::style::ColorMode;
 
-/// The variables that are looked at.
+/// The environment variables that are read.
 pub mod env {
-    /// Set and not empty: no colours and no other styles.
+    /// If set and not empty, disables colours and other styles.
     pub const NO_COLOR: &str = "NO_COLOR";
-    /// `dumb`: a terminal that can only print lines.
+    /// `dumb` selects plain lines.
     pub const TERM: &str = "TERM";
-    /// Set and not empty or `false`: lines for a log, even where there is a terminal.
+    /// If set and neither empty nor `false`, selects plain lines, even on a terminal.
     pub const CI: &str = "CI";
 }
 
-/// What fits a terminal.
+/// The output mode for a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputMode {
-    /// A live screen.
+    /// The live screen.
     Live(ColorMode),
-    /// Lines, one after the other, without styles.
+    /// Plain lines without styles.
     Plain,
 }
 
 impl OutputMode {
-    /// What fits, by the environment; `terminal` is whether keys and the screen are one.
+    /// Returns the mode for an environment. `terminal` tells whether input and output are the same
+    /// terminal.
     pub fn for_environment(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> OutputMode {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let term = set(env::TERM);

@@ -1,18 +1,19 @@
-//! The input of a call while the model writes it: JSON that isn't whole yet, to be shown and never to be run.
+//! The incomplete JSON input of a call while the model writes it. It is shown and never run.
 //!
-//! Two readings of the same text. [`PartialInput::value`] closes what is open, so that the tool's own view can show it as far
-//! as it came; it sees the beginning only, since views are made anew for every frame. [`PartialInput::tail`] is the end of
-//! the string that is being written right now, however long it is. No tool is known here.
+//! There are two readings of the same text. [`PartialInput::value`] closes everything that is open,
+//! so that the tool's view can render it; it reads the start only, because views are recomputed for
+//! every frame. [`PartialInput::tail`] is the end of the string that is being written, however long
+//! it is. No tool is known by name here.
 
 use haft::text::truncate_bytes;
 use serde_json::{Map, Value};
 
 use crate::limits::{VIEWED_BYTES_MAX, WRITING_BYTES_MAX, WRITING_DEPTH_MAX, WRITING_LINES};
 
-/// How much of the end of a string is kept, in bytes.
+/// How much of the end of a string is stored, in bytes.
 const TAIL_BYTES_MAX: usize = 8 * 1024;
 
-/// A call's input as far as it came.
+/// The received part of a call's input.
 #[derive(Debug, Default)]
 pub(crate) struct PartialInput {
     head: String,
@@ -29,17 +30,17 @@ impl PartialInput {
         json.chars().for_each(|c| self.scan.step(c));
     }
 
-    /// How many bytes came.
+    /// Returns the number of received bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What came, with everything closed that is open.
+    /// Parses the input with everything closed that is open.
     pub(crate) fn value(&self) -> Value {
         LenientReader { rest: truncate_bytes(&self.head, VIEWED_BYTES_MAX) }.value(0).unwrap_or(Value::Null)
     }
 
-    /// The last lines of the string that is being written, or was last; none if it is short.
+    /// Returns the last lines of the current or last string; `None` if it is short.
     pub(crate) fn tail(&self) -> Option<Vec<&str>> {
         let text = self.scan.tail.as_str();
         if !self.scan.cut && !text.contains('\n') {
@@ -51,35 +52,35 @@ impl PartialInput {
     }
 }
 
-/// Walks over JSON text and remembers the end of the last string that is a value.
+/// Scans JSON text and remembers the end of the last string value.
 #[derive(Debug, Default)]
 struct JsonScan {
-    /// Objects and arrays that are open: whether it is an object.
+    /// The open containers: `true` for an object, `false` for an array.
     open: Vec<bool>,
-    /// The next string is a value.
+    /// Whether the next string is a value.
     value_next: bool,
-    within: Within,
+    within: ScanState,
     tail: String,
-    /// The tail isn't all of its string.
+    /// Whether the tail was truncated.
     cut: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-enum Within {
+enum ScanState {
     #[default]
     Structure,
-    /// A string, and whether it is a value.
+    /// In a string; `true` if it is a value.
     Text(bool),
-    /// After a backslash in one.
+    /// After a backslash in a string.
     Escape(bool),
-    /// In `\uXXXX`: the digits so far, their value, and the first half of a pair.
+    /// In `\uXXXX`: whether the string is a value, the number of digits, and the code so far.
     Code { value: bool, digits: u8, code: u32 },
 }
 
 impl JsonScan {
     fn step(&mut self, c: char) {
         match self.within {
-            Within::Structure => match c {
+            ScanState::Structure => match c {
                 '"' => {
                     let value = self.value_next || self.open.last() == Some(&false);
                     if value {
@@ -87,7 +88,7 @@ impl JsonScan {
                         self.cut = false;
                     }
                     self.value_next = false;
-                    self.within = Within::Text(value);
+                    self.within = ScanState::Text(value);
                 }
                 ':' => self.value_next = true,
                 '{' | '[' => {
@@ -102,31 +103,31 @@ impl JsonScan {
                 ',' => self.value_next = false,
                 _ => {}
             },
-            Within::Text(value) => match c {
-                '"' => self.within = Within::Structure,
-                '\\' => self.within = Within::Escape(value),
+            ScanState::Text(value) => match c {
+                '"' => self.within = ScanState::Structure,
+                '\\' => self.within = ScanState::Escape(value),
                 c => self.put(c, value),
             },
-            Within::Escape(value) => {
-                self.within = Within::Text(value);
+            ScanState::Escape(value) => {
+                self.within = ScanState::Text(value);
                 match c {
                     'n' => self.put('\n', value),
                     't' => self.put('\t', value),
                     'r' => self.put('\r', value),
                     'b' => self.put('\u{8}', value),
                     'f' => self.put('\u{c}', value),
-                    'u' => self.within = Within::Code { value, digits: 0, code: 0 },
+                    'u' => self.within = ScanState::Code { value, digits: 0, code: 0 },
                     c => self.put(c, value),
                 }
             }
-            Within::Code { value, digits, code } => {
+            ScanState::Code { value, digits, code } => {
                 let code = code * 16 + c.to_digit(16).unwrap_or(0);
                 if digits < 3 {
-                    self.within = Within::Code { value, digits: digits + 1, code };
+                    self.within = ScanState::Code { value, digits: digits + 1, code };
                     return;
                 }
-                self.within = Within::Text(value);
-                // Halves of a pair are shown once they are whole, in the result; here one sign stands for both.
+                self.within = ScanState::Text(value);
+                // One replacement character stands for a surrogate pair; the final view decodes it.
                 match code {
                     0xdc00..=0xdfff => {}
                     code => self.put(char::from_u32(code).unwrap_or('\u{fffd}'), value),
@@ -149,15 +150,15 @@ impl JsonScan {
     }
 }
 
-/// Reads JSON that may end anywhere.
+/// A JSON parser that accepts truncated input.
 struct LenientReader<'a> {
     rest: &'a str,
 }
 
 impl LenientReader<'_> {
-    /// A value; nothing where none began, or one that could still become another.
+    /// Parses a value; `None` if no value started, or if a truncated literal is ambiguous.
     fn value(&mut self, depth: usize) -> Option<Value> {
-        self.blanks();
+        self.skip_whitespace();
         match self.rest.bytes().next()? {
             b'{' if depth < WRITING_DEPTH_MAX => Some(self.object(depth)),
             b'[' if depth < WRITING_DEPTH_MAX => Some(self.array(depth)),
@@ -175,12 +176,12 @@ impl LenientReader<'_> {
         let mut fields = Map::new();
         self.take(1);
         loop {
-            self.blanks();
+            self.skip_whitespace();
             match self.rest.bytes().next() {
                 Some(b',') => self.take(1),
                 Some(b'"') => {
                     let Some((key, true)) = self.string() else { break };
-                    self.blanks();
+                    self.skip_whitespace();
                     if !self.rest.starts_with(':') {
                         break;
                     }
@@ -202,7 +203,7 @@ impl LenientReader<'_> {
         let mut items = Vec::new();
         self.take(1);
         loop {
-            self.blanks();
+            self.skip_whitespace();
             match self.rest.bytes().next() {
                 Some(b',') => self.take(1),
                 Some(b']') => {
@@ -219,7 +220,7 @@ impl LenientReader<'_> {
         Value::Array(items)
     }
 
-    /// A string, and whether it is closed.
+    /// Parses a string; also returns whether it is closed.
     fn string(&mut self) -> Option<(String, bool)> {
         let bytes = self.rest.as_bytes();
         let mut at = 1;
@@ -231,7 +232,7 @@ impl LenientReader<'_> {
             self.take(at + 1);
             return Some((text, true));
         }
-        // Cut off: without what may be half an escape.
+        // Truncated: drop a partial escape sequence.
         let mut end = self.rest.len();
         for back in 0..12 {
             let at = end.saturating_sub(back);
@@ -248,7 +249,7 @@ impl LenientReader<'_> {
         None
     }
 
-    fn blanks(&mut self) {
+    fn skip_whitespace(&mut self) {
         self.rest = self.rest.trim_start();
     }
 

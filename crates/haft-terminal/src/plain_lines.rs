@@ -1,4 +1,4 @@
-//! The same story as lines, for pipes, logs and terminals that can do no more.
+//! The run as plain lines, for pipes, logs and simple terminals.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use haft_agent::RunEvent;
 use crate::style::Line;
 use crate::transcript::RunTranscript;
 
-/// Turns the events of a run into the lines that a screen would have finished.
+/// Converts the events of a run to the finished lines that a screen would print.
 ///
 /// ```
 /// use haft_agent::{ReplyDelta, RunEvent};
@@ -24,12 +24,13 @@ use crate::transcript::RunTranscript;
 pub struct PlainLines(RunTranscript);
 
 impl PlainLines {
-    /// Lines of at most so many columns; paths inside of the working directory are shown from there.
+    /// Creates a converter for lines of at most `columns` columns; paths inside the working
+    /// directory are shown relative to it.
     pub fn new(columns: usize, cwd: impl AsRef<Path>) -> PlainLines {
         PlainLines(RunTranscript::new(columns.max(20), cwd.as_ref(), Instant::now()))
     }
 
-    /// Shows calls that were not run by these views.
+    /// Sets the views for calls that did not run.
     #[must_use]
     pub fn views(
         mut self,
@@ -39,14 +40,14 @@ impl PlainLines {
         self
     }
 
-    /// The first words of the user are not shown.
+    /// Hides the user's first message.
     #[must_use]
     pub fn hide_first_words(mut self) -> PlainLines {
-        self.0.hide_said();
+        self.0.hide_first_message();
         self
     }
 
-    /// Takes an event; gives the lines that are finished with it.
+    /// Processes an event, and returns the lines that it finished.
     pub fn event(&mut self, event: RunEvent) -> Vec<Line> {
         self.0.event(event, Instant::now());
         self.0.take()

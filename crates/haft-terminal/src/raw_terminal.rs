@@ -1,8 +1,9 @@
-//! The terminal itself: its modes, its size, its signals, and that it is always given back as it was.
+//! The terminal device: raw mode, size, signals, and restoring it in every case.
 //!
-//! Keys come one by one, unseen and as bytes (Ctrl-C is a byte too); output keeps its line ends, so that what others write
-//! meanwhile still looks like lines. The modes as they were are kept in one place of the process, because whoever ends it
-//! has to be able to give them back: the screen when it closes, a signal, or a host that exits ([`restore`]).
+//! In raw mode, keys arrive as single bytes without echo, Ctrl-C included. Output processing stays
+//! enabled, so output of other programs still forms lines. The original modes are stored in one
+//! process-wide place, because several paths must be able to restore them: the screen when it
+//! closes, a signal, and a host that exits ([`restore`]).
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -18,36 +19,38 @@ use rustix::termios::{
 use signal_hook::SigId;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 
-/// Pastes come in brackets.
-const ENTER: &str = "\x1b[?2004h";
-/// No brackets; a cursor, wrapping and plain text, whatever a frame was about to do.
-const LEAVE: &str = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?2026l";
+/// Enables bracketed paste.
+const ENABLE_BRACKETED_PASTE: &str = "\x1b[?2004h";
+/// Disables bracketed paste and undoes everything that a frame may have changed: wrapping, cursor,
+/// styles.
+const RESET_TERMINAL: &str = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[0m\x1b[?2026l";
 
-/// `Some` while a screen owns the terminal. Every write of the screen holds this lock, and none goes out once
-/// [`restore`] has taken the value: a frame drawn after that would stay on the terminal beside the shell's prompt.
-static HELD: Mutex<Option<SavedTerminal>> = Mutex::new(None);
+/// `Some` while a screen owns the terminal. Every write of the screen holds this lock, and nothing
+/// is written after [`restore`] has taken the value: a later frame would stay on the terminal
+/// beside the shell's prompt.
+static SAVED_TERMINAL: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
-/// What has to be given back.
+/// The state to restore.
 struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
     modes: Termios,
-    /// How many lines of the live part are above the cursor.
+    /// The number of lines of the live region above the cursor.
     above: usize,
 }
 
-/// Gives the terminal back as it was before a screen was opened on it; does nothing if there is none. For a host that
-/// ends the process without closing its screen, from any thread.
+/// Restores the terminal as it was before a screen was opened; does nothing without a screen. For a
+/// host that exits without closing its screen, from any thread.
 pub fn restore() {
-    let mut held = lock(&HELD);
-    if let Some(SavedTerminal { input, output, modes, above }) = held.take() {
+    let mut saved = lock(&SAVED_TERMINAL);
+    if let Some(SavedTerminal { input, output, modes, above }) = saved.take() {
         let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
-        let _ = write_all(output.as_fd(), format!("{LEAVE}\r{up}\x1b[J").as_bytes());
+        let _ = write_all(output.as_fd(), format!("{RESET_TERMINAL}\r{up}\x1b[J").as_bytes());
         let _ = tcsetattr(&input, OptionalActions::Drain, &modes);
     }
 }
 
-/// Keys and screen.
+/// A terminal in raw mode.
 pub(crate) struct RawTerminal {
     input: OwnedFd,
     output: OwnedFd,
@@ -55,15 +58,16 @@ pub(crate) struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// Opens standard input, and the first of standard output and standard error that is a terminal.
+    /// Opens standard input, and the first of standard output and standard error that is a
+    /// terminal.
     pub(crate) fn open() -> io::Result<RawTerminal> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let (out, err) = (io::stdout(), io::stderr());
         let output = [out.as_fd(), err.as_fd()].into_iter().find(|fd| isatty(fd));
         let Some(output) = output.filter(|_| isatty(&input)) else {
-            let words =
+            let message =
                 "a screen needs a terminal for standard input, and for standard output or standard error";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, words));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         };
         let output = output.try_clone_to_owned()?;
         let modes = tcgetattr(&input)?;
@@ -72,29 +76,29 @@ impl RawTerminal {
         Ok(tty)
     }
 
-    /// Takes the terminal.
+    /// Enters raw mode.
     pub(crate) fn enter(&self) -> io::Result<()> {
-        let held = SavedTerminal {
+        let saved = SavedTerminal {
             input: self.input.try_clone()?,
             output: self.output.try_clone()?,
             modes: self.modes.clone(),
             above: 0,
         };
-        *lock(&HELD) = Some(held);
+        *lock(&SAVED_TERMINAL) = Some(saved);
         let mut modes = self.modes.clone();
         modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
         modes.input_modes -= InputModes::IXON | InputModes::ICRNL | InputModes::INLCR | InputModes::IGNCR;
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(&self.input, OptionalActions::Now, &modes)?;
-        self.write(ENTER)
+        self.write(ENABLE_BRACKETED_PASTE)
     }
 
-    /// Gives it back; the cursor stays where it is.
+    /// Leaves raw mode; the cursor stays where it is.
     pub(crate) fn leave(&self) {
-        let mut held = lock(&HELD);
-        if held.take().is_some() {
-            let _ = write_all(self.output.as_fd(), LEAVE.as_bytes());
+        let mut saved = lock(&SAVED_TERMINAL);
+        if saved.take().is_some() {
+            let _ = write_all(self.output.as_fd(), RESET_TERMINAL.as_bytes());
             let _ = tcsetattr(&self.input, OptionalActions::Drain, &self.modes);
         }
     }
@@ -103,7 +107,7 @@ impl RawTerminal {
         self.input.as_fd()
     }
 
-    /// Lines and columns.
+    /// Returns the number of rows and columns.
     pub(crate) fn size(&self) -> (usize, usize) {
         match tcgetwinsize(&self.output) {
             Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
@@ -111,24 +115,24 @@ impl RawTerminal {
         }
     }
 
-    /// Writes, unless the terminal was given back meanwhile.
+    /// Writes text, unless the terminal was restored meanwhile.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
-        self.write_held(text, |_| {})
+        self.write_if_saved(text, |_| {})
     }
 
-    /// Writes a frame whose live part has `above` lines above the cursor.
+    /// Writes a frame whose live region has `above` lines above the cursor.
     pub(crate) fn write_frame(&self, frame: &str, above: usize) -> io::Result<()> {
-        self.write_held(frame, |held| held.above = above)
+        self.write_if_saved(frame, |saved| saved.above = above)
     }
 
-    fn write_held(&self, text: &str, update: impl FnOnce(&mut SavedTerminal)) -> io::Result<()> {
-        let mut held = lock(&HELD);
-        let Some(held) = held.as_mut() else { return Ok(()) };
-        update(held);
+    fn write_if_saved(&self, text: &str, update: impl FnOnce(&mut SavedTerminal)) -> io::Result<()> {
+        let mut saved = lock(&SAVED_TERMINAL);
+        let Some(saved) = saved.as_mut() else { return Ok(()) };
+        update(saved);
         write_all(self.output.as_fd(), text.as_bytes())
     }
 
-    /// The bytes that are there; none at the end of the input.
+    /// Reads the available bytes; returns 0 at the end of the input.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         match rustix::io::read(&self.input, bytes) {
             Ok(count) => Ok(count),
@@ -144,7 +148,7 @@ fn write_all(output: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = &bytes[count..],
             Err(rustix::io::Errno::INTR) => {}
-            // Somebody made it so for a descriptor that we share.
+            // Another process made the shared file description non-blocking.
             Err(rustix::io::Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)], None);
             }
@@ -154,7 +158,7 @@ fn write_all(output: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that the screen takes, each a flag, and a pipe that says that one was raised.
+/// The handled signals: a flag for each, and a pipe that becomes readable when one is raised.
 pub(crate) struct SignalFlags {
     pipe: io::PipeReader,
     flags: Vec<(i32, Arc<AtomicBool>)>,
@@ -162,7 +166,8 @@ pub(crate) struct SignalFlags {
 }
 
 impl SignalFlags {
-    /// Takes the signals of a terminal, and those that end the process unless the host takes them itself.
+    /// Registers handlers for the terminal's signals, and for those that end the process unless the
+    /// host handles them.
     pub(crate) fn take(host_takes_ends: bool) -> io::Result<SignalFlags> {
         let (pipe, raised) = io::pipe()?;
         let mut signals = SignalFlags { pipe, flags: Vec::new(), ids: Vec::new() };
@@ -180,7 +185,7 @@ impl SignalFlags {
         self.pipe.as_fd()
     }
 
-    /// The signals since this was last asked.
+    /// Returns the signals since the last call.
     pub(crate) fn raised(&mut self) -> Vec<i32> {
         let _ = io::Read::read(&mut self.pipe, &mut [0; 64]);
         self.flags
@@ -199,7 +204,7 @@ impl Drop for SignalFlags {
     }
 }
 
-/// Whether this process can be stopped and be continued by a shell: one that leads its session has none.
-pub(crate) fn can_stop() -> bool {
+/// Returns whether a shell can stop and continue this process. A session leader has no such shell.
+pub(crate) fn has_job_control() -> bool {
     rustix::process::getsid(None).ok() != Some(rustix::process::getpid())
 }

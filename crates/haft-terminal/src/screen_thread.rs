@@ -1,10 +1,11 @@
-//! The thread that draws and reads keys: one place that waits, one state, one write for each frame.
+//! The thread that draws and reads keys: one wait loop, one state, one write per frame.
 //!
-//! It waits for keys, for what is sent to it, for signals and for the time of the next frame. Keys are drawn at once,
-//! events at most thirty times a second, all that came since the last frame together. A question counts as seen only after
-//! the frame that shows it was written and everything was read that had been typed before; until then, and for a moment
-//! more, keys go to the input line, where nothing happens by accident. A digit that comes with other text in one read, or
-//! right after it, is text: it is how a paste arrives from a terminal that doesn't mark pastes.
+//! It waits for keys, queued events, signals and the time of the next frame. Keys are drawn
+//! immediately. Events are drawn together, at most thirty times per second. A question counts as
+//! shown only after its frame was written and all earlier input was read. Until then, and for a
+//! short time after, keys go to the input line, where they can't approve anything. A digit that
+//! arrives together with other text, or right after it, is text: a terminal without bracketed paste
+//! sends pastes like this.
 
 mod compose;
 
@@ -19,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc;
 
-use crate::folded_lines::body;
+use crate::folded_lines::fold_body;
 use crate::frame_painter::FramePainter;
 use crate::history::InputHistory;
 use crate::inbox::{ScreenInbox, ScreenNote};
@@ -27,15 +28,17 @@ use crate::key_decoder::{KeyDecoder, TerminalKey};
 use crate::limits::{ESCAPE_WAIT, FRAME, QUESTION_SEEN, SPIN, UNFOLDED_LINES_MAX};
 use crate::line_editor::{EditOutcome, LineEditor};
 use crate::markdown::MarkdownWriter;
-use crate::question::{AnswerKeys, KeyContext, PanelAction, PanelReply, PendingPrompts, PromptPanel, Yes};
-use crate::raw_terminal::{RawTerminal, SignalFlags, can_stop};
+use crate::question::{
+    AnswerKeys, BulkAnswer, KeyContext, PanelAction, PanelReply, PendingPrompts, PromptPanel,
+};
+use crate::raw_terminal::{RawTerminal, SignalFlags, has_job_control};
 use crate::screen::{ScreenChange, ScreenOptions};
 use crate::style::{Line, Style};
 use crate::text::thousands;
 use crate::transcript::RunTranscript;
-use crate::user_input::{LineMeaning, UserInput, completed, meant};
+use crate::user_input::{LineMeaning, UserInput, complete_command, parse_line};
 
-/// The whole screen.
+/// The state of the screen.
 pub(crate) struct ScreenThread {
     tty: RawTerminal,
     signals: SignalFlags,
@@ -44,32 +47,32 @@ pub(crate) struct ScreenThread {
     typed: mpsc::Sender<UserInput>,
     options: ScreenOptions,
     painter: FramePainter,
-    story: RunTranscript,
+    transcript: RunTranscript,
     decoder: KeyDecoder,
     editor: LineEditor,
     history: InputHistory,
     panels: VecDeque<PromptPanel>,
-    /// The kind of question that the user has said yes to for the rest of this message.
-    alike: Option<(String, String)>,
+    /// The kind of question that the user has allowed for the rest of this message.
+    allowed_kind: Option<(String, String)>,
     mode: String,
     footer: String,
-    /// What is said below the input until the next key.
+    /// The hint below the input, until the next key.
     hint: Option<String>,
-    /// The keys being handled were read together and are a text.
-    reads_text: bool,
-    /// When the last text went to the input line.
-    text_typed: Option<Instant>,
-    /// How often Ctrl-C was pressed in this run, or on an empty line.
+    /// Whether the current keys were read together and are text.
+    is_text_batch: bool,
+    /// When text was last sent to the input line.
+    last_text_input: Option<Instant>,
+    /// How often Ctrl-C was pressed in this run or on an empty line.
     interrupts: u32,
-    /// Lines and columns of the terminal.
+    /// Rows and columns of the terminal.
     size: (usize, usize),
     began: Instant,
     drawn: Option<Instant>,
-    /// Something changed since.
-    stale: bool,
-    /// When a key began that isn't whole.
-    half_key: Option<Instant>,
-    keys_end: bool,
+    /// Whether something changed since the last frame.
+    needs_redraw: bool,
+    /// When an incomplete key sequence started.
+    partial_key_since: Option<Instant>,
+    input_ended: bool,
     closing: bool,
 }
 
@@ -84,14 +87,14 @@ impl ScreenThread {
     ) -> ScreenThread {
         let now = Instant::now();
         let size = tty.size();
-        let mut story = RunTranscript::new(size.1.saturating_sub(1).max(10), options.cwd(), now);
+        let mut transcript = RunTranscript::new(size.1.saturating_sub(1).max(10), options.cwd(), now);
         if options.hide_first_words {
-            story.hide_said();
+            transcript.hide_first_message();
         }
         ScreenThread {
-            painter: FramePainter::new(options.look),
+            painter: FramePainter::new(options.color_mode),
             history: InputHistory::new(options.history.clone()),
-            story,
+            transcript,
             tty,
             signals,
             wake,
@@ -101,26 +104,26 @@ impl ScreenThread {
             decoder: KeyDecoder::default(),
             editor: LineEditor::default(),
             panels: VecDeque::new(),
-            alike: None,
+            allowed_kind: None,
             mode: String::new(),
             footer: String::new(),
             hint: None,
-            reads_text: false,
-            text_typed: None,
+            is_text_batch: false,
+            last_text_input: None,
             interrupts: 0,
             size,
             began: now,
             drawn: None,
-            stale: true,
-            half_key: None,
-            keys_end: false,
+            needs_redraw: true,
+            partial_key_since: None,
+            input_ended: false,
             closing: false,
         }
     }
 
-    /// Until the screen is closed, or the terminal is gone.
+    /// Runs until the screen is closed or the terminal is gone.
     pub(crate) fn run(mut self) {
-        let ended = self.go();
+        let ended = self.run_loop();
         self.inbox.close();
         let mut out = String::new();
         if ended.is_ok() {
@@ -132,16 +135,16 @@ impl ScreenThread {
         self.tty.leave();
     }
 
-    fn go(&mut self) -> io::Result<()> {
+    fn run_loop(&mut self) -> io::Result<()> {
         loop {
             let (keys, woken, signalled) = self.wait()?;
             if woken {
-                // One byte stands for everything that came.
+                // One byte stands for any number of queued notes.
                 let _ = io::Read::read(&mut self.wake, &mut [0; 64]);
-                self.stale = true;
+                self.needs_redraw = true;
             }
             if signalled {
-                self.signalled()?;
+                self.handle_signals()?;
             }
             let mut at_once = false;
             if keys {
@@ -150,7 +153,7 @@ impl ScreenThread {
             at_once |= self.settle_keys();
             let now = Instant::now();
             let due = self.drawn.is_none_or(|drawn| now >= drawn + FRAME);
-            if at_once || (due && (self.stale || self.is_moving(now))) {
+            if at_once || (due && (self.needs_redraw || self.is_redraw_due(now))) {
                 self.take_notes(now);
                 self.draw(now)?;
             }
@@ -160,13 +163,13 @@ impl ScreenThread {
         }
     }
 
-    /// What is there: keys, notes, signals.
+    /// Waits; returns whether there are keys, notes and signals.
     fn wait(&self) -> io::Result<(bool, bool, bool)> {
         let mut fds = vec![
             PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.signals.pipe(), PollFlags::IN),
         ];
-        if !self.keys_end {
+        if !self.input_ended {
             fds.push(PollFd::from_borrowed_fd(self.tty.input(), PollFlags::IN));
         }
         let timeout = self.timeout().map(|timeout| Timespec {
@@ -181,46 +184,46 @@ impl ScreenThread {
         Ok((ready(2), ready(0), ready(1)))
     }
 
-    /// How long nothing has to be done by itself.
+    /// Returns the time until the next timed redraw.
     fn timeout(&self) -> Option<Duration> {
         let now = Instant::now();
         let drawn = self.drawn.unwrap_or(now);
         let until = |at: Instant| at.saturating_duration_since(now);
         let mut waits = Vec::with_capacity(4);
-        if self.stale {
+        if self.needs_redraw {
             waits.push(until(drawn + FRAME));
         }
-        if self.story.is_busy() {
+        if self.transcript.is_busy() {
             waits.push(until(drawn + SPIN));
         }
-        if let Some(seen) = self.panels.front().and_then(|panel| panel.seen)
+        if let Some(seen) = self.panels.front().and_then(|panel| panel.shown_since)
             && drawn < seen + QUESTION_SEEN
         {
             waits.push(until(seen + QUESTION_SEEN).max(until(drawn + FRAME)));
         }
-        if let Some(began) = self.half_key {
+        if let Some(began) = self.partial_key_since {
             waits.push(until(began + ESCAPE_WAIT));
         }
         waits.into_iter().min()
     }
 
-    /// Whether the screen changes without anything having happened.
-    fn is_moving(&self, now: Instant) -> bool {
+    /// Returns whether the screen must be redrawn without a new event.
+    fn is_redraw_due(&self, now: Instant) -> bool {
         let drawn = self.drawn.unwrap_or(now);
-        let spins = self.story.is_busy() && now >= drawn + SPIN;
-        let seen = self.panels.front().and_then(|panel| panel.seen).map(|seen| seen + QUESTION_SEEN);
+        let spins = self.transcript.is_busy() && now >= drawn + SPIN;
+        let seen = self.panels.front().and_then(|panel| panel.shown_since).map(|seen| seen + QUESTION_SEEN);
         spins || seen.is_some_and(|at| drawn < at && now >= at)
     }
 
-    fn signalled(&mut self) -> io::Result<()> {
+    fn handle_signals(&mut self) -> io::Result<()> {
         for signal in self.signals.raised() {
             match signal {
                 SIGWINCH => self.resize()?,
-                SIGTSTP => self.stop()?,
-                SIGCONT => self.again()?,
+                SIGTSTP => self.suspend()?,
+                SIGCONT => self.reenter_terminal()?,
                 SIGINT => self.interrupt(),
                 end => {
-                    self.close_for_good();
+                    self.close_terminal();
                     let _ = signal_hook::low_level::emulate_default_handler(end);
                 }
             }
@@ -228,7 +231,7 @@ impl ScreenThread {
         Ok(())
     }
 
-    fn close_for_good(&mut self) {
+    fn close_terminal(&mut self) {
         let mut out = String::new();
         self.painter.clear(&mut out);
         let _ = self.tty.write(&out);
@@ -242,20 +245,21 @@ impl ScreenThread {
             self.painter.resized(size.1, &mut out);
             self.tty.write(&out)?;
             self.size = size;
-            self.story.resize(self.columns());
-            self.stale = true;
+            self.transcript.resize(self.columns());
+            self.needs_redraw = true;
         }
         Ok(())
     }
 
-    /// Columns that are used: the last one stays empty, since what is written there leaves the cursor in doubt.
+    /// Returns the usable columns. The last column stays empty, because the cursor position after
+    /// writing to it differs between terminals.
     fn columns(&self) -> usize {
         self.size.1.saturating_sub(1).max(10)
     }
 
-    /// Stops, as a shell expects it; goes on at SIGCONT.
-    fn stop(&mut self) -> io::Result<()> {
-        if !can_stop() {
+    /// Suspends the process as shells expect; continues at SIGCONT.
+    fn suspend(&mut self) -> io::Result<()> {
+        if !has_job_control() {
             return Ok(());
         }
         let mut out = String::new();
@@ -263,69 +267,69 @@ impl ScreenThread {
         self.tty.write(&out)?;
         self.tty.leave();
         signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
-        self.again()
+        self.reenter_terminal()
     }
 
-    fn again(&mut self) -> io::Result<()> {
+    fn reenter_terminal(&mut self) -> io::Result<()> {
         self.tty.enter()?;
         self.resize()?;
-        self.stale = true;
+        self.needs_redraw = true;
         self.drawn = None;
         Ok(())
     }
 
-    /// Reads what was typed; whether something was.
+    /// Reads and handles keys; returns whether there were any.
     fn read_keys(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.tty.read(&mut bytes) {
-            Ok(0) => self.keys_are_over(),
+            Ok(0) => self.end_input(),
             Ok(count) => {
                 let mut keys = Vec::new();
                 self.decoder.feed(&bytes[..count], &mut keys);
-                self.half_key = self.decoder.is_waiting().then(Instant::now);
-                self.reads_text = keys.iter().filter(|key| key.is_text()).count() > 1;
-                keys.iter().for_each(|key| self.key(key));
-                self.reads_text = false;
+                self.partial_key_since = self.decoder.is_waiting().then(Instant::now);
+                self.is_text_batch = keys.iter().filter(|key| key.is_text()).count() > 1;
+                keys.iter().for_each(|key| self.handle_key(key));
+                self.is_text_batch = false;
                 return !keys.is_empty();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.keys_are_over(),
+            Err(_) => self.end_input(),
         }
         false
     }
 
-    fn keys_are_over(&mut self) {
-        self.keys_end = true;
-        // Nobody can answer any more: those who ask get a no.
+    fn end_input(&mut self) {
+        self.input_ended = true;
+        // Without input, questions can't be answered; dropping the panels answers them with no.
         self.panels.clear();
-        self.send(UserInput::Leave);
+        self.send_input(UserInput::Leave);
     }
 
     fn settle_keys(&mut self) -> bool {
-        if self.half_key.is_none_or(|began| began.elapsed() < ESCAPE_WAIT) {
+        if self.partial_key_since.is_none_or(|began| began.elapsed() < ESCAPE_WAIT) {
             return false;
         }
-        self.half_key = None;
+        self.partial_key_since = None;
         let mut keys = Vec::new();
         self.decoder.settle(&mut keys);
-        keys.iter().for_each(|key| self.key(key));
+        keys.iter().for_each(|key| self.handle_key(key));
         true
     }
 
-    fn key(&mut self, key: &TerminalKey) {
-        self.stale = true;
+    fn handle_key(&mut self, key: &TerminalKey) {
+        self.needs_redraw = true;
         if *key == TerminalKey::Ctrl('c') {
             return self.interrupt();
         }
         if !matches!(key, TerminalKey::Unknown) {
             self.hint = None;
-            if !self.story.is_busy() {
+            if !self.transcript.is_busy() {
                 self.interrupts = 0;
             }
         }
         match key {
             TerminalKey::Ctrl('z') => {
-                if can_stop()
+                if has_job_control()
                     && rustix::process::kill_current_process_group(rustix::process::Signal::TSTP).is_err()
                 {
                     self.hint = Some("this program can't be stopped here".to_owned());
@@ -334,12 +338,12 @@ impl ScreenThread {
             }
             TerminalKey::Ctrl('l') => {
                 let _ = self.tty.write("\x1b[2J\x1b[H");
-                self.painter = FramePainter::new(self.options.look);
+                self.painter = FramePainter::new(self.options.color_mode);
                 return;
             }
             _ => {}
         }
-        if self.panels.front().is_some_and(|panel| is_seen(panel, Instant::now())) {
+        if self.panels.front().is_some_and(|panel| is_shown_long_enough(panel, Instant::now())) {
             return self.panel_key(key);
         }
         self.input_key(key);
@@ -348,7 +352,7 @@ impl ScreenThread {
     fn panel_key(&mut self, key: &TerminalKey) {
         let context = self.key_context(Instant::now());
         let Some(panel) = self.panels.front_mut() else { return };
-        // In a text of several lines the arrows move the cursor.
+        // In a text of several lines, the arrow keys move the cursor.
         let is_vertical = matches!(key, TerminalKey::Up | TerminalKey::Down);
         if is_vertical && panel.is_list_unfocused() && self.editor.apply(key) == EditOutcome::Edited {
             return;
@@ -359,13 +363,13 @@ impl ScreenThread {
             PanelAction::Answer(reply) => self.answer(reply),
             PanelAction::All(yes) => self.answer_all(yes),
             PanelAction::Show => {
-                let lines = panel.whole(self.story.columns(), self.story.cwd());
-                self.story.notes(lines);
+                let lines = panel.all_lines(self.transcript.columns(), self.transcript.cwd());
+                self.transcript.notes(lines);
             }
-            PanelAction::Outside(text) => {
-                let edited = self.outside(&text).map_err(|error| error.to_string());
+            PanelAction::OpenEditor(text) => {
+                let edited = self.edit_externally(&text).map_err(|error| error.to_string());
                 if let Some(panel) = self.panels.front_mut() {
-                    panel.edited(edited);
+                    panel.set_edited_input(edited);
                 }
             }
         }
@@ -376,57 +380,57 @@ impl ScreenThread {
         KeyContext {
             has_editor: self.options.editor.is_some(),
             line_is_empty: self.editor.is_empty(),
-            in_text: self.reads_text || self.text_typed.is_some_and(recent),
+            in_text: self.is_text_batch || self.last_text_input.is_some_and(recent),
         }
     }
 
     fn answer(&mut self, reply: PanelReply) {
         if let Some(panel) = self.panels.pop_front() {
-            let line = panel.answer(reply, self.story.cwd());
-            line.into_iter().for_each(|line| self.story.note(line));
+            let line = panel.answer(reply, self.transcript.cwd());
+            line.into_iter().for_each(|line| self.transcript.note(line));
         }
     }
 
-    /// The same for all; a yes leaves those that destroy something to be answered one by one.
-    fn answer_all(&mut self, yes: Yes) {
-        if yes == Yes::Yes {
-            self.alike = self.panels.front().and_then(PromptPanel::kind);
+    /// Answers all questions. Allowing excludes destructive calls, which are answered one by one.
+    fn answer_all(&mut self, yes: BulkAnswer) {
+        if yes == BulkAnswer::BulkAnswer {
+            self.allowed_kind = self.panels.front().and_then(PromptPanel::kind);
         }
         for panel in std::mem::take(&mut self.panels) {
             let fits = match yes {
-                Yes::Yes => panel.is_harmless_approval(),
-                Yes::No => panel.is_approval(),
+                BulkAnswer::BulkAnswer => panel.is_harmless_approval(),
+                BulkAnswer::No => panel.is_approval(),
             };
             if fits {
                 let answer = match yes {
-                    Yes::Yes => haft::ports::Answer::Once,
-                    Yes::No => haft::ports::Answer::No,
+                    BulkAnswer::BulkAnswer => haft::ports::Answer::Once,
+                    BulkAnswer::No => haft::ports::Answer::No,
                 };
-                let line = panel.answer(PanelReply::Approval(answer), self.story.cwd());
-                line.into_iter().for_each(|line| self.story.note(line));
+                let line = panel.answer(PanelReply::Approval(answer), self.transcript.cwd());
+                line.into_iter().for_each(|line| self.transcript.note(line));
             } else {
                 self.panels.push_back(panel);
             }
         }
-        if yes == Yes::Yes && !self.panels.is_empty() {
-            self.hint = Some("what destroys something is answered one by one".to_owned());
+        if yes == BulkAnswer::BulkAnswer && !self.panels.is_empty() {
+            self.hint = Some("destructive calls are answered one by one".to_owned());
         }
     }
 
-    fn outside(&mut self, text: &str) -> io::Result<String> {
+    fn edit_externally(&mut self, text: &str) -> io::Result<String> {
         let Some(editor) = self.options.editor.clone() else { return Ok(text.to_owned()) };
         let mut out = String::new();
         self.painter.clear(&mut out);
         self.tty.write(&out)?;
         self.tty.leave();
         let edited = editor(text);
-        self.again()?;
+        self.reenter_terminal()?;
         edited
     }
 
     fn input_key(&mut self, key: &TerminalKey) {
         if key.is_text() {
-            self.text_typed = Some(Instant::now());
+            self.last_text_input = Some(Instant::now());
         }
         match key {
             TerminalKey::Enter if self.editor.ends_with_backslash() => {
@@ -434,17 +438,17 @@ impl ScreenThread {
                 self.editor.apply(&TerminalKey::NewLine);
             }
             TerminalKey::Enter => self.submit(),
-            TerminalKey::Ctrl('d') if self.editor.is_empty() => self.send(UserInput::Leave),
-            TerminalKey::BackTab => self.send(UserInput::NextMode),
+            TerminalKey::Ctrl('d') if self.editor.is_empty() => self.send_input(UserInput::Leave),
+            TerminalKey::BackTab => self.send_input(UserInput::NextMode),
             TerminalKey::Tab => {
-                if let Some(text) = completed(self.editor.text(), &self.options.commands) {
+                if let Some(text) = complete_command(self.editor.text(), &self.options.commands) {
                     self.editor.set(text);
                 }
             }
             TerminalKey::Ctrl('o') => self.unfold(),
             TerminalKey::Ctrl('g') if self.options.editor.is_some() => {
                 let text = self.editor.text().to_owned();
-                match self.outside(&text) {
+                match self.edit_externally(&text) {
                     Ok(text) => self.editor.set(text.trim_end()),
                     Err(error) => self.hint = Some(format!("the editor could not be used: {error}")),
                 }
@@ -460,7 +464,7 @@ impl ScreenThread {
                 if self.editor.apply(key) == EditOutcome::Edited
                     && !matches!(key, TerminalKey::Left | TerminalKey::Right)
                 {
-                    self.history.leave();
+                    self.history.reset_position();
                 }
             }
         }
@@ -485,19 +489,19 @@ impl ScreenThread {
         if text.trim().is_empty() {
             return;
         }
-        match meant(&text, &self.options.commands) {
+        match parse_line(&text, &self.options.commands) {
             LineMeaning::Words => {
-                if self.story.is_busy() {
-                    self.story.wait(&text);
+                if self.transcript.is_busy() {
+                    self.transcript.queue_message(&text);
                 }
-                self.send(UserInput::Words(text.clone()));
+                self.send_input(UserInput::Words(text.clone()));
             }
-            LineMeaning::Command { name, .. } if name == "exit" => self.send(UserInput::Leave),
+            LineMeaning::Command { name, .. } if name == "exit" => self.send_input(UserInput::Leave),
             LineMeaning::Command { name, rest } => {
-                self.story.note(Line::from_text(&format!("> {text}"), Style::BOLD));
+                self.transcript.note(Line::from_text(&format!("> {text}"), Style::BOLD));
                 match name.as_str() {
                     "help" => self.help(),
-                    _ => self.send(UserInput::Command { name, rest }),
+                    _ => self.send_input(UserInput::Command { name, rest }),
                 }
             }
             LineMeaning::Unknown(name) => {
@@ -514,10 +518,10 @@ impl ScreenThread {
     fn help(&mut self) {
         let mut lines = vec![Line::from_text("  commands", Style::BOLD)];
         for command in &self.options.commands {
-            lines.push(Line::plain(&format!("    /{:14} {}", command.name, command.does)));
+            lines.push(Line::plain(&format!("    /{:14} {}", command.name, command.description)));
         }
         lines.push(Line::from_text("  keys", Style::BOLD));
-        let outside = ("ctrl-g", "opens your editor");
+        let editor_key = ("ctrl-g", "opens your editor");
         let keys = [
             ("enter", "sends; while calls run, the words go in with their results"),
             ("alt-enter", "makes a line more, and so does \\ at the end of a line"),
@@ -527,32 +531,32 @@ impl ScreenThread {
             ("ctrl-o", "shows all of the last result"),
             ("ctrl-d", "leaves"),
         ];
-        for (key, does) in keys.into_iter().chain(self.options.editor.is_some().then_some(outside)) {
+        for (key, does) in keys.into_iter().chain(self.options.editor.is_some().then_some(editor_key)) {
             lines.push(Line::plain(&format!("    {key:15} {does}")));
         }
-        self.story.notes(lines);
+        self.transcript.notes(lines);
     }
 
-    /// Shows all of the last result that was folded.
+    /// Prints the last folded result in full.
     fn unfold(&mut self) {
-        match self.story.take_folded() {
+        match self.transcript.take_folded() {
             Some(view) => {
-                self.story.note(Line::from_text(&format!("  {}", view.title), Style::BOLD));
-                let lines = body(&view, self.story.columns(), UNFOLDED_LINES_MAX).with_count(6, "");
-                self.story.notes(lines);
+                self.transcript.note(Line::from_text(&format!("  {}", view.title), Style::BOLD));
+                let lines = fold_body(&view, self.transcript.columns(), UNFOLDED_LINES_MAX).with_count(6, "");
+                self.transcript.notes(lines);
             }
             None => self.hint = Some("nothing is folded".to_owned()),
         }
     }
 
     fn interrupt(&mut self) {
-        self.stale = true;
+        self.needs_redraw = true;
         if let Some(panel) = self.panels.front_mut().filter(|panel| panel.is_typing()) {
-            return panel.back();
+            return panel.return_to_list();
         }
-        if self.story.is_busy() {
+        if self.transcript.is_busy() {
             self.interrupts += 1;
-            return self.send(UserInput::Interrupt(self.interrupts));
+            return self.send_input(UserInput::Interrupt(self.interrupts));
         }
         if !self.editor.is_empty() {
             self.editor.take();
@@ -561,133 +565,134 @@ impl ScreenThread {
         }
         self.interrupts += 1;
         if self.interrupts > 1 {
-            self.send(UserInput::Leave);
+            self.send_input(UserInput::Leave);
         } else {
             self.hint = Some("ctrl-c again leaves, and so do ctrl-d and /exit".to_owned());
         }
     }
 
-    fn send(&mut self, typed: UserInput) {
+    fn send_input(&mut self, typed: UserInput) {
         if self.typed.try_send(typed).is_err() {
-            self.hint = Some("nobody listens at the moment".to_owned());
+            self.hint = Some("the input was dropped: too much is queued".to_owned());
         }
     }
 
     fn take_notes(&mut self, now: Instant) {
-        let taken = self.inbox.take();
-        for note in taken.notes {
+        let batch = self.inbox.take();
+        for note in batch.notes {
             match note {
                 ScreenNote::Event(event) => {
                     if matches!(event, RunEvent::Asked { .. } | RunEvent::Ended { .. }) {
-                        self.alike = None;
+                        self.allowed_kind = None;
                     }
-                    let was_busy = self.story.is_busy();
-                    self.story.event(event, now);
-                    if was_busy && !self.story.is_busy() {
+                    let was_busy = self.transcript.is_busy();
+                    self.transcript.event(event, now);
+                    if was_busy && !self.transcript.is_busy() {
                         self.interrupts = 0;
                     }
                 }
-                ScreenNote::OpenPrompt(ask) if self.keys_end => drop(ask),
-                ScreenNote::OpenPrompt(ask) => self.ask(PromptPanel::new(ask)),
+                ScreenNote::OpenPrompt(ask) if self.input_ended => drop(ask),
+                ScreenNote::OpenPrompt(ask) => self.add_panel(PromptPanel::new(ask)),
                 ScreenNote::Withdrawn(id) => self.panels.retain(|panel| panel.id() != id),
-                ScreenNote::ScreenChange(change) => self.change(change),
+                ScreenNote::ScreenChange(change) => self.apply_change(change),
             }
         }
-        if taken.lost_bytes > 0 {
-            let words =
-                format!("{} bytes are not shown: the terminal was too slow", thousands(taken.lost_bytes));
-            self.story.words(&words, Style::WARNS);
+        if batch.lost_bytes > 0 {
+            let message =
+                format!("{} bytes are not shown: the terminal was too slow", thousands(batch.lost_bytes));
+            self.transcript.note_text(&message, Style::WARNING);
         }
-        if taken.lost_events > 0 {
-            let words =
-                format!("{} events are not shown: the terminal was too slow", thousands(taken.lost_events));
-            self.story.words(&words, Style::WARNS);
+        if batch.lost_events > 0 {
+            let message =
+                format!("{} events are not shown: the terminal was too slow", thousands(batch.lost_events));
+            self.transcript.note_text(&message, Style::WARNING);
         }
-        self.story.look(now);
+        self.transcript.refresh_partial_views(now);
     }
 
-    /// Asks, unless the user has answered all that are alike.
-    fn ask(&mut self, panel: PromptPanel) {
-        if self.alike.is_some() && panel.kind() == self.alike {
-            let line = panel.answer(PanelReply::Approval(haft::ports::Answer::Once), self.story.cwd());
-            line.into_iter().for_each(|line| self.story.note(line));
+    /// Shows a question, unless the user has allowed all of its kind.
+    fn add_panel(&mut self, panel: PromptPanel) {
+        if self.allowed_kind.is_some() && panel.kind() == self.allowed_kind {
+            let line = panel.answer(PanelReply::Approval(haft::ports::Answer::Once), self.transcript.cwd());
+            line.into_iter().for_each(|line| self.transcript.note(line));
         } else {
             self.panels.push_back(panel);
         }
     }
 
-    /// What could be answered together with the question that is asked.
-    fn others(&self) -> PendingPrompts {
+    /// Returns the prompts that can be answered together with the current one.
+    fn pending_prompts(&self) -> PendingPrompts {
         let Some(first) = self.panels.front().filter(|panel| panel.is_approval()) else {
             return PendingPrompts::default();
         };
         let asked = self.panels.iter().filter(|panel| panel.is_approval()).count() - 1;
         let coming = match (first.kind(), first.tool()) {
-            (Some(_), Some(tool)) => self.story.coming(tool),
+            (Some(_), Some(tool)) => self.transcript.upcoming_calls(tool),
             _ => 0,
         };
         PendingPrompts { asked, coming }
     }
 
-    fn change(&mut self, change: ScreenChange) {
+    fn apply_change(&mut self, change: ScreenChange) {
         match change {
-            ScreenChange::Print(lines) => self.story.notes(lines),
-            ScreenChange::MarkdownWriter(text) => {
+            ScreenChange::Print(lines) => self.transcript.notes(lines),
+            ScreenChange::Markdown(text) => {
                 let mut lines = Vec::new();
-                let mut markdown = MarkdownWriter::new(self.story.columns(), Line::plain("  "));
+                let mut markdown = MarkdownWriter::new(self.transcript.columns(), Line::plain("  "));
                 markdown.push(&text, &mut lines);
                 markdown.finish(&mut lines);
-                self.story.notes(lines);
+                self.transcript.notes(lines);
             }
             ScreenChange::Mode(name) => self.mode = name,
-            ScreenChange::Footer(words) => self.footer = words,
-            ScreenChange::ToolViews(views) => self.story.set_views(views),
+            ScreenChange::Footer(message) => self.footer = message,
+            ScreenChange::ToolViews(views) => self.transcript.set_views(views),
             ScreenChange::Clear => {
                 let _ = self.tty.write("\x1b[2J\x1b[H");
-                self.painter = FramePainter::new(self.options.look);
+                self.painter = FramePainter::new(self.options.color_mode);
             }
             ScreenChange::Close => self.closing = true,
         }
     }
 
     fn draw(&mut self, now: Instant) -> io::Result<()> {
-        // A signal may come later than the size that it tells of.
+        // The signal may arrive after the new size is in effect.
         self.resize()?;
-        let finished = self.story.take();
-        let others = self.others();
+        let finished = self.transcript.take();
+        let pending = self.pending_prompts();
         if let Some(panel) = self.panels.front_mut() {
-            panel.others = others;
+            panel.pending = pending;
         }
         let live = self.compose(now);
         let mut out = String::new();
         self.painter.frame(&finished, live, &mut out);
         self.tty.write_frame(&out, self.painter.above_cursor())?;
         self.drawn = Some(now);
-        self.stale = false;
-        if self.panels.front().is_some_and(|panel| panel.seen.is_none()) {
-            self.see_question();
+        self.needs_redraw = false;
+        if self.panels.front().is_some_and(|panel| panel.shown_since.is_none()) {
+            self.mark_question_shown();
         }
         Ok(())
     }
 
-    /// The question is on the screen now. What is there already was typed before, for something else.
-    fn see_question(&mut self) {
+    /// Marks the question as shown. Input that is available now was typed before, for something
+    /// else.
+    fn mark_question_shown(&mut self) {
         loop {
             let mut fds = [PollFd::from_borrowed_fd(self.tty.input(), PollFlags::IN)];
             let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let there = !self.keys_end && poll(&mut fds, Some(&none)).is_ok_and(|count| count > 0);
+            let there = !self.input_ended && poll(&mut fds, Some(&none)).is_ok_and(|count| count > 0);
             if !there || !self.read_keys() {
                 break;
             }
         }
         if let Some(panel) = self.panels.front_mut() {
-            panel.seen = Some(Instant::now());
+            panel.shown_since = Some(Instant::now());
         }
     }
 
-    /// Which keys answer a question.
-    fn accepts(&self, panel: &PromptPanel, now: Instant) -> AnswerKeys {
-        match is_seen(panel, now) {
+    /// Returns the keys that answer a question now.
+    fn accepted_keys(&self, panel: &PromptPanel, now: Instant) -> AnswerKeys {
+        match is_shown_long_enough(panel, now) {
             false => AnswerKeys::Nothing,
             true if self.editor.is_empty() => AnswerKeys::Digits,
             true => AnswerKeys::Arrows,
@@ -695,7 +700,7 @@ impl ScreenThread {
     }
 }
 
-/// Whether a question was on the screen long enough for a key to be its answer.
-fn is_seen(panel: &PromptPanel, now: Instant) -> bool {
-    panel.seen.is_some_and(|seen| now.saturating_duration_since(seen) >= QUESTION_SEEN)
+/// Returns whether a question was visible long enough for a key to be its answer.
+fn is_shown_long_enough(panel: &PromptPanel, now: Instant) -> bool {
+    panel.shown_since.is_some_and(|seen| now.saturating_duration_since(seen) >= QUESTION_SEEN)
 }

@@ -1,9 +1,10 @@
-//! A run as it is told: events in, finished lines out, and what is still open for the live part of the screen.
+//! The transcript of a run: converts events to finished lines, and renders the open part for the
+//! live region.
 //!
-//! Lines that are finished never change again: they go to the scrollback and are forgotten here. Open are the end of the
-//! answer that is being written and the calls that haven't ended. Calls that run at once are kept until all of them have
-//! ended, so that one bracket holds them; text that the model writes meanwhile goes out before them. Knows no terminal:
-//! what is told here is the same on a screen and in a pipe.
+//! Finished lines never change: they go to the scrollback and are dropped here. Open are the end of
+//! the answer and the calls that have not ended. Concurrent calls stay open until all of them have
+//! ended, so that one bracket can join them; text that the model writes meanwhile is printed before
+//! them. The transcript knows no terminal: it is the same on a screen and in a pipe.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -18,48 +19,48 @@ use haft::{ToolCall, ToolResult};
 use haft_agent::{ReplyDelta, RunEnd, RunEvent, StopReason, TokenUsage};
 use serde_json::Value;
 
-use crate::call_row::{CallRow, CallState, ResultMark, RowLayout, SharedColumns, brackets, spent};
+use crate::call_row::{CallRow, CallState, ResultMark, RowLayout, SharedColumns, brackets, format_duration};
 use crate::limits::{FRAME, TYPED_MAX};
 use crate::markdown::MarkdownWriter;
 use crate::partial_input::PartialInput;
 use crate::style::{Line, Style};
 use crate::text::{self, thousands};
 
-/// How much of what the model thinks is kept to be shown, in bytes.
+/// How much of the model's thinking is stored, in bytes.
 const THINKING_BYTES: usize = 1_024;
-/// The longest text of a note, in characters.
+/// The maximum length of a note, in characters.
 const NOTE_CHARS_MAX: usize = 4_000;
 
-/// Gives the view of a call by the name of its tool; nothing if there is no such tool.
+/// Returns the view of a call by the name of its tool; `None` if the tool is unknown.
 pub(crate) type ToolViews = Arc<dyn Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync>;
 
-/// What was told last.
+/// The kind of the last output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum PassageKind {
     Nothing,
-    Said,
+    UserMessage,
     Text,
     Calls,
     Note,
 }
 
-/// What the run is doing.
+/// The phase of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RunPhase {
     Idle,
-    /// The model was asked and hasn't said anything.
-    PromptRequest,
+    /// The model has not replied yet.
+    AwaitingModel,
     Thinking,
-    PartialInput,
-    /// Its message is over, and calls run.
+    Writing,
+    /// The message is complete and its calls run.
     Calls,
     Retrying {
         until: Instant,
-        words: String,
+        message: String,
     },
 }
 
-/// The story of a run.
+/// The transcript of a run.
 pub(crate) struct RunTranscript {
     columns: usize,
     cwd: PathBuf,
@@ -69,24 +70,24 @@ pub(crate) struct RunTranscript {
     text: Option<MarkdownWriter>,
     thinking: String,
     rows: Vec<CallRow>,
-    /// How many calls of this message are whole.
+    /// The number of complete calls of this message.
     ready: usize,
-    /// Calls of this turn that were put down: agent, turn, place. What is still told of them comes too late.
-    gone: HashSet<(Arc<str>, u64, usize)>,
-    /// Counts events, to know what overlaps.
+    /// Calls of this turn that were printed: agent, turn, index. Later events of them are ignored.
+    finished_calls: HashSet<(Arc<str>, u64, usize)>,
+    /// Counts events, to detect overlapping calls.
     at: u64,
     phase: RunPhase,
-    /// Since when the run goes on, and the phase.
+    /// The start of the run; `changed` is the start of the phase.
     began: Option<Instant>,
     changed: Instant,
     turns: u64,
-    /// What the user said that hasn't gone in yet.
+    /// User messages that were not yet sent to the model.
     waiting: VecDeque<String>,
-    hide_said: bool,
-    told_left_out: bool,
-    /// When views of inputs that are being written are made again.
+    hide_first_message: bool,
+    reported_left_out: bool,
+    /// The time of the next refresh of partial views.
     next_view: Instant,
-    /// The last result of which something was folded away.
+    /// The last result that was folded.
     folded: Option<View>,
 }
 
@@ -102,15 +103,15 @@ impl RunTranscript {
             thinking: String::new(),
             rows: Vec::new(),
             ready: 0,
-            gone: HashSet::new(),
+            finished_calls: HashSet::new(),
             at: 0,
             phase: RunPhase::Idle,
             began: None,
             changed: now,
             turns: 0,
             waiting: VecDeque::new(),
-            hide_said: false,
-            told_left_out: false,
+            hide_first_message: false,
+            reported_left_out: false,
             next_view: now,
             folded: None,
         }
@@ -120,9 +121,9 @@ impl RunTranscript {
         self.views = Some(views);
     }
 
-    /// The next words of the user are on the screen already.
-    pub(crate) fn hide_said(&mut self) {
-        self.hide_said = true;
+    /// Hides the next user message, which is already visible.
+    pub(crate) fn hide_first_message(&mut self) {
+        self.hide_first_message = true;
     }
 
     pub(crate) fn resize(&mut self, columns: usize) {
@@ -144,43 +145,43 @@ impl RunTranscript {
         self.phase != RunPhase::Idle
     }
 
-    /// The finished lines since this was last asked.
+    /// Takes the finished lines.
     pub(crate) fn take(&mut self) -> Vec<Line> {
         self.flush();
         std::mem::take(&mut self.out)
     }
 
-    /// The last view of which only a part was shown.
+    /// Takes the last view that was folded.
     pub(crate) fn take_folded(&mut self) -> Option<View> {
         self.folded.take()
     }
 
-    /// The names of calls that run.
+    /// Returns the tools of the running calls.
     pub(crate) fn running(&self) -> Vec<&str> {
         self.rows.iter().filter(|row| row.is_running()).map(|row| row.tool.as_str()).collect()
     }
 
-    /// How many calls of a tool the message has that haven't come to their question.
-    pub(crate) fn coming(&self, tool: &str) -> usize {
-        let coming = |row: &&CallRow| {
+    /// Returns the number of this message's calls of a tool that have not asked yet.
+    pub(crate) fn upcoming_calls(&self, tool: &str) -> usize {
+        let upcoming_calls = |row: &&CallRow| {
             row.is_main()
                 && row.tool == tool
-                && matches!(row.state, CallState::Waiting | CallState::PartialInput(_))
+                && matches!(row.state, CallState::Waiting | CallState::Writing(_))
         };
-        self.rows.iter().filter(coming).count()
+        self.rows.iter().filter(upcoming_calls).count()
     }
 
-    /// The user said something that goes in later.
-    pub(crate) fn wait(&mut self, text: &str) {
+    /// Queues a user message that is sent later.
+    pub(crate) fn queue_message(&mut self, text: &str) {
         if self.waiting.len() < TYPED_MAX {
             self.waiting.push_back(text.to_owned());
         }
     }
 
-    /// Puts a line down that belongs to nothing else.
+    /// Prints a line on its own.
     pub(crate) fn note(&mut self, line: Line) {
         self.end_text();
-        self.begin(PassageKind::Note);
+        self.begin_passage(PassageKind::Note);
         self.out.extend(line.wrap(self.columns, 2));
     }
 
@@ -188,8 +189,8 @@ impl RunTranscript {
         lines.into_iter().for_each(|line| self.note(line));
     }
 
-    pub(crate) fn words(&mut self, words: &str, style: Style) {
-        for line in text::lines(truncate_chars(words, NOTE_CHARS_MAX)) {
+    pub(crate) fn note_text(&mut self, message: &str, style: Style) {
+        for line in text::lines(truncate_chars(message, NOTE_CHARS_MAX)) {
             self.note(Line::from_text(&format!("  {line}"), style));
         }
     }
@@ -201,30 +202,30 @@ impl RunTranscript {
                 self.end_turn();
                 self.turns = turn;
                 self.began.get_or_insert(now);
-                self.set_phase(RunPhase::PromptRequest, now);
-                if !left_out.is_empty() && !std::mem::replace(&mut self.told_left_out, true) {
+                self.set_phase(RunPhase::AwaitingModel, now);
+                if !left_out.is_empty() && !std::mem::replace(&mut self.reported_left_out, true) {
                     let names: Vec<&str> = left_out.iter().map(|name| &**name).collect();
-                    self.words(
+                    self.note_text(
                         &format!("the provider can't take these tools: {}", names.join(", ")),
-                        Style::WARNS,
+                        Style::WARNING,
                     );
                 }
             }
-            RunEvent::Model(delta) => self.model(delta, now),
-            RunEvent::Tool(event) => self.tool(event, now),
-            // Its calls are shown; what it says is for the agent that it works for.
+            RunEvent::Model(delta) => self.model_event(delta, now),
+            RunEvent::Tool(event) => self.tool_event(event, now),
+            // The calls of other agents are shown; their text is for the agent that started them.
             RunEvent::Agent { event, .. } => {
                 if let RunEvent::Tool(event) = *event {
-                    self.tool(event, now);
+                    self.tool_event(event, now);
                 }
             }
             RunEvent::Replied { stop, .. } => {
                 self.end_text();
                 self.thinking.clear();
-                self.rows.retain(|row| !matches!(row.state, CallState::PartialInput(_)));
+                self.rows.retain(|row| !matches!(row.state, CallState::Writing(_)));
                 self.set_phase(RunPhase::Calls, now);
                 if matches!(stop, StopReason::MaxTokens { .. } | StopReason::Cut | StopReason::ContextFull) {
-                    self.words(&format!("{stop}"), Style::WARNS);
+                    self.note_text(&format!("{stop}"), Style::WARNING);
                 }
             }
             RunEvent::Answered { results, .. } => {
@@ -239,37 +240,37 @@ impl RunTranscript {
                 }
                 self.end_turn();
             }
-            RunEvent::Said(words) => self.said(&words),
+            RunEvent::Said(message) => self.show_user_message(&message),
             RunEvent::Cleared { results } => {
-                self.words(&format!("{results} old results were cleared to make room"), Style::DIM);
+                self.note_text(&format!("{results} old results were cleared to make room"), Style::DIM);
             }
             RunEvent::Summarised { .. } => {
-                self.words("the conversation was replaced by a summary of it, to make room", Style::DIM);
+                self.note_text("the conversation was replaced by a summary of it, to make room", Style::DIM);
             }
-            RunEvent::Ended { why, usage } => self.ended(&why, &usage, now),
+            RunEvent::Ended { why, usage } => self.show_end(&why, &usage, now),
             _ => {}
         }
     }
 
-    fn model(&mut self, delta: ReplyDelta, now: Instant) {
+    fn model_event(&mut self, delta: ReplyDelta, now: Instant) {
         match delta {
-            ReplyDelta::Text(words) => {
+            ReplyDelta::Text(message) => {
                 self.thinking.clear();
-                self.set_phase(RunPhase::PartialInput, now);
+                self.set_phase(RunPhase::Writing, now);
                 if self.text.is_none() {
-                    if words.trim().is_empty() {
+                    if message.trim().is_empty() {
                         return;
                     }
-                    self.begin(PassageKind::Text);
+                    self.begin_passage(PassageKind::Text);
                     self.text = Some(MarkdownWriter::new(self.columns, Line::plain("● ")));
                 }
                 if let Some(text) = &mut self.text {
-                    text.push(&words, &mut self.out);
+                    text.push(&message, &mut self.out);
                 }
             }
-            ReplyDelta::Thinking(words) => {
+            ReplyDelta::Thinking(message) => {
                 self.set_phase(RunPhase::Thinking, now);
-                self.thinking.push_str(&words);
+                self.thinking.push_str(&message);
                 if self.thinking.len() > 2 * THINKING_BYTES {
                     let from = self.thinking.len() - THINKING_BYTES;
                     self.thinking.drain(..self.thinking.ceil_char_boundary(from));
@@ -278,13 +279,13 @@ impl RunTranscript {
             ReplyDelta::CallBegun { call, name, .. } => {
                 self.end_text();
                 self.thinking.clear();
-                self.set_phase(RunPhase::PartialInput, now);
-                let row = self.row(name, CallState::PartialInput(PartialInput::default()), now);
+                self.set_phase(RunPhase::Writing, now);
+                let row = self.new_row(name, CallState::Writing(PartialInput::default()), now);
                 self.rows.push(CallRow { number: Some(call), ..row });
             }
             ReplyDelta::CallInput { call, json } => {
                 let row = self.rows.iter_mut().rev().find(|row| row.number == Some(call));
-                if let Some(CallState::PartialInput(writing)) = row.map(|row| &mut row.state) {
+                if let Some(CallState::Writing(writing)) = row.map(|row| &mut row.state) {
                     writing.push(&json);
                 }
             }
@@ -292,11 +293,11 @@ impl RunTranscript {
             ReplyDelta::Restarted => {
                 self.end_text();
                 self.rows.retain(|row| !row.is_main() || row.is_done());
-                self.words("the connection was lost; the answer begins anew", Style::WARNS);
+                self.note_text("the connection was lost; the answer begins anew", Style::WARNING);
             }
             ReplyDelta::Retrying { failure, attempt, wait } => {
-                let words = format!("(attempt {attempt}): {failure}");
-                self.set_phase(RunPhase::Retrying { until: now + wait, words }, now);
+                let message = format!("(attempt {attempt}): {failure}");
+                self.set_phase(RunPhase::Retrying { until: now + wait, message }, now);
             }
             _ => {}
         }
@@ -306,8 +307,8 @@ impl RunTranscript {
         self.end_text();
         let index = self.ready;
         self.ready += 1;
-        // The engine has the call before this is told, and may be done with it.
-        if self.gone.contains(&("main".into(), 0, index)) {
+        // The engine receives the call before this event and may have finished it.
+        if self.finished_calls.contains(&("main".into(), 0, index)) {
             return;
         }
         let parsed;
@@ -323,7 +324,7 @@ impl RunTranscript {
             row.is_main() && (row.index == Some(index) || (row.number == Some(number) && row.index.is_none()))
         });
         let at = known.unwrap_or_else(|| {
-            let row = self.row(call.name.to_string(), CallState::Waiting, now);
+            let row = self.new_row(call.name.to_string(), CallState::Waiting, now);
             self.rows.push(CallRow { number: Some(number), ..row });
             self.rows.len() - 1
         });
@@ -331,45 +332,46 @@ impl RunTranscript {
         row.index = Some(index);
         row.number = Some(number);
         row.id = call.id.clone();
-        if matches!(row.state, CallState::PartialInput(_) | CallState::Waiting | CallState::Asking) {
+        if matches!(row.state, CallState::Writing(_) | CallState::Waiting | CallState::Asking) {
             row.view = view;
         }
-        if matches!(row.state, CallState::PartialInput(_)) {
+        if matches!(row.state, CallState::Writing(_)) {
             row.state = CallState::Waiting;
             row.since = now;
         }
     }
 
-    fn tool(&mut self, event: Event, now: Instant) {
+    fn tool_event(&mut self, event: Event, now: Instant) {
         let Event { agent, turn, call, what, .. } = event;
         match &what {
-            What::Warning(words) | What::Message(words) => {
-                let style = if matches!(what, What::Warning(_)) { Style::WARNS } else { Style::PLAIN };
-                return self.words(words, style);
+            What::Warning(message) | What::Message(message) => {
+                let style = if matches!(what, What::Warning(_)) { Style::WARNING } else { Style::PLAIN };
+                return self.note_text(message, style);
             }
-            What::BackgroundFinished(result) => return self.in_background(result),
+            What::BackgroundFinished(result) => return self.show_background_result(result),
             _ => {}
         }
         let Some(call) = call else { return };
         let main = &*agent == "main";
-        let found = self.rows.iter().position(|row| {
+        let row_index = self.rows.iter().position(|row| {
             row.index == Some(call.index)
                 && row.agent == agent
                 && (main || row.turn == turn)
                 && !row.is_done()
         });
         let turn = if main { 0 } else { turn };
-        if found.is_none() && self.gone.contains(&(agent.clone(), turn, call.index)) {
+        if row_index.is_none() && self.finished_calls.contains(&(agent.clone(), turn, call.index)) {
             return;
         }
-        // Calls get whole in the order of the message: one that isn't told of yet is the next that is written.
+        // Calls become complete in the order of the message: an unknown one is the next that is
+        // being written.
         let written = || {
             let mut open =
                 self.rows.iter().enumerate().filter(|(_, row)| row.is_main() && row.index.is_none());
             open.nth(call.index.checked_sub(self.ready)?).map(|(at, _)| at)
         };
-        let at = found.or_else(|| written().filter(|_| main)).unwrap_or_else(|| {
-            let row = self.row(call.tool.to_string(), CallState::Waiting, now);
+        let at = row_index.or_else(|| written().filter(|_| main)).unwrap_or_else(|| {
+            let row = self.new_row(call.tool.to_string(), CallState::Waiting, now);
             self.rows.push(CallRow { agent: agent.clone(), turn, ..row });
             self.rows.len() - 1
         });
@@ -384,97 +386,100 @@ impl RunTranscript {
                 row.view = view;
                 row.state = CallState::Running;
                 row.since = now;
-                row.ran = Some((seen, None));
+                row.run_span = Some((seen, None));
             }
             What::Progress(progress) => row.progress = progress,
             What::Partial(output) => {
                 let last = output.lines().rev().find(|line| !line.trim().is_empty());
-                row.said = last.map(|line| truncate_chars(line, 200).to_owned()).or(row.said.take());
+                row.last_output =
+                    last.map(|line| truncate_chars(line, 200).to_owned()).or(row.last_output.take());
             }
             What::Finished(result) => row.finish(&result, seen),
             What::BlocksThread { since } => {
-                row.said = Some(format!("keeps a thread busy for {}", spent(since)))
+                row.last_output = Some(format!("keeps a thread busy for {}", format_duration(since)))
             }
             _ => {}
         }
         if !main && row.is_done() {
-            // The call that its agent works for is still open, and there may be hundreds of these.
+            // The parent call is still open, and an agent may make hundreds of calls.
             let row = self.rows.remove(at);
             self.end_text();
             self.put_rows(vec![row]);
         }
     }
 
-    fn in_background(&mut self, result: &ToolResult) {
+    fn show_background_result(&mut self, result: &ToolResult) {
         let view = result.view();
         let sign = if result.is_error() { "✗" } else { "✓" };
         let summary = view.summary.unwrap_or_default();
-        let words = format!("  {sign} {} in the background: {} {summary}", result.tool_name(), view.title);
-        self.note(Line::plain(&words).cut(self.columns));
+        let message = format!("  {sign} {} in the background: {} {summary}", result.tool_name(), view.title);
+        self.note(Line::plain(&message).truncate_to(self.columns));
     }
 
-    fn said(&mut self, words: &str) {
-        if let Some(at) = self.waiting.iter().position(|waiting| waiting == words) {
+    fn show_user_message(&mut self, message: &str) {
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting == message) {
             self.waiting.drain(..=at);
         }
         self.end_text();
-        if std::mem::take(&mut self.hide_said) {
-            self.last = PassageKind::Said;
+        if std::mem::take(&mut self.hide_first_message) {
+            self.last = PassageKind::UserMessage;
             return;
         }
-        self.begin(PassageKind::Said);
-        for (at, line) in text::lines(words).enumerate() {
+        self.begin_passage(PassageKind::UserMessage);
+        for (at, line) in text::lines(message).enumerate() {
             let mark = if at == 0 { "> " } else { "  " };
             self.out.extend(Line::from_text(&format!("{mark}{line}"), Style::BOLD).wrap(self.columns, 2));
         }
     }
 
-    fn ended(&mut self, why: &RunEnd, usage: &TokenUsage, now: Instant) {
+    fn show_end(&mut self, why: &RunEnd, usage: &TokenUsage, now: Instant) {
         self.end_text();
         for row in &mut self.rows {
             if !row.is_done() {
                 row.state =
                     CallState::Done { mark: ResultMark::Cancelled, took: Duration::ZERO, offloaded: false };
                 row.view.summary = Some("not run".to_owned());
-                row.ran = None;
+                row.run_span = None;
             }
         }
         self.end_turn();
         self.thinking.clear();
         self.waiting.clear();
         if !why.is_finished() {
-            self.words(&why.to_string(), Style::WARNS);
+            self.note_text(&why.to_string(), Style::WARNING);
         }
-        let took =
-            self.began.take().map_or(String::new(), |began| spent(now.saturating_duration_since(began)));
+        let took = self
+            .began
+            .take()
+            .map_or(String::new(), |began| format_duration(now.saturating_duration_since(began)));
         let turns = if self.turns == 1 { "turn" } else { "turns" };
-        let mut words = format!("  {} {turns} · {took}", self.turns);
+        let mut message = format!("  {} {turns} · {took}", self.turns);
         if usage.total_tokens() > 0 {
-            words.push_str(&format!(" · {} tokens in", thousands(usage.input_tokens)));
+            message.push_str(&format!(" · {} tokens in", thousands(usage.input_tokens)));
             if usage.cache_read_tokens > 0 {
-                words.push_str(&format!(" ({} from the cache)", thousands(usage.cache_read_tokens)));
+                message.push_str(&format!(" ({} from the cache)", thousands(usage.cache_read_tokens)));
             }
-            words.push_str(&format!(", {} out", thousands(usage.output_tokens)));
+            message.push_str(&format!(", {} out", thousands(usage.output_tokens)));
         }
         self.out.push(Line::default());
-        self.out.push(Line::from_text(&words, Style::DIM).cut(self.columns));
+        self.out.push(Line::from_text(&message, Style::DIM).truncate_to(self.columns));
         self.last = PassageKind::Note;
         self.turns = 0;
         self.phase = RunPhase::Idle;
     }
 
-    /// Nothing of this turn is open any more.
+    /// Closes everything that is open in this turn.
     fn end_turn(&mut self) {
         self.end_text();
         self.flush();
         let rest: Vec<CallRow> = std::mem::take(&mut self.rows);
-        let (gone, kept): (Vec<CallRow>, Vec<CallRow>) =
+        let (finished_calls, still_open): (Vec<CallRow>, Vec<CallRow>) =
             rest.into_iter().partition(|row| row.is_main() && row.is_done());
-        self.put_rows(gone);
-        // Calls of other agents outlive the turns of this one.
-        self.rows = kept.into_iter().filter(|row| !row.is_main()).collect();
+        self.put_rows(finished_calls);
+        // Calls of other agents outlive the turns of the main agent.
+        self.rows = still_open.into_iter().filter(|row| !row.is_main()).collect();
         self.ready = 0;
-        self.gone.clear();
+        self.finished_calls.clear();
     }
 
     fn end_text(&mut self) {
@@ -483,18 +488,18 @@ impl RunTranscript {
         }
     }
 
-    /// Puts down the calls that nothing open can overlap any more.
+    /// Prints the calls that no open call can overlap any more.
     fn flush(&mut self) {
         let done = self.rows.iter().take_while(|row| row.is_done()).count();
-        let running = self.rows.iter().filter_map(|row| row.ran).filter(|(_, to)| to.is_none());
+        let running = self.rows.iter().filter_map(|row| row.run_span).filter(|(_, to)| to.is_none());
         let first = running.map(|(from, _)| from).min().unwrap_or(u64::MAX);
         let (mut put, mut end) = (0, 0);
         for (at, row) in self.rows[..done].iter().enumerate() {
-            // A row that begins after all before it have ended begins a group of its own.
-            if row.ran.is_none_or(|(from, _)| from >= end) && end <= first {
+            // A row that starts after all rows before it have ended starts a new group.
+            if row.run_span.is_none_or(|(from, _)| from >= end) && end <= first {
                 put = at;
             }
-            end = end.max(row.ran.and_then(|(_, to)| to).unwrap_or(end));
+            end = end.max(row.run_span.and_then(|(_, to)| to).unwrap_or(end));
         }
         if end <= first {
             put = done;
@@ -518,9 +523,9 @@ impl RunTranscript {
         };
         let all: Vec<&CallRow> = rows.iter().collect();
         let brackets = brackets(&all);
-        self.begin(PassageKind::Calls);
+        self.begin_passage(PassageKind::Calls);
         for row in &rows {
-            self.gone.extend(row.index.map(|index| (row.agent.clone(), row.turn, index)));
+            self.finished_calls.extend(row.index.map(|index| (row.agent.clone(), row.turn, index)));
         }
         for (row, bracket) in rows.iter().zip(brackets) {
             self.out.extend(layout.row(row, bracket));
@@ -530,11 +535,11 @@ impl RunTranscript {
         }
     }
 
-    /// A blank line where something of another kind begins; calls belong to the text before them.
-    fn begin(&mut self, kind: PassageKind) {
+    /// Inserts an empty line before output of another kind; calls belong to the text before them.
+    fn begin_passage(&mut self, kind: PassageKind) {
         let together = match self.last {
             PassageKind::Nothing => true,
-            PassageKind::Said => kind == PassageKind::Note,
+            PassageKind::UserMessage => kind == PassageKind::Note,
             PassageKind::Text | PassageKind::Calls | PassageKind::Note => {
                 matches!(kind, PassageKind::Calls | PassageKind::Note)
             }
@@ -552,7 +557,7 @@ impl RunTranscript {
         }
     }
 
-    fn row(&self, tool: String, state: CallState, now: Instant) -> CallRow {
+    fn new_row(&self, tool: String, state: CallState, now: Instant) -> CallRow {
         CallRow {
             agent: "main".into(),
             turn: 0,
@@ -563,9 +568,9 @@ impl RunTranscript {
             view: View::default(),
             state,
             since: now,
-            ran: None,
+            run_span: None,
             progress: Progress::default(),
-            said: None,
+            last_output: None,
             reason: None,
         }
     }
@@ -579,13 +584,13 @@ impl RunTranscript {
         })
     }
 
-    /// Makes the views of inputs that are being written anew. One that takes long is made less often.
-    pub(crate) fn look(&mut self, now: Instant) {
+    /// Recomputes the views of partial inputs. Slow views are recomputed less often.
+    pub(crate) fn refresh_partial_views(&mut self, now: Instant) {
         if now < self.next_view {
             return;
         }
         let writing = |row: &CallRow| match &row.state {
-            CallState::PartialInput(writing) => Some((row.tool.clone(), writing.value())),
+            CallState::Writing(writing) => Some((row.tool.clone(), writing.value())),
             _ => None,
         };
         let inputs: Vec<_> = self.rows.iter().map(writing).collect();
@@ -601,13 +606,20 @@ impl RunTranscript {
         self.next_view = now + FRAME.max(began.elapsed() * 10);
     }
 
-    /// Whether anything was told.
-    pub(crate) fn has_told(&self) -> bool {
+    /// Returns whether anything was printed.
+    pub(crate) fn has_output(&self) -> bool {
         self.last != PassageKind::Nothing
     }
 
-    /// What is open, in so many lines, but for the call that the user is being asked about.
-    pub(crate) fn live(&self, now: Instant, spin: usize, most: usize, asked: Option<&str>) -> Vec<Line> {
+    /// Renders the open part in at most `most` lines, without the call that the current question is
+    /// about.
+    pub(crate) fn live_lines(
+        &self,
+        now: Instant,
+        spin: usize,
+        most: usize,
+        asked: Option<&str>,
+    ) -> Vec<Line> {
         let mut lines = Vec::new();
         if let Some(text) = &self.text {
             lines = text.tail();
@@ -616,20 +628,23 @@ impl RunTranscript {
             let last: Vec<&str> =
                 text::lines(&self.thinking).filter(|line| !line.trim().is_empty()).collect();
             for line in last.iter().rev().take(2).rev() {
-                lines.push(Line::from_text(&format!("  {line}"), Style::DIM.italic()).cut(self.columns));
+                lines.push(
+                    Line::from_text(&format!("  {line}"), Style::DIM.italic()).truncate_to(self.columns),
+                );
             }
         }
         let is_open = |row: &&CallRow| !matches!(row.state, CallState::Asking) || asked != Some(&*row.id);
         let rows: Vec<&CallRow> = self.rows.iter().filter(is_open).collect();
         if !rows.is_empty() {
-            let apart = if lines.is_empty() { self.last == PassageKind::Said } else { self.text.is_some() };
+            let apart =
+                if lines.is_empty() { self.last == PassageKind::UserMessage } else { self.text.is_some() };
             if apart {
                 lines.push(Line::default());
             }
             lines.extend(self.live_rows(&rows, now, spin, most.saturating_sub(lines.len().min(most / 2))));
         }
-        for words in &self.waiting {
-            lines.push(Line::from_text(&format!("  ⧗ {words}"), Style::DIM).cut(self.columns));
+        for message in &self.waiting {
+            lines.push(Line::from_text(&format!("  ⧗ {message}"), Style::DIM).truncate_to(self.columns));
         }
         let over = lines.len().saturating_sub(most);
         lines.drain(..over);
@@ -648,11 +663,11 @@ impl RunTranscript {
             if lines.len() <= most {
                 return lines;
             }
-            // What is being written is worth more than what has come of others.
+            // An input that is being written is more interesting than results of other calls.
             layout.bodies = false;
             let mut lines = laid(&layout);
             if let Some((at, row)) =
-                rows.iter().enumerate().find(|(_, row)| matches!(row.state, CallState::PartialInput(_)))
+                rows.iter().enumerate().find(|(_, row)| matches!(row.state, CallState::Writing(_)))
             {
                 layout.bodies = true;
                 let body = layout.row(row, None).into_iter().skip(1);
@@ -668,7 +683,7 @@ impl RunTranscript {
         order.sort_by_key(|at| match rows[*at].state {
             CallState::Asking => 0,
             CallState::Running => 1,
-            CallState::PartialInput(_) => 2,
+            CallState::Writing(_) => 2,
             CallState::Waiting => 3,
             CallState::Done { .. } => 4,
         });
@@ -679,16 +694,17 @@ impl RunTranscript {
         lines
     }
 
-    /// What the run is doing, in a few words; nothing while it isn't.
-    pub(crate) fn doing(&self, now: Instant) -> Option<String> {
+    /// Describes what the run does; `None` if it is idle.
+    pub(crate) fn status_text(&self, now: Instant) -> Option<String> {
         let since = self.began.map_or(self.changed, |began| began);
         let total = now.saturating_duration_since(since);
-        let total = if total.as_secs() == 0 { String::new() } else { format!(" · {}", spent(total)) };
+        let total =
+            if total.as_secs() == 0 { String::new() } else { format!(" · {}", format_duration(total)) };
         Some(match &self.phase {
             RunPhase::Idle => return None,
-            RunPhase::PromptRequest => format!("waiting for the model{total}"),
+            RunPhase::AwaitingModel => format!("waiting for the model{total}"),
             RunPhase::Thinking => format!("thinking{total}"),
-            RunPhase::PartialInput => format!("the model writes{total}"),
+            RunPhase::Writing => format!("the model writes{total}"),
             RunPhase::Calls => {
                 let running = self.rows.iter().filter(|row| row.is_running()).count();
                 match running {
@@ -697,9 +713,9 @@ impl RunTranscript {
                     running => format!("{running} calls run{total}"),
                 }
             }
-            RunPhase::Retrying { until, words } => {
+            RunPhase::Retrying { until, message } => {
                 let left = until.saturating_duration_since(now);
-                format!("trying again in {} {words}", spent(left))
+                format!("trying again in {} {message}", format_duration(left))
             }
         })
     }

@@ -1,4 +1,4 @@
-//! What the user types, as the host gets it: words for the model, commands, interrupts.
+//! User input as the host receives it: messages for the model, commands, interrupts.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -8,44 +8,44 @@ use haft_agent::RunHandle;
 
 use crate::screen::Screen;
 
-/// Something that the user wants.
+/// An input by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UserInput {
-    /// Words for the model.
+    /// A message for the model.
     Words(String),
-    /// A command, without its slash, and what follows it.
+    /// A slash command with its argument.
     Command {
-        /// One of the commands that the screen was opened with.
+        /// The name of a known command.
         name: String,
-        /// The rest of the line, without blanks around it.
+        /// The rest of the line, trimmed.
         rest: String,
     },
-    /// Ctrl-C while a run goes on, for the nth time: the first asks, the second forces.
+    /// Ctrl-C during a run, for the nth time: the first requests a stop, the second forces it.
     Interrupt(u32),
-    /// Shift-Tab: the next permission mode.
+    /// Shift-Tab: switch to the next permission mode.
     NextMode,
-    /// The user wants to leave, or the terminal is gone.
+    /// The user leaves, or the terminal is gone.
     Leave,
 }
 
-/// A command that begins with a slash.
+/// A slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlashCommand {
-    /// Its name, without the slash.
+    /// The name without the slash.
     pub name: String,
-    /// What it does, in a few words.
-    pub does: String,
+    /// A short description.
+    pub description: String,
 }
 
 impl SlashCommand {
-    /// A command.
-    pub fn new(name: impl Into<String>, does: impl Into<String>) -> SlashCommand {
-        SlashCommand { name: name.into(), does: does.into() }
+    /// Creates a command.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> SlashCommand {
+        SlashCommand { name: name.into(), description: description.into() }
     }
 
-    /// The commands that a conversation has.
-    pub fn usual() -> Vec<SlashCommand> {
+    /// Returns the default commands.
+    pub fn defaults() -> Vec<SlashCommand> {
         [
             ("help", "shows this"),
             ("tools", "lists the tools"),
@@ -55,12 +55,12 @@ impl SlashCommand {
             ("clear", "begins a new conversation"),
             ("exit", "leaves"),
         ]
-        .map(|(name, does)| SlashCommand::new(name, does))
+        .map(|(name, description)| SlashCommand::new(name, description))
         .into()
     }
 }
 
-/// What a line means.
+/// The meaning of an input line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LineMeaning {
     Words,
@@ -68,12 +68,12 @@ pub(crate) enum LineMeaning {
         name: String,
         rest: String,
     },
-    /// No command is called so.
+    /// A slash with an unknown name.
     Unknown(String),
 }
 
-/// Reads a line that was typed. What begins like a path is no command.
-pub(crate) fn meant(text: &str, commands: &[SlashCommand]) -> LineMeaning {
+/// Parses an input line. A path is not a command.
+pub(crate) fn parse_line(text: &str, commands: &[SlashCommand]) -> LineMeaning {
     let Some(line) = text.strip_prefix('/') else { return LineMeaning::Words };
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
@@ -86,8 +86,8 @@ pub(crate) fn meant(text: &str, commands: &[SlashCommand]) -> LineMeaning {
     }
 }
 
-/// The only command that a beginning can become, or as much as all have in common.
-pub(crate) fn completed(text: &str, commands: &[SlashCommand]) -> Option<String> {
+/// Returns the completion: the only matching command, or the common prefix of all matching ones.
+pub(crate) fn complete_command(text: &str, commands: &[SlashCommand]) -> Option<String> {
     let begun = text.strip_prefix('/')?;
     let mut names =
         commands.iter().map(|command| command.name.as_str()).filter(|name| name.starts_with(begun));
@@ -104,8 +104,9 @@ pub(crate) fn completed(text: &str, commands: &[SlashCommand]) -> Option<String>
 }
 
 impl Screen {
-    /// Waits for a run while the user types: words go to [`RunHandle::say`], Ctrl-C to [`RunHandle::interrupt`]; the rest is
-    /// given to `other`, and so are an interrupt after the second and words that too many others wait for.
+    /// Waits for a run while the user types. Messages go to [`RunHandle::say`], Ctrl-C to
+    /// [`RunHandle::interrupt`]. Everything else goes to `other`, including interrupts after the
+    /// second and messages that the handle's full queue rejects.
     ///
     /// # Cancel safety
     /// Dropping the future drops the run.
@@ -118,20 +119,20 @@ impl Screen {
         let mut run = pin!(run);
         let mut gone = false;
         poll_fn(|cx| {
-            // The run first: what was typed after its end belongs to the next.
+            // The run is polled first: input after its end belongs to the next run.
             if let Poll::Ready(outcome) = run.as_mut().poll(cx) {
                 return Poll::Ready(outcome);
             }
             while !gone {
-                match self.typed().poll_recv(cx) {
+                match self.input_receiver().poll_recv(cx) {
                     Poll::Pending => break,
                     Poll::Ready(None) => {
                         gone = true;
                         handle.interrupt();
                     }
-                    Poll::Ready(Some(UserInput::Words(words))) => {
-                        if let Err(words) = handle.say(words) {
-                            other(UserInput::Words(words));
+                    Poll::Ready(Some(UserInput::Words(message))) => {
+                        if let Err(message) = handle.say(message) {
+                            other(UserInput::Words(message));
                         }
                     }
                     Poll::Ready(Some(UserInput::Interrupt(times))) => {
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: LineMeaning) {
-        assert_eq!(meant(text, &SlashCommand::usual()), expected, "{text}");
+        assert_eq!(parse_line(text, &SlashCommand::defaults()), expected, "{text}");
     }
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn commands_are_completed() {
-        let complete = |text| completed(text, &SlashCommand::usual());
+        let complete = |text| complete_command(text, &SlashCommand::defaults());
         assert_eq!(complete("/he").as_deref(), Some("/help "));
         assert_eq!(complete("/c").as_deref(), Some("/c"));
         assert_eq!(complete("/cl").as_deref(), Some("/clear "));

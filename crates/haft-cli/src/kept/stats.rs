@@ -294,11 +294,14 @@ impl Stats {
             let [p50, p95, p99, max] = [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms].map(time);
             let style = |count: usize, bad: Style| if count > 0 { bad } else { Style::DIM };
             let line = Line::plain(&format!("{:<wide$}  {:>7} ", name(tool), number(tool.calls)))
-                .with(&format!("{:<BAR_COLUMNS$}", bar(tool.calls as u64, most, BAR_COLUMNS)), Style::MOVES)
-                .with(&format!(" {:>6}", number(tool.errors)), style(tool.errors, Style::BAD))
-                .with(&format!(" {:>6}", number(tool.denials)), style(tool.denials, Style::WARNS))
+                .with(
+                    &format!("{:<BAR_COLUMNS$}", bar(tool.calls as u64, most, BAR_COLUMNS)),
+                    Style::ACTIVITY,
+                )
+                .with(&format!(" {:>6}", number(tool.errors)), style(tool.errors, Style::ERROR))
+                .with(&format!(" {:>6}", number(tool.denials)), style(tool.denials, Style::WARNING))
                 .with(&format!("  {p50:>8} {p95:>8} {p99:>8} {max:>8}  "), Style::PLAIN)
-                .with(&spark(&tool.histogram), Style::MOVES);
+                .with(&spark(&tool.histogram), Style::ACTIVITY);
             lines.push(line);
         }
         lines

@@ -16,7 +16,7 @@ use haft_session::run::prepared::{ModeControl, PreparedRun};
 use haft_session::{
     FrontEnd, PromptKind, SessionEvent, SessionEventKind, UserAnswer, UserPrompt, ask_through,
 };
-use haft_terminal::{ColorMode, OutputMode, Remote, Screen, ScreenOptions, UserInput};
+use haft_terminal::{ColorMode, OutputMode, Screen, ScreenHandle, ScreenOptions, UserInput};
 
 use super::args::RunForm;
 use super::play::{Play, ended_by_hook, exit, runtime};
@@ -43,7 +43,7 @@ pub(super) fn look(form: RunForm, common: &Common, lookup: Lookup<'_>) -> Option
 
 /// Takes the terminal.
 pub(super) fn open(play: &Play, look: ColorMode) -> io::Result<Screen> {
-    let mut options = ScreenOptions::new(play.session.workspace.cwd()).look(look).host_takes_signals();
+    let mut options = ScreenOptions::new(play.session.workspace.cwd()).color_mode(look).host_takes_signals();
     if play.prompt.is_some() {
         // It stands in the command line.
         options = options.hide_first_words();
@@ -115,7 +115,7 @@ impl Play {
 struct ScreenFrontEnd {
     sink: Arc<dyn RunSink>,
     asker: Arc<dyn Asker>,
-    remote: Remote,
+    remote: ScreenHandle,
 }
 
 impl FrontEnd for ScreenFrontEnd {
@@ -242,7 +242,7 @@ impl Spent {
 
 /// What the user can ask for beside the model.
 struct Desk {
-    remote: Remote,
+    remote: ScreenHandle,
     engine: Engine,
     mode: ModeControl,
     given: LoadedSettings,

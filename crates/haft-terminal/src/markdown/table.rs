@@ -1,10 +1,10 @@
-//! A table with its columns aligned; cells that don't fit are wrapped.
+//! Tables with aligned columns; cells that don't fit are wrapped.
 
 use super::inline::{LineCompleteness, inline};
 use crate::limits::TABLE_COLUMNS_MAX;
 use crate::style::{Line, Style};
 
-/// The narrowest that a column gets.
+/// The minimum width of a column.
 const COLUMN_MIN: usize = 4;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -14,14 +14,14 @@ enum ColumnAlignment {
     Middle,
 }
 
-/// The rows of a table, laid out; as they were written if they are none.
+/// Lays out the rows of a table; rows that form no table are shown as their source.
 pub(super) fn lay_out(rows: &[String], columns: usize) -> Vec<Line> {
     let as_written = || {
         rows.iter()
             .flat_map(|row| inline(row.trim(), Style::PLAIN, LineCompleteness::Yes).wrap(columns, 2))
             .collect()
     };
-    let Some(sides) = rows.get(1).and_then(|row| sides(row)) else { return as_written() };
+    let Some(sides) = rows.get(1).and_then(|row| parse_alignments(row)) else { return as_written() };
     let mut cells: Vec<Vec<Line>> = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate().filter(|(at, _)| *at != 1) {
         let style = if at == 0 { Style::BOLD } else { Style::PLAIN };
@@ -38,14 +38,14 @@ pub(super) fn lay_out(rows: &[String], columns: usize) -> Vec<Line> {
         .collect();
     let room = columns - 3 * (count - 1);
     while widths.iter().sum::<usize>() > room {
-        // The widest gives first, down to what the others need.
+        // The widest column shrinks first, down to what the others need.
         let over = widths.iter().sum::<usize>() - room;
         let widest = widths.iter_mut().max().expect("a table has columns");
         *widest = widest.saturating_sub(over.div_ceil(2)).max(COLUMN_MIN);
     }
     let mut lines = Vec::new();
     for (at, row) in cells.into_iter().enumerate() {
-        laid(row, &widths, &sides, &mut lines);
+        lay_out_row(row, &widths, &sides, &mut lines);
         if at == 0 {
             let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
             lines.push(Line::from_text(&rule.join("─┼─"), Style::DIM));
@@ -54,8 +54,8 @@ pub(super) fn lay_out(rows: &[String], columns: usize) -> Vec<Line> {
     lines
 }
 
-/// One row, as many lines as its highest cell.
-fn laid(row: Vec<Line>, widths: &[usize], sides: &[ColumnAlignment], lines: &mut Vec<Line>) {
+/// Lays out one row, with as many lines as its highest cell.
+fn lay_out_row(row: Vec<Line>, widths: &[usize], sides: &[ColumnAlignment], lines: &mut Vec<Line>) {
     let mut cells: Vec<Vec<Line>> =
         row.into_iter().zip(widths).map(|(cell, width)| cell.wrap(*width, 0)).collect();
     cells.resize(widths.len(), Vec::new());
@@ -74,15 +74,15 @@ fn laid(row: Vec<Line>, widths: &[usize], sides: &[ColumnAlignment], lines: &mut
                 ColumnAlignment::Right => blank,
                 ColumnAlignment::Middle => blank / 2,
             };
-            line.blanks(before);
+            line.push_spaces(before);
             line.append(part);
-            line.blanks(blank - before);
+            line.push_spaces(blank - before);
         }
-        lines.push(line.trimmed());
+        lines.push(line.trim_end());
     }
 }
 
-/// The cells of a row; a `|` in code or after a backslash is none of its ends.
+/// Returns the cells of a row; a `|` in code or after a backslash doesn't separate cells.
 fn split(row: &str) -> Vec<&str> {
     let row = row.trim();
     let row = row.strip_prefix('|').unwrap_or(row);
@@ -105,8 +105,8 @@ fn split(row: &str) -> Vec<&str> {
     cells
 }
 
-/// The row under the head says how many columns there are and how they are aligned.
-fn sides(row: &str) -> Option<Vec<ColumnAlignment>> {
+/// Parses the delimiter row, which defines the number of columns and their alignment.
+fn parse_alignments(row: &str) -> Option<Vec<ColumnAlignment>> {
     let side = |cell: &str| {
         let dashes = cell.trim_matches(':');
         let is = !dashes.is_empty() && dashes.bytes().all(|byte| byte == b'-');

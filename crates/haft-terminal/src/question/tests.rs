@@ -1,4 +1,4 @@
-//! What an approval shows, and what its keys mean.
+//! What an approval shows, and what its keys do.
 
 use haft::decision::CallWarning;
 use haft::ports::Choice;
@@ -10,7 +10,7 @@ use super::*;
 
 const CONTEXT: KeyContext = KeyContext { has_editor: false, line_is_empty: true, in_text: false };
 
-/// An approval as the engine makes it: its type can't be made here.
+/// An approval from the engine, because the type has no public constructor.
 fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     use std::sync::{Arc, Mutex};
 
@@ -44,7 +44,7 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     approval
 }
 
-/// Makes this the only reason why a call asks.
+/// Sets the only reason of the approval.
 fn because(approval: &mut Approval, reason: &str) {
     approval.decision.reasons.clear();
     let reason = haft::decision::DecisionReason::ask(reason.to_owned());
@@ -115,7 +115,7 @@ fn each_number_is_one_answer() {
     }
 }
 
-/// Presses keys as the screen does: what belongs to the input line ends up there.
+/// Presses keys as the screen thread does; keys for the input line are collected.
 fn type_line(panel: &mut PromptPanel, keys: &[TerminalKey]) -> (Vec<PanelAction>, String) {
     let (mut acts, mut line) = (Vec::new(), String::new());
     for key in keys {
@@ -139,7 +139,7 @@ fn text_approves_nothing() {
     for text in ["stop", "and please…", "yes", "stop 1\r", "A", "N", "y", " 1", "no, see 1 and 2\r", "-1\r"]
     {
         let (mut panel, mut answer) = panel(|_| {});
-        panel.others = PendingPrompts { asked: 2, coming: 1 };
+        panel.pending = PendingPrompts { asked: 2, coming: 1 };
         let (acts, line) = type_line(&mut panel, &typed(text));
         assert_eq!((acts, line), (Vec::new(), text.to_owned()));
         assert!(answer.try_recv().is_err());
@@ -175,7 +175,7 @@ fn the_list_answers_where_it_has_the_focus() {
         pressed(&[TerminalKey::Down, TerminalKey::Escape, TerminalKey::Enter]).0,
         Some(PanelAction::Stay)
     );
-    // What isn't offered has its number, and the number means nothing else.
+    // An answer that isn't offered keeps its number, which has no other meaning.
     let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
     assert_eq!(press(&mut panel, "2"), PanelAction::Stay);
     assert!(shown(&panel, 80, 20).last().unwrap().contains("there is no such choice"));
@@ -209,7 +209,7 @@ fn an_input_is_edited_as_json() {
     assert_eq!(answer.try_recv().unwrap(), Answer::Edit(json!({"n": 1})));
     let (mut panel, _answer) = self::panel(|_| {});
     assert!(
-        matches!(panel.key(&TerminalKey::Char('6'), KeyContext { has_editor: true, ..CONTEXT }), PanelAction::Outside(text) if text.contains("npm test"))
+        matches!(panel.key(&TerminalKey::Char('6'), KeyContext { has_editor: true, ..CONTEXT }), PanelAction::OpenEditor(text) if text.contains("npm test"))
     );
 }
 
@@ -224,8 +224,8 @@ fn a_long_change_leaves_room_for_the_keys() {
     assert_eq!(lines[0], "  ? Bash   a.rs");
     assert!(lines.iter().any(|line| line.contains("more lines (v shows all)")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("1 once")), "{lines:#?}");
-    assert!(panel.whole(80, Path::new("/w")).len() > 499);
-    // On a terminal of a few lines what is asked and how to answer still stand there.
+    assert!(panel.all_lines(80, Path::new("/w")).len() > 499);
+    // On a low terminal, the question and the answers are still visible.
     let small = shown(&panel, 30, 8);
     assert!(small[0].contains("Bash") && small.concat().contains("1 once"), "{small:?}");
 }
@@ -312,8 +312,8 @@ fn what_is_hidden_is_counted_once() {
         assert_eq!(folds.len(), 1, "{lines:#?}");
         assert!(folds[0].contains(&format!("… {} more lines (v shows all)", 60 - seen)), "{lines:#?}");
     }
-    let whole = panel.whole(80, Path::new("/w"));
-    assert!(whole.iter().any(|line| line.text().contains("line 60")));
+    let all_lines = panel.all_lines(80, Path::new("/w"));
+    assert!(all_lines.iter().any(|line| line.text().contains("line 60")));
 }
 
 #[test]
@@ -321,13 +321,13 @@ fn all_is_an_answer_only_where_it_is_offered() {
     let (mut panel, _answer) = panel(|_| {});
     assert_eq!(press(&mut panel, "8"), PanelAction::Stay);
     assert_eq!(press(&mut panel, "9"), PanelAction::Stay);
-    panel.others = PendingPrompts { asked: 0, coming: 2 };
+    panel.pending = PendingPrompts { asked: 0, coming: 2 };
     assert!(shown(&panel, 80, 20).concat().contains("8 all alike in this message"));
     assert_eq!(press(&mut panel, "9"), PanelAction::Stay);
-    assert_eq!(press(&mut panel, "8"), PanelAction::All(Yes::Yes));
-    panel.others = PendingPrompts { asked: 1, coming: 0 };
+    assert_eq!(press(&mut panel, "8"), PanelAction::All(BulkAnswer::BulkAnswer));
+    panel.pending = PendingPrompts { asked: 1, coming: 0 };
     assert!(shown(&panel, 80, 20).concat().contains("8 all 2 once"));
-    assert_eq!(press(&mut panel, "9"), PanelAction::All(Yes::No));
+    assert_eq!(press(&mut panel, "9"), PanelAction::All(BulkAnswer::No));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The live part of the screen, from top to bottom: what is open of the run, a question or what the run is doing, the
-//! input line, and one line about the session. It never has more lines than the terminal.
+//! Composes the live region, from top to bottom: the open part of the run, a question or the run's
+//! activity, the input line, and a status line. It is never higher than the terminal.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::limits::SPIN;
 use crate::style::{Line, Style};
 
 impl ScreenThread {
-    /// What is to be seen now.
+    /// Returns the current live region.
     pub(super) fn compose(&self, now: Instant) -> LiveRegion {
         if self.closing {
             return LiveRegion::default();
@@ -18,31 +18,31 @@ impl ScreenThread {
         let height = self.size.0.saturating_sub(1).max(3);
         let spin = (now.saturating_duration_since(self.began).as_millis() / SPIN.as_millis()) as usize;
         let (input, at) = self.input(columns, height);
-        let foot = self.foot(columns);
-        let left = height.saturating_sub(input.len() + foot.len());
+        let status_lines = self.status_lines(columns);
+        let left = height.saturating_sub(input.len() + status_lines.len());
 
         let mut cursor_in_panel = None;
         let middle = match self.panels.front() {
             Some(panel) => {
-                let accepts = self.accepts(panel, now);
-                let (lines, cursor) = panel.lines(columns, left.max(1), accepts, self.story.cwd());
+                let accepted_keys = self.accepted_keys(panel, now);
+                let (lines, cursor) = panel.lines(columns, left.max(1), accepted_keys, self.transcript.cwd());
                 cursor_in_panel = cursor;
                 lines
             }
-            None => self.doing(now, spin, columns),
+            None => self.activity_lines(now, spin, columns),
         };
         let asked = self.panels.front().and_then(|panel| panel.call_id());
-        let above = self.story.live(now, spin, left.saturating_sub(middle.len() + 1), asked);
+        let above = self.transcript.live_lines(now, spin, left.saturating_sub(middle.len() + 1), asked);
 
         let mut lines = above;
-        if !lines.is_empty() || self.story.has_told() {
+        if !lines.is_empty() || self.transcript.has_output() {
             lines.push(Line::default());
         }
         let panel_at = lines.len();
         lines.extend(middle);
         let input_at = lines.len();
         lines.extend(input);
-        lines.extend(foot);
+        lines.extend(status_lines);
         let cursor = match cursor_in_panel {
             Some((row, column)) => (panel_at + row, column),
             None => (input_at + at.0, at.1),
@@ -66,49 +66,49 @@ impl ScreenThread {
         (lines, (row - first, column + 2))
     }
 
-    fn doing(&self, now: Instant, spin: usize, columns: usize) -> Vec<Line> {
-        let Some(words) = self.story.doing(now) else { return Vec::new() };
-        let running = self.story.running();
+    fn activity_lines(&self, now: Instant, spin: usize, columns: usize) -> Vec<Line> {
+        let Some(segments) = self.transcript.status_text(now) else { return Vec::new() };
+        let running = self.transcript.running();
         let mut line = Line::default();
         match self.interrupts {
             0 => {
                 const DOTS: [&str; 4] = ["·  ", "·· ", "···", "   "];
-                line.push(&format!("  {} ", DOTS[spin / 3 % DOTS.len()]), Style::MOVES);
-                line.push(&words, Style::DIM);
+                line.push(&format!("  {} ", DOTS[spin / 3 % DOTS.len()]), Style::ACTIVITY);
+                line.push(&segments, Style::DIM);
                 line.push(" · ctrl-c stops", Style::DIM);
             }
-            1 if running.is_empty() => line.push("  stopping; ctrl-c again forces it", Style::WARNS),
+            1 if running.is_empty() => line.push("  stopping; ctrl-c again forces it", Style::WARNING),
             1 => {
                 let tools = running.join(", ");
                 line.push(
                     &format!("  stopping; still running: {tools}; ctrl-c again stops it by force"),
-                    Style::WARNS,
+                    Style::WARNING,
                 );
             }
-            _ => line.push("  stopping by force", Style::WARNS),
+            _ => line.push("  stopping by force", Style::WARNING),
         }
-        vec![line.cut(columns)]
+        vec![line.truncate_to(columns)]
     }
 
-    fn foot(&self, columns: usize) -> Vec<Line> {
+    fn status_lines(&self, columns: usize) -> Vec<Line> {
         let mut line = Line::default();
         match &self.hint {
-            Some(hint) => line.push(&format!("  {hint}"), Style::WARNS),
+            Some(hint) => line.push(&format!("  {hint}"), Style::WARNING),
             None => {
-                let mut words: Vec<String> = Vec::new();
+                let mut segments: Vec<String> = Vec::new();
                 if !self.mode.is_empty() {
-                    words.push(format!("mode {}", self.mode));
+                    segments.push(format!("mode {}", self.mode));
                 }
                 if !self.footer.is_empty() {
-                    words.push(self.footer.clone());
+                    segments.push(self.footer.clone());
                 }
-                words.push(
+                segments.push(
                     if self.mode.is_empty() { "/help" } else { "shift-tab changes the mode · /help" }
                         .to_owned(),
                 );
-                line.push(&format!("  {}", words.join(" · ")), Style::DIM);
+                line.push(&format!("  {}", segments.join(" · ")), Style::DIM);
             }
         }
-        vec![line.cut(columns)]
+        vec![line.truncate_to(columns)]
     }
 }
