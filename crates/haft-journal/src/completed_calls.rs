@@ -1,13 +1,14 @@
-//! The calls of a session that ran, for who has to know what was done before it was cut off.
+//! The calls of a session that ran, for notes about the work before an interruption.
 //!
-//! A call is there once it has ended, in the order in which calls ended; one that was cut off by the end of its process
-//! is there as well, and its outcome is unknown. Only the newest are read whole: a session may be long.
+//! Calls are ordered by when they ended. A call that was interrupted by the end of its process is
+//! included with an unknown outcome. Only the newest calls are parsed, because a session may be
+//! long.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use crate::journal_reader::{CallFields, JournalLines, whole};
+use crate::journal_reader::{CallFields, JournalLines, parse_record};
 use crate::line_format;
 use crate::record::{OutcomeRecord, Record, RecordedBlock};
 
@@ -15,21 +16,21 @@ use crate::record::{OutcomeRecord, Record, RecordedBlock};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CompletedCall {
-    /// Whose call.
+    /// The agent of the call.
     pub agent: String,
     /// The tool.
     pub tool: String,
-    /// The input as it ran.
+    /// The input with which it ran.
     pub input: Value,
-    /// Why it failed, if it did.
+    /// The error message, if the call failed.
     pub error: Option<String>,
 }
 
-/// The lines of a call: that it is about to run, and what came of it.
+/// The lines of a call: its intent, and its outcome if there is one.
 type CallLines<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// How many calls ran, and the newest of them, oldest first.
-pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<CompletedCall>) {
+/// Returns the number of completed calls and the newest of them, oldest first.
+pub(crate) fn completed_calls(bytes: &[u8], most: usize) -> (u64, Vec<CompletedCall>) {
     let mut running: BTreeMap<CallFields, &[u8]> = BTreeMap::new();
     let mut ended: VecDeque<CallLines<'_>> = VecDeque::new();
     let mut count = 0;
@@ -41,7 +42,7 @@ pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<CompletedCall>) {
         ended.push_back(call);
     };
     for json in JournalLines::new(bytes).filter_map(|(_, line)| line.ok()) {
-        let Some((_, kind, _)) = line_format::kind(json) else { continue };
+        let Some((_, kind, _)) = line_format::parse_header(json) else { continue };
         match kind {
             b"began" => std::mem::take(&mut running).into_values().for_each(|intent| end((intent, None))),
             b"intent" => {
@@ -59,26 +60,26 @@ pub(crate) fn calls(bytes: &[u8], most: usize) -> (u64, Vec<CompletedCall>) {
         }
     }
     running.into_values().for_each(|intent| end((intent, None)));
-    (count, ended.into_iter().filter_map(ran).collect())
+    (count, ended.into_iter().filter_map(parse_call).collect())
 }
 
-fn ran((intent, outcome): CallLines<'_>) -> Option<CompletedCall> {
-    let Record::Intent(intent) = whole(intent).ok()?.record else { return None };
-    let error = match outcome.map(|outcome| whole(outcome).map(|stamped| stamped.record)) {
-        Some(Ok(Record::Outcome(outcome))) => why(*outcome),
+fn parse_call((intent, outcome): CallLines<'_>) -> Option<CompletedCall> {
+    let Record::Intent(intent) = parse_record(intent).ok()?.record else { return None };
+    let error = match outcome.map(|outcome| parse_record(outcome).map(|stamped| stamped.record)) {
+        Some(Ok(Record::Outcome(outcome))) => error_text(*outcome),
         _ => Some("the session was cut off, and the outcome is unknown".to_owned()),
     };
     Some(CompletedCall { agent: intent.agent, tool: intent.tool, input: intent.input, error })
 }
 
-/// The words of an error, or its kind where they weren't kept.
-fn why(outcome: OutcomeRecord) -> Option<String> {
+/// Returns the error message, or the error kind if the message was not recorded.
+fn error_text(outcome: OutcomeRecord) -> Option<String> {
     let kind = outcome.error?;
-    let said = outcome.result.into_iter().flatten().find_map(|block| match block {
+    let message = outcome.result.into_iter().flatten().find_map(|block| match block {
         RecordedBlock::Text(text) => Some(text),
         _ => None,
     });
-    Some(said.unwrap_or(kind))
+    Some(message.unwrap_or(kind))
 }
 
 #[cfg(test)]
@@ -91,7 +92,7 @@ mod tests {
         let mut out = Vec::new();
         for (n, record) in records.iter().enumerate() {
             let record: Record = serde_json::from_value(record.clone()).unwrap();
-            line_format::put(&mut out, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
+            line_format::append_line(&mut out, (n as u64, 0), &serde_json::to_vec(&record).unwrap()[1..]);
         }
         out
     }
@@ -133,15 +134,15 @@ mod tests {
         let cut = "the session was cut off, and the outcome is unknown";
         let (c, e) = (format!("c {cut}"), format!("e {cut}"));
         assert_eq!(
-            shown(calls(&bytes, 9)),
+            shown(completed_calls(&bytes, 9)),
             (5, vec!["b ".into(), "a failed!".into(), c, "d ".into(), e.clone()])
         );
-        assert_eq!(shown(calls(&bytes, 2)), (5, vec!["d ".into(), e]));
-        assert_eq!(calls(b"", 2), (0, Vec::new()));
-        // A damaged line costs its own call.
+        assert_eq!(shown(completed_calls(&bytes, 2)), (5, vec!["d ".into(), e]));
+        assert_eq!(completed_calls(b"", 2), (0, Vec::new()));
+        // A damaged line loses only its own call.
         let mut damaged = bytes.clone();
         let at = memchr::memmem::find(&damaged, b"\"outcome\"").unwrap();
         damaged[at] = b'x';
-        assert_eq!(shown(calls(&damaged, 9)).1.len(), 5);
+        assert_eq!(shown(completed_calls(&damaged, 9)).1.len(), 5);
     }
 }

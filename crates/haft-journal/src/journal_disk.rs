@@ -1,4 +1,4 @@
-//! The few things that a journal asks of a disk, behind a trait so that tests can break them one by one.
+//! The disk operations of a journal, behind a trait so that tests can make each of them fail.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,70 +12,72 @@ use crate::limits::HASHED_BYTES_MAX;
 use crate::line_format;
 use crate::record::FileBefore;
 
-/// How often a lock is tried that a writer has, and how often one that others have who only look; with a pause between.
+/// How often a lock that a writer holds is tried, and how often one that only readers hold, with a
+/// pause in between.
 const LOCK_TRIES: (u32, u32) = (25, 500);
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// A session's folder, the folder of all sessions, and the state folder may all be new.
+/// The session's directory, the directory of all sessions, and the state directory may all be new.
 const NEW_FOLDERS: usize = 3;
 
-/// How much room for lines a sync makes where there is none left, in bytes.
-const ROOM_BYTES: u64 = 64 * 1024;
-/// Room ends where a block of the disk does, in bytes.
+/// How many bytes an fsync preallocates when no space is left.
+const PREALLOCATED_BYTES: u64 = 64 * 1024;
+/// Preallocation ends at a multiple of the disk's block size.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A file that is appended to. One writer has it.
+/// An append-only file with one writer.
 pub trait JournalDisk: Send + 'static {
-    /// Appends all of this; on an error an unknown part of it may be there.
+    /// Appends all bytes. On an error, an unknown part of them may be written.
     ///
     /// # Errors
-    /// The disk is full, gone or broken.
+    /// The disk is full, missing or broken.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns when everything that was appended survives a power failure.
+    /// Syncs all appended data, so that it survives a power failure.
     ///
     /// # Errors
-    /// It may not. What was appended since the last success is in doubt then, whatever is tried later.
+    /// The fsync failed. The data since the last successful fsync is unreliable, and a retry can't
+    /// change that.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts the file to this length.
+    /// Truncates the file to this length.
     ///
     /// # Errors
-    /// It has another length now.
-    fn cut(&mut self, length: u64) -> io::Result<()>;
+    /// The file has an unknown length.
+    fn truncate(&mut self, length: u64) -> io::Result<()>;
 
-    /// What is appended now is the last.
-    fn end(&mut self) {}
+    /// Prepares for the last appends.
+    fn finish(&mut self) {}
 
-    /// Nothing is appended any more: another process may have the file.
-    fn release(&mut self) {}
+    /// Releases the file for other processes; nothing is appended any more.
+    fn unlock(&mut self) {}
 }
 
 /// A real file, locked until it is released or closed.
 ///
-/// A file system that syncs a file which has grown has to write its own books too, with whatever other programs changed in
-/// its folders meanwhile. So a sync that meets a grown file makes it longer than it has to be, by zeros, and lines are written
-/// into them: the syncs that follow write those lines and nothing else.
+/// Syncing a file that has grown also commits the file system's metadata, including unrelated
+/// changes of other programs. Therefore an fsync that finds the file grown extends it with zeros,
+/// and later lines overwrite the zeros: their fsyncs write data only.
 #[derive(Debug)]
 pub struct RealDisk {
-    /// Its place is the end of the lines.
+    /// Positioned at the end of the lines.
     file: File,
-    /// Up to here there are lines, and zeros behind them.
+    /// The end of the lines; preallocated zeros follow.
     end: u64,
-    /// How long the file is.
+    /// The length of the file.
     length: u64,
-    /// Whether room is made. Not where files may not be longer than somebody said.
-    makes_room: bool,
-    /// Folders whose entries are new: they are synced with the file, once.
+    /// Whether zeros are preallocated. Disabled if the process has a file size limit.
+    preallocates: bool,
+    /// Directories with new entries. They are synced once with the file.
     folders: Vec<PathBuf>,
 }
 
 impl RealDisk {
-    /// Opens or makes the file and locks it for this process; returns where its lines end too.
+    /// Opens or creates the file and locks it for this process; also returns where its lines end.
     ///
     /// # Errors
-    /// It can't be made; another process has it: `WouldBlock`; one looks at it and doesn't end: `ResourceBusy`; or it was
-    /// removed meanwhile: `NotFound`.
+    /// The file can't be created; another process writes it (`WouldBlock`); a process holds a read
+    /// lock for too long (`ResourceBusy`); or the file was removed meanwhile (`NotFound`).
     pub fn open(path: &Path) -> io::Result<(RealDisk, u64)> {
         let mut options = OpenOptions::new();
         options.write(true).read(true).create(true).truncate(false).mode(0o600);
@@ -83,9 +85,9 @@ impl RealDisk {
         let mut file = options.open(path)?;
         lock(&file, LockPatience::Some)?;
         let meta = file.metadata()?;
-        // What is written to a file that was removed before the lock was had would be lost.
-        let there = std::fs::symlink_metadata(path)?;
-        if (there.dev(), there.ino()) != (meta.dev(), meta.ino()) {
+        // Writes to a file that was removed before it was locked would be lost.
+        let metadata_at_path = std::fs::symlink_metadata(path)?;
+        if (metadata_at_path.dev(), metadata_at_path.ino()) != (meta.dev(), meta.ino()) {
             return Err(io::ErrorKind::NotFound.into());
         }
         let length = meta.len();
@@ -93,47 +95,50 @@ impl RealDisk {
             (0, Some(folder)) => folder.ancestors().take(NEW_FOLDERS).map(Path::to_owned).collect(),
             _ => Vec::new(),
         };
-        let end = end_of(&file, length)?;
+        let end = find_end(&file, length)?;
         file.seek(SeekFrom::Start(end))?;
-        let makes_room = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_none();
-        Ok((RealDisk { file, end, length, makes_room, folders }, end))
+        let preallocates = rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_none();
+        Ok((RealDisk { file, end, length, preallocates, folders }, end))
     }
 
-    /// Makes room behind the lines, which are safe by now. Where there is none to be had, lines go on without.
-    fn make_room(&mut self) {
-        let until = (self.end + ROOM_BYTES).next_multiple_of(BLOCK_BYTES);
+    /// Preallocates zeros after the synced lines. If that fails, appends continue without
+    /// preallocation.
+    fn preallocate(&mut self) {
+        let until = (self.end + PREALLOCATED_BYTES).next_multiple_of(BLOCK_BYTES);
         let zeros = vec![0; usize::try_from(until - self.end).unwrap_or(0)];
-        // Some file systems say only when they sync that there is no room.
+        // Some file systems report a full disk only on fsync.
         match self.file.write_all_at(&zeros, self.end).and_then(|()| self.file.sync_data()) {
             Ok(()) => self.length = until,
             Err(_) => {
-                self.makes_room = false;
-                // A part of them may be there; they are nothing to a reader.
+                self.preallocates = false;
+                // A part of the zeros may be written; readers ignore them.
                 let _ = self.file.set_len(self.end);
             }
         }
     }
 
-    /// The last bytes of the lines, so many at most.
-    pub(crate) fn last(&self, most: usize) -> io::Result<Vec<u8>> {
+    /// Reads the last bytes of the lines, at most `most`.
+    pub(crate) fn read_tail(&self, most: usize) -> io::Result<Vec<u8>> {
         let count = usize::try_from(self.end).unwrap_or(most).min(most);
         let mut bytes = vec![0; count];
         self.file.read_exact_at(&mut bytes, self.end - count as u64)?;
         Ok(bytes)
     }
 
-    /// The lock on a file that nobody writes now, for who removes it: as long as it is held, nobody goes on with it.
+    /// Locks a file that has no writer, so that it can be removed: while the lock is held, no
+    /// process can resume the session.
     ///
     /// # Errors
-    /// Another process has it: `WouldBlock`; one looks at it and doesn't end: `ResourceBusy`; or it can't be opened.
-    pub(crate) fn hold(path: &Path, patience: LockPatience) -> io::Result<File> {
+    /// Another process writes it (`WouldBlock`); a process holds a read lock for too long
+    /// (`ResourceBusy`); or it can't be opened.
+    pub(crate) fn lock_idle(path: &Path, patience: LockPatience) -> io::Result<File> {
         let file = File::open(path)?;
         lock(&file, patience)?;
         Ok(file)
     }
 
-    /// Whether some process writes this file, also in a moment: what one that was killed had just begun to start has its lock
-    /// until it becomes another program.
+    /// Returns whether a process keeps writing this file for a moment. A child that a killed
+    /// process was just starting holds the lock until it calls exec.
     pub(crate) fn stays_held(path: &Path) -> bool {
         (0..LOCK_TRIES.0).all(|number| {
             if number > 0 {
@@ -143,7 +148,7 @@ impl RealDisk {
         })
     }
 
-    /// Whether some process writes this file now.
+    /// Returns whether a process writes this file now.
     pub(crate) fn is_held(path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return false };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -153,7 +158,7 @@ impl RealDisk {
     }
 }
 
-/// Whether those who only look, and have a file for a moment, are waited for.
+/// Whether to wait for short read locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockPatience {
     None,
@@ -167,8 +172,8 @@ fn lock(file: &File, patience: LockPatience) -> io::Result<()> {
     }
 }
 
-/// Those who look share the lock. So who can share it too knows that nobody writes, and can wait longer: one that looks ends
-/// soon, unless somebody stopped it just then.
+/// Readers hold a shared lock. If a shared lock is available, there is no writer, and waiting
+/// longer is worthwhile: a reader ends soon unless it was stopped.
 fn lock_within(file: &File, (mut written, mut looked_at): (u32, u32)) -> io::Result<()> {
     use rustix::io::Errno;
     while let Err(error) = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -205,39 +210,39 @@ impl JournalDisk for RealDisk {
         }
         self.folders.clear();
         self.file.sync_data()?;
-        if self.makes_room && self.end == self.length {
-            self.make_room();
+        if self.preallocates && self.end == self.length {
+            self.preallocate();
         }
         Ok(())
     }
 
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         (self.end, self.length) = (length, length);
         self.file.seek(SeekFrom::Start(length)).map(drop)
     }
 
-    fn end(&mut self) {
-        self.makes_room = false;
+    fn finish(&mut self) {
+        self.preallocates = false;
         if self.length > self.end && self.file.set_len(self.end).is_ok() {
             self.length = self.end;
         }
     }
 
-    fn release(&mut self) {
-        // Closing the file releases the lock too, should this fail.
+    fn unlock(&mut self) {
+        // If this fails, closing the file still releases the lock.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// Where the lines of a file end: without the room behind them.
-fn end_of(file: &File, mut length: u64) -> io::Result<u64> {
+/// Returns where the lines of a file end, without the preallocated zeros.
+fn find_end(file: &File, mut length: u64) -> io::Result<u64> {
     let mut part = Vec::new();
     while length > 0 {
-        let at = length.saturating_sub(ROOM_BYTES);
+        let at = length.saturating_sub(PREALLOCATED_BYTES);
         part.resize(usize::try_from(length - at).unwrap_or(0), 0);
         file.read_exact_at(&mut part, at)?;
-        length = at + line_format::without_room(&part).len() as u64;
+        length = at + line_format::without_padding(&part).len() as u64;
         if length > at {
             break;
         }
@@ -245,19 +250,19 @@ fn end_of(file: &File, mut length: u64) -> io::Result<u64> {
     Ok(length)
 }
 
-/// How a file looks now.
-pub(crate) fn look(path: &Path) -> FileBefore {
-    let mut seen = FileBefore { path: path.to_owned(), size: None, changed: None, sha256: None };
-    let Ok(meta) = std::fs::symlink_metadata(path) else { return seen };
-    seen.size = Some(meta.len());
-    seen.changed = Some(meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()));
+/// Returns the current state of a file.
+pub(crate) fn snapshot_file(path: &Path) -> FileBefore {
+    let mut file = FileBefore { path: path.to_owned(), size: None, changed: None, sha256: None };
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return file };
+    file.size = Some(meta.len());
+    file.changed = Some(meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()));
     if meta.is_file() && meta.len() <= HASHED_BYTES_MAX {
-        seen.sha256 = hash(path);
+        file.sha256 = hash_file(path);
     }
-    seen
+    file
 }
 
-fn hash(path: &Path) -> Option<String> {
+fn hash_file(path: &Path) -> Option<String> {
     let mut options = OpenOptions::new();
     options.read(true);
     options.custom_flags((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed());
@@ -267,12 +272,12 @@ fn hash(path: &Path) -> Option<String> {
     (bytes.len() as u64 <= HASHED_BYTES_MAX).then(|| sha256(&bytes))
 }
 
-/// The SHA-256 of these bytes, in hexadecimal.
+/// Returns the SHA-256 of the bytes in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
+    to_hex(&Sha256::digest(bytes))
 }
 
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     let digits = b"0123456789abcdef";
     let pairs =
         bytes.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
@@ -291,28 +296,29 @@ mod tests {
         let (mut disk, end) = RealDisk::open(&path).unwrap();
         assert_eq!(end, 0);
         disk.append(b"one\n").unwrap();
-        assert_eq!(size(), 4, "nobody needs room before a sync");
+        assert_eq!(size(), 4, "nothing is preallocated before an fsync");
         disk.sync().unwrap();
         let long = size();
-        assert!(long > ROOM_BYTES && long % BLOCK_BYTES == 0, "{long}");
+        assert!(long > PREALLOCATED_BYTES && long % BLOCK_BYTES == 0, "{long}");
         disk.append(b"two\n").unwrap();
         disk.sync().unwrap();
         assert_eq!(size(), long);
-        // One that was killed: who is next goes on where lines end, in the same room.
+        // After a crash, the next process continues at the end of the lines in the same
+        // preallocated space.
         drop(disk);
         let (mut disk, end) = RealDisk::open(&path).unwrap();
         assert_eq!((end, size()), (8, long));
-        assert_eq!(disk.last(5).unwrap(), b"\ntwo\n"[..5].to_vec());
+        assert_eq!(disk.read_tail(5).unwrap(), b"\ntwo\n"[..5].to_vec());
         disk.append(b"thr").unwrap();
-        disk.cut(8).unwrap();
+        disk.truncate(8).unwrap();
         assert_eq!(size(), 8);
-        disk.append(&vec![b'x'; 3 * ROOM_BYTES as usize]).unwrap();
+        disk.append(&vec![b'x'; 3 * PREALLOCATED_BYTES as usize]).unwrap();
         disk.sync().unwrap();
-        disk.end();
-        disk.append(&vec![b'y'; ROOM_BYTES as usize]).unwrap();
+        disk.finish();
+        disk.append(&vec![b'y'; PREALLOCATED_BYTES as usize]).unwrap();
         disk.sync().unwrap();
         let bytes = std::fs::read(&path).unwrap();
-        assert_eq!(bytes.len() as u64, 8 + 4 * ROOM_BYTES);
+        assert_eq!(bytes.len() as u64, 8 + 4 * PREALLOCATED_BYTES);
         assert!(bytes.starts_with(b"one\ntwo\nxxx") && bytes.ends_with(b"yyy") && !bytes.contains(&0));
     }
 

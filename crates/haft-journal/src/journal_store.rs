@@ -1,7 +1,7 @@
-//! The folder of all sessions: `STATE/sessions/ID/journal.log`, one folder each.
+//! The directory of all sessions: `STATE/sessions/ID/journal.log`, one directory each.
 //!
-//! Each file has one writer, which holds a lock on it; so any number of processes can work at once, and a reader can tell
-//! a session that runs from one that died.
+//! Each file has one writer, which holds a lock on it. Any number of processes can work at the same
+//! time, and a reader can tell a running session from one that died.
 
 use std::fmt;
 use std::io::{self, BufRead as _, Read as _};
@@ -18,67 +18,68 @@ use crate::record::{Record, SessionStart};
 use crate::recovery::RecoveredSession;
 use crate::session_summary::SessionSummary;
 
-/// The name of the file in a session's folder.
-const FILE: &str = "journal.log";
-/// How long an empty file counts as one whose session just begins.
-const BEGINS: Duration = Duration::from_secs(60);
-/// How many bytes at the end of a file tell that it is the one that was looked at.
-const LAST_BYTES: usize = 64 * 1024;
-/// How often a file is made again that others remove.
+/// The name of the file in a session's directory.
+const JOURNAL_FILE: &str = "journal.log";
+/// How long an empty file counts as a session that is just starting.
+const STARTUP_GRACE: Duration = Duration::from_secs(60);
+/// How many bytes at the end of a file are compared to detect changes.
+const TAIL_BYTES: usize = 64 * 1024;
+/// How often a file that another process removes is created again.
 const OPEN_TRIES: u32 = 3;
 
-/// The sessions of a state folder.
+/// The sessions in a state directory.
 #[derive(Debug, Clone)]
 pub struct JournalStore {
     folder: PathBuf,
 }
 
-/// A session that is kept.
+/// A session on disk.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StoredSession {
-    /// Its id.
+    /// The session's id.
     pub id: String,
-    /// Its folder.
+    /// The session's directory.
     pub folder: PathBuf,
-    /// When something was noted last.
+    /// The time of the last write.
     pub changed: SystemTime,
-    /// How much it takes.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// Whether a process has it now.
+    /// Whether a process writes it now.
     pub is_running: bool,
 }
 
-/// Where a session goes on: from [`JournalStore::recover`] for [`JournalStore::go_on`].
+/// Where a session is resumed: returned by [`JournalStore::recover`] and passed to
+/// [`JournalStore::resume`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResumePoint {
-    /// Up to here there are whole lines.
+    /// The length of the complete lines.
     whole: u64,
-    /// The number of the next one.
+    /// The number of the next line.
     next: u64,
-    /// How much was written; a last line that was cut off counts.
+    /// The length of the written data, including an incomplete last line.
     length: u64,
-    /// The checksum of the last bytes of that.
+    /// The checksum of the last bytes of that data.
     last: u32,
 }
 
-/// Why a session can't be had.
+/// Why a session can't be opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is none with this id.
+    /// There is no session with this id.
     Unknown(String),
-    /// Several begin like this.
-    Several(String, Vec<String>),
-    /// Another process has it.
+    /// Several sessions have ids with this prefix.
+    AmbiguousId(String, Vec<String>),
+    /// Another process runs it.
     Running(String),
-    /// Another process looks at it and doesn't end.
-    LookedAt(String),
-    /// Another process had it since it was looked at.
-    GoneOn(String),
-    /// This can't be an id.
-    BadId(String),
-    /// The disk says no.
+    /// Another process holds a read lock and doesn't release it.
+    ReadLocked(String),
+    /// Another process wrote to it since it was read.
+    ChangedMeanwhile(String),
+    /// The text is not a valid id.
+    InvalidId(String),
+    /// An I/O error.
     Io(PathBuf, io::Error),
 }
 
@@ -88,20 +89,21 @@ impl fmt::Display for StoreError {
             StoreError::Unknown(id) => {
                 write!(f, "there is no session `{id}`; `haft sessions list` shows them")
             }
-            StoreError::Several(id, ids) => {
-                write!(f, "`{id}` is the beginning of several sessions: {}", ids.join(", "))
+            StoreError::AmbiguousId(id, ids) => {
+                write!(f, "`{id}` matches several sessions: {}", ids.join(", "))
             }
             StoreError::Running(id) => write!(f, "the session `{id}` runs in another process"),
-            StoreError::LookedAt(id) => write!(
+            StoreError::ReadLocked(id) => write!(
                 f,
-                "no process works on session `{id}`, but one looks at it and doesn't end, such as a `haft sessions list` that \
-                 was stopped; let it go on or end it, then try again"
+                "no process runs session `{id}`, but one holds a read lock on it, such as a `haft \
+                 sessions list` that was stopped; continue or end that process, then try again"
             ),
-            StoreError::GoneOn(id) => write!(
+            StoreError::ChangedMeanwhile(id) => write!(
                 f,
-                "session {id} has gone on in another process meanwhile; look at `haft sessions show {id}`, then try again"
+                "another process has resumed session {id} meanwhile; look at `haft sessions show {id}`, \
+                 then try again"
             ),
-            StoreError::BadId(id) => {
+            StoreError::InvalidId(id) => {
                 write!(f, "`{id}` is no id of a session: letters, digits, `.`, `-` and `_`")
             }
             StoreError::Io(path, error) => write!(f, "`{}`: {error}", path.display()),
@@ -112,15 +114,15 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {}
 
 impl JournalStore {
-    /// The sessions below this state folder. Nothing is made before it is needed.
+    /// Creates a store in a state directory. Directories are created when they are needed.
     pub fn at(state: &Path) -> JournalStore {
         JournalStore { folder: state.join("sessions") }
     }
 
-    /// Begins a session.
+    /// Starts a session.
     ///
     /// # Errors
-    /// The id isn't one, or is taken; or the disk says no.
+    /// The id is invalid or another process uses it, or an I/O error occurs.
     pub fn create(
         &self,
         id: &str,
@@ -130,91 +132,94 @@ impl JournalStore {
         self.open(id, began, options).map(|(journal, _)| journal)
     }
 
-    /// Goes on with a session, or begins it: what was noted before comes too. What a crash left half written is cut off.
+    /// Resumes or starts a session; also returns its earlier contents. An incomplete last line is
+    /// truncated.
     ///
     /// # Errors
-    /// Another process has it, or the disk says no.
+    /// Another process runs it, or an I/O error occurs.
     pub fn open(
         &self,
         id: &str,
         began: SessionStart,
         options: JournalOptions,
     ) -> Result<(Journal, JournalContents), StoreError> {
-        let (mut disk, length, path) = self.disk(id)?;
+        let (mut disk, length, path) = self.open_disk(id)?;
         let failed = |error| StoreError::Io(path.clone(), error);
-        let kept = read(&path).map_err(failed)?;
-        if kept.whole < length {
-            disk.cut(kept.whole).map_err(failed)?;
+        let contents = read(&path).map_err(failed)?;
+        if contents.whole < length {
+            disk.truncate(contents.whole).map_err(failed)?;
         }
-        let journal = begun(disk, (id, &path), (kept.whole, kept.next()), began, options).map_err(failed)?;
-        Ok((journal, kept))
+        let journal = start_journal(disk, (id, &path), (contents.whole, contents.next()), began, options)
+            .map_err(failed)?;
+        Ok((journal, contents))
     }
 
-    /// A session as it can go on, and the mark from where it does. Nothing is changed.
+    /// Recovers a session, and returns where to resume it. Changes nothing.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
+    /// There is no such session, or it can't be read.
     pub fn recover(&self, id: &str) -> Result<(RecoveredSession, ResumePoint), StoreError> {
-        let bytes = self.bytes(id)?;
-        let (recovered, whole, next) = RecoveredSession::read(&bytes);
-        Ok((recovered, ResumePoint { whole, next, length: bytes.len() as u64, last: last(&bytes) }))
+        let bytes = self.read_bytes(id)?;
+        let (recovered, whole, next) = RecoveredSession::from_bytes(&bytes);
+        Ok((recovered, ResumePoint { whole, next, length: bytes.len() as u64, last: tail_checksum(&bytes) }))
     }
 
-    /// How many calls of a session ran up to a mark, and the newest `most` of them, oldest first.
+    /// Returns the number of completed calls up to a resume point, and the newest `most` of them,
+    /// oldest first.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
+    /// There is no such session, or it can't be read.
     pub fn calls(
         &self,
         id: &str,
         until: ResumePoint,
         most: usize,
     ) -> Result<(u64, Vec<CompletedCall>), StoreError> {
-        let bytes = self.bytes(id)?;
-        Ok(completed_calls::calls(&bytes[..bytes.len().min(until.whole as usize)], most))
+        let bytes = self.read_bytes(id)?;
+        Ok(completed_calls::completed_calls(&bytes[..bytes.len().min(until.whole as usize)], most))
     }
 
-    /// Goes on with a session from this mark. What a crash left half written is cut off.
+    /// Resumes a session at a resume point. An incomplete last line is truncated.
     ///
     /// # Errors
-    /// Another process has it, or had it meanwhile; or the disk says no.
-    pub fn go_on(
+    /// Another process runs it or wrote to it meanwhile, or an I/O error occurs.
+    pub fn resume(
         &self,
         id: &str,
         mark: ResumePoint,
         began: SessionStart,
         options: JournalOptions,
     ) -> Result<Journal, StoreError> {
-        let (mut disk, length, path) = self.disk(id)?;
+        let (mut disk, length, path) = self.open_disk(id)?;
         let failed = |error| StoreError::Io(path.clone(), error);
-        if length != mark.length || last(&disk.last(LAST_BYTES).map_err(failed)?) != mark.last {
-            return Err(StoreError::GoneOn(id.to_owned()));
+        if length != mark.length || tail_checksum(&disk.read_tail(TAIL_BYTES).map_err(failed)?) != mark.last {
+            return Err(StoreError::ChangedMeanwhile(id.to_owned()));
         }
         if mark.whole < length {
-            disk.cut(mark.whole).map_err(failed)?;
+            disk.truncate(mark.whole).map_err(failed)?;
         }
-        begun(disk, (id, &path), (mark.whole, mark.next), began, options).map_err(failed)
+        start_journal(disk, (id, &path), (mark.whole, mark.next), began, options).map_err(failed)
     }
 
-    /// A session in a few words.
+    /// Returns a short summary of a session.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
-    pub fn head(&self, id: &str) -> Result<SessionSummary, StoreError> {
-        let path = self.folder_of(id)?.join(FILE);
-        // Whatever somebody writes at the moment, its beginning is there.
+    /// There is no such session, or it can't be read.
+    pub fn summary(&self, id: &str) -> Result<SessionSummary, StoreError> {
+        let path = self.session_folder(id)?.join(JOURNAL_FILE);
+        // A concurrent write doesn't affect the lines before it.
         std::fs::read(&path)
             .map(|bytes| SessionSummary::parse(&bytes))
-            .map_err(|error| not_read(id, &path, error))
+            .map_err(|error| read_error(id, &path, error))
     }
 
-    /// How a session began, which is its first line.
+    /// Returns how a session started, from its first line.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
+    /// There is no such session, or it can't be read.
     pub fn began(&self, id: &str) -> Result<Option<SessionStart>, StoreError> {
-        let path = self.folder_of(id)?.join(FILE);
-        let failed = |error| not_read(id, &path, error);
+        let path = self.session_folder(id)?.join(JOURNAL_FILE);
+        let failed = |error| read_error(id, &path, error);
         let file = std::fs::File::open(&path).map_err(failed)?;
         let mut first = Vec::new();
         let mut reader = io::BufReader::new(file).take(LINE_BYTES_MAX as u64);
@@ -225,15 +230,15 @@ impl JournalStore {
         })
     }
 
-    fn bytes(&self, id: &str) -> Result<Vec<u8>, StoreError> {
-        let path = self.folder_of(id)?.join(FILE);
-        journal_reader::bytes(&path).map_err(|error| not_read(id, &path, error))
+    fn read_bytes(&self, id: &str) -> Result<Vec<u8>, StoreError> {
+        let path = self.session_folder(id)?.join(JOURNAL_FILE);
+        journal_reader::read_bytes(&path).map_err(|error| read_error(id, &path, error))
     }
 
-    /// The file of a session, made if there is none.
-    fn disk(&self, id: &str) -> Result<(RealDisk, u64, PathBuf), StoreError> {
-        let folder = self.folder_of(id)?;
-        let path = folder.join(FILE);
+    /// Opens the file of a session, or creates it.
+    fn open_disk(&self, id: &str) -> Result<(RealDisk, u64, PathBuf), StoreError> {
+        let folder = self.session_folder(id)?;
+        let path = folder.join(JOURNAL_FILE);
         let mut tries = 0;
         let (disk, length) = loop {
             let mut builder = std::fs::DirBuilder::new();
@@ -242,87 +247,88 @@ impl JournalStore {
             tries += 1;
             match RealDisk::open(&path) {
                 Ok(opened) => break opened,
-                // Another process removed it, and is done by now or soon.
+                // Another process removed it and is done now or soon.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && tries < OPEN_TRIES => {}
-                Err(error) => return Err(not_had(id, &path, error)),
+                Err(error) => return Err(lock_error(id, &path, error)),
             }
         };
         Ok((disk, length, path))
     }
 
-    /// What was noted in a session.
+    /// Reads the records of a session.
     ///
     /// # Errors
-    /// There is none, or it can't be read.
+    /// There is no such session, or it can't be read.
     pub fn read(&self, id: &str) -> Result<JournalContents, StoreError> {
-        let path = self.folder_of(id)?.join(FILE);
-        read(&path).map_err(|error| not_read(id, &path, error))
+        let path = self.session_folder(id)?.join(JOURNAL_FILE);
+        read(&path).map_err(|error| read_error(id, &path, error))
     }
 
-    /// All sessions, the newest first. What can't be looked at is left out.
+    /// Returns all sessions, newest first. Unreadable ones are omitted.
     pub fn list(&self) -> Vec<StoredSession> {
-        self.listed(RealDisk::is_held)
+        self.list_with(RealDisk::is_held)
     }
 
-    /// Whether a process has a session, asked again. Where `waits`, for a moment: a process that was killed just now may have
-    /// left something that has it still.
+    /// Checks again whether a process runs a session. With `waits`, retries for a moment: a child
+    /// of a killed process may hold the lock a little longer.
     pub fn is_running(&self, session: &StoredSession, waits: bool) -> bool {
-        let path = session.folder.join(FILE);
+        let path = session.folder.join(JOURNAL_FILE);
         if waits { RealDisk::stays_held(&path) } else { RealDisk::is_held(&path) }
     }
 
-    /// All sessions; whether one runs is asked of `is_running`, because to look at locks is slow where there are thousands.
-    fn listed(&self, is_running: fn(&Path) -> bool) -> Vec<StoredSession> {
+    /// Returns all sessions. The caller chooses how `is_running` is determined, because checking
+    /// thousands of locks is slow.
+    fn list_with(&self, is_running: fn(&Path) -> bool) -> Vec<StoredSession> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().take(SESSIONS_MAX);
-        let look = |entry: std::fs::DirEntry| self.look(&entry.path(), is_running);
-        let mut sessions: Vec<StoredSession> = entries.filter_map(look).collect();
+        let inspect = |entry: std::fs::DirEntry| self.inspect(&entry.path(), is_running);
+        let mut sessions: Vec<StoredSession> = entries.filter_map(inspect).collect();
         sessions.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| b.id.cmp(&a.id)));
         sessions
     }
 
-    /// The session whose id this is, or begins with this.
+    /// Finds a session by its id or a unique prefix of it.
     ///
     /// # Errors
-    /// There is none, or there are several.
+    /// No session or several sessions match.
     pub fn find(&self, id: &str) -> Result<StoredSession, StoreError> {
-        let exact = self.folder_of(id)?;
-        if let Some(session) = self.look(&exact, RealDisk::is_held) {
+        let exact = self.session_folder(id)?;
+        if let Some(session) = self.inspect(&exact, RealDisk::is_held) {
             return Ok(session);
         }
-        let mut fitting: Vec<StoredSession> =
+        let mut candidates: Vec<StoredSession> =
             self.list().into_iter().filter(|one| one.id.starts_with(id)).collect();
-        match fitting.len() {
+        match candidates.len() {
             0 => Err(StoreError::Unknown(id.to_owned())),
-            1 => Ok(fitting.remove(0)),
+            1 => Ok(candidates.remove(0)),
             _ => {
-                let ids = fitting.iter().take(5).map(|session| session.id.clone()).collect();
-                Err(StoreError::Several(id.to_owned(), ids))
+                let ids = candidates.iter().take(5).map(|session| session.id.clone()).collect();
+                Err(StoreError::AmbiguousId(id.to_owned(), ids))
             }
         }
     }
 
-    /// Removes a session that no process has.
+    /// Removes a session that no process runs.
     ///
     /// # Errors
-    /// One has it, or the disk says no.
+    /// A process runs it, or an I/O error occurs.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let session = self.find(id)?;
-        discard(&session.folder, LockPatience::Some)
-            .map_err(|error| not_had(&session.id, &session.folder, error))
+        remove_locked(&session.folder, LockPatience::Some)
+            .map_err(|error| lock_error(&session.id, &session.folder, error))
     }
 
-    /// Removes what is older than `age`, then the oldest until all take no more than `bytes`; what runs stays. Returns
-    /// how many are gone.
+    /// Removes sessions older than `age`, then the oldest until the rest takes at most `bytes`.
+    /// Running sessions stay. Returns the number of removed sessions.
     pub fn clean(&self, age: Duration, bytes: u64) -> usize {
         let now = SystemTime::now();
         let mut total = 0;
         let mut removed = 0;
-        for session in self.listed(|_| false) {
+        for session in self.list_with(|_| false) {
             let since = now.duration_since(session.changed).unwrap_or_default();
-            // Another process has made it and doesn't hold it yet.
-            let begins = session.bytes == 0 && since < BEGINS;
-            let removes = !begins && (since > age || total + session.bytes > bytes);
-            match removes && discard(&session.folder, LockPatience::None).is_ok() {
+            // Another process has created it and not yet locked it.
+            let is_starting = session.bytes == 0 && since < STARTUP_GRACE;
+            let removes = !is_starting && (since > age || total + session.bytes > bytes);
+            match removes && remove_locked(&session.folder, LockPatience::None).is_ok() {
                 true => removed += 1,
                 false => total += session.bytes,
             }
@@ -330,9 +336,9 @@ impl JournalStore {
         removed
     }
 
-    fn look(&self, folder: &Path, is_running: fn(&Path) -> bool) -> Option<StoredSession> {
-        self.folder_of(folder.file_name()?.to_str()?).ok()?;
-        let path = folder.join(FILE);
+    fn inspect(&self, folder: &Path, is_running: fn(&Path) -> bool) -> Option<StoredSession> {
+        self.session_folder(folder.file_name()?.to_str()?).ok()?;
+        let path = folder.join(JOURNAL_FILE);
         let meta = std::fs::symlink_metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(meta.mtime()).unwrap_or(0));
         let changed = changed + Duration::from_nanos(u64::try_from(meta.mtime_nsec()).unwrap_or(0));
@@ -345,48 +351,49 @@ impl JournalStore {
         })
     }
 
-    fn folder_of(&self, id: &str) -> Result<PathBuf, StoreError> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-        let fits = !id.is_empty() && id.len() <= 128 && id.bytes().all(plain) && !id.starts_with('.');
-        if fits { Ok(self.folder.join(id)) } else { Err(StoreError::BadId(id.to_owned())) }
+    fn session_folder(&self, id: &str) -> Result<PathBuf, StoreError> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        let is_valid =
+            !id.is_empty() && id.len() <= 128 && id.bytes().all(is_allowed) && !id.starts_with('.');
+        if is_valid { Ok(self.folder.join(id)) } else { Err(StoreError::InvalidId(id.to_owned())) }
     }
 }
 
-/// Removes the folder of a session, under its lock: who goes on with it meanwhile is not left with a file that is gone.
-/// `WouldBlock` where somebody has it.
-fn discard(folder: &Path, patience: LockPatience) -> io::Result<()> {
-    let _held = RealDisk::hold(&folder.join(FILE), patience)?;
+/// Removes the directory of a session under its lock, so that no process can resume it meanwhile
+/// and write to a deleted file. Returns `WouldBlock` if a process holds the lock.
+fn remove_locked(folder: &Path, patience: LockPatience) -> io::Result<()> {
+    let _held = RealDisk::lock_idle(&folder.join(JOURNAL_FILE), patience)?;
     std::fs::remove_dir_all(folder)
 }
 
-fn not_had(id: &str, path: &Path, error: io::Error) -> StoreError {
+fn lock_error(id: &str, path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::WouldBlock => StoreError::Running(id.to_owned()),
-        io::ErrorKind::ResourceBusy => StoreError::LookedAt(id.to_owned()),
+        io::ErrorKind::ResourceBusy => StoreError::ReadLocked(id.to_owned()),
         _ => StoreError::Io(path.to_owned(), error),
     }
 }
 
-fn not_read(id: &str, path: &Path, error: io::Error) -> StoreError {
+fn read_error(id: &str, path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::NotFound => StoreError::Unknown(id.to_owned()),
         _ => StoreError::Io(path.to_owned(), error),
     }
 }
 
-fn last(bytes: &[u8]) -> u32 {
-    crc32fast::hash(&bytes[bytes.len().saturating_sub(LAST_BYTES)..])
+fn tail_checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..])
 }
 
-/// A journal on this file, with how it begins or goes on.
-fn begun(
+/// Creates a journal on this file and records the start or resume.
+fn start_journal(
     disk: RealDisk,
     named: (&str, &Path),
     at: (u64, u64),
     began: SessionStart,
     options: JournalOptions,
 ) -> io::Result<Journal> {
-    let journal = Journal::on(Box::new(disk), named, at, options)?;
+    let journal = Journal::with_disk(Box::new(disk), named, at, options)?;
     journal.note(Record::Began(began)).map_err(|error| io::Error::other(error.message))?;
     Ok(journal)
 }

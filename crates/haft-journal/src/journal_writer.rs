@@ -1,11 +1,13 @@
-//! Who writes, and when: everything that waits goes to the disk in one piece, with one sync for all who need it.
+//! Decides which thread writes, and when. All queued records are written together, with one fsync
+//! for all waiting callers.
 //!
-//! There is one [`LineAppender`]. Who brings something that has to be there now takes it, if it is free and the disk was quick the
-//! last time, and writes in the place: to wake another thread and be woken by it costs as much as a quick disk does. In
-//! every other case it is the journal's own thread that writes, and who waits is told: a slow disk holds up nobody else.
-//! Behind that, the thread looks after what nobody waits for: what calls that change nothing leave waits for company, a
-//! moment at most, so that fifty of them are one write. What left the queue did so under the pen: lines are in the order
-//! in which they were noted.
+//! There is one [`LineAppender`]. A caller whose record must be written now uses it directly if it
+//! is free and the disk was quick the last time: waking another thread costs as much as a quick
+//! disk does. Otherwise the journal's own thread writes and notifies the caller, so a slow disk
+//! blocks no other task. That thread also writes the records that no caller waits for. Records of
+//! calls without side effects are batched for a short delay, so that fifty of them are one write. A
+//! thread takes records from the queue only while it holds the appender, so lines keep the order in
+//! which they were submitted.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -18,59 +20,59 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::journal_disk::{self, JournalDisk};
-use crate::limits::{LOOKED_FILES_MAX, QUEUE_BYTES_MAX};
+use crate::limits::{FILES_PER_CALL_MAX, QUEUE_BYTES_MAX};
 use crate::line_appender::{LineAppender, PendingLine};
 use crate::record_encoding::{self, OutcomeFields};
 use crate::secret_redactor::SecretRedactor;
 
-/// How long records that may be lost with the process wait for company, and how long what was settled waits for the next
-/// sync before it gets one of its own, if nothing else is noted.
-const PAUSE: Duration = Duration::from_millis(10);
-/// How long what was settled waits for a sync at most, whatever is noted meanwhile.
-const UNSYNCED_MAX: Duration = Duration::from_millis(50);
-/// The same while the journal can't be written: what is kept until it can be is tried again so often.
-const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
-/// How much is written in the place, without another thread, in bytes.
-const LIGHT_BYTES_MAX: usize = 128 * 1024;
-/// How many files are looked at in the place, and how long the longest of them is.
-const LIGHT_FILES_MAX: usize = 4;
-const LIGHT_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// How long records that a crash may lose are batched, and how long settled records wait for the
+/// next fsync while no other record arrives.
+const BATCH_DELAY: Duration = Duration::from_millis(10);
+/// The longest time until settled records get an fsync.
+const SYNC_DELAY_MAX: Duration = Duration::from_millis(50);
+/// The interval of retries while the journal can't be written.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The largest write on the calling thread, in bytes.
+const INLINE_BYTES_MAX: usize = 128 * 1024;
+/// The largest number and size of files that are hashed on the calling thread.
+const INLINE_FILES_MAX: usize = 4;
+const INLINE_FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Something to write.
+/// A request to write a record.
 pub(crate) enum WriteRequest {
-    /// A record as JSON, as [`encode`] makes it.
+    /// An encoded record from [`record_encoding`].
     Json(Vec<u8>),
-    /// What the conversation has from a place on.
+    /// The items of the conversation from an index on.
     Items(usize, Vec<Value>),
-    /// An intent without its end, and the files that are looked at first.
+    /// An unfinished intent, and the files to inspect before it is written.
     Intent(Vec<u8>, Vec<PathBuf>),
     Outcome(OutcomeFields),
 }
 
-/// When something counts as written.
+/// When a request counts as complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WriteCompletion {
-    /// It is in the queue, and waits there for what follows, a moment at most: it may be lost with the process. Not taken
-    /// while the journal can't be written.
-    Idle,
-    /// The same, and it is kept until it can be written.
-    Queued,
-    /// The same; and once it is written the disk has it with the next sync, or after a moment in which nothing else is to
+    /// Queued and batched for a short delay; a crash may lose it. Rejected while the journal can't
     /// be written.
-    Over,
-    /// It goes to the system now; if somebody else writes just then, soon.
-    Passed,
-    /// The system has it; it survives this process.
+    Idle,
+    /// Like `Idle`, and retried until it is written.
+    Queued,
+    /// Like `Queued`; after the write, it is synced with the next fsync or after a short idle
+    /// delay.
+    TurnOver,
+    /// Written now, or soon if another thread is writing.
+    WriteSoon,
+    /// Written: it survives a crash of this process.
     Written,
-    /// The same; and the disk has it with the next sync, or after a moment in which nothing else is to be written.
+    /// Like `Written`, and synced with the next fsync or after a short idle delay.
     Settled,
-    /// The disk has it; it survives a power failure.
+    /// Synced: it survives a power failure.
     Synced,
 }
 
-struct WaitingLines {
-    job: WriteRequest,
-    /// When it was noted, in milliseconds since 1970.
+struct QueuedRequest {
+    request: WriteRequest,
+    /// The time of the request, in milliseconds since 1970.
     at: u64,
     bytes: usize,
     until: WriteCompletion,
@@ -79,101 +81,101 @@ struct WaitingLines {
 
 #[derive(Default)]
 struct WriteQueue {
-    jobs: VecDeque<WaitingLines>,
+    requests: VecDeque<QueuedRequest>,
     bytes: usize,
-    /// How many jobs there were, to see that none came for a while.
+    /// The number of all requests so far, to detect idle periods.
     count: u64,
-    /// Whether something among the jobs doesn't wait for what follows.
+    /// Whether a queued request must be written without delay.
     urgent: bool,
-    /// Since when something that was settled is not on the disk.
+    /// Since when settled records are not synced.
     unsynced: Option<Instant>,
-    /// The thread sleeps until it is woken.
+    /// Whether the thread sleeps until it is notified.
     asleep: bool,
     closed: bool,
-    /// What is wrong, if the last write failed.
-    trouble: Option<String>,
+    /// The error of the last write, if it failed.
+    last_error: Option<String>,
 }
 
 impl WriteQueue {
-    /// Whether something that was settled has waited long enough for a sync.
-    fn is_late(&self) -> bool {
-        self.unsynced.is_some_and(|since| since.elapsed() >= UNSYNCED_MAX)
+    /// Returns whether settled records have waited long enough for an fsync.
+    fn is_sync_due(&self) -> bool {
+        self.unsynced.is_some_and(|since| since.elapsed() >= SYNC_DELAY_MAX)
     }
 }
 
 struct SharedWriter {
     queue: Mutex<WriteQueue>,
-    /// Taken before the queue, never while that is held.
-    pen: Mutex<LineAppender>,
+    /// Locked before the queue, never while the queue is locked.
+    appender: Mutex<LineAppender>,
     wake: Condvar,
 }
 
 impl SharedWriter {
     fn queue(&self) -> MutexGuard<'_, WriteQueue> {
-        // The lock guards plain values; a panic between two of them leaves nothing half done.
+        // A panic can't leave these plain values inconsistent.
         lock(&self.queue)
     }
 
-    fn pen(&self) -> MutexGuard<'_, LineAppender> {
-        self.pen.lock().unwrap_or_else(|poisoned| dropped(poisoned.into_inner()))
+    fn appender(&self) -> MutexGuard<'_, LineAppender> {
+        self.appender.lock().unwrap_or_else(|poisoned| fail_poisoned(poisoned.into_inner()))
     }
 
-    /// The pen, if nobody has it.
-    fn free_pen(&self) -> Option<MutexGuard<'_, LineAppender>> {
-        match self.pen.try_lock() {
-            Ok(pen) => Some(pen),
+    /// Returns the appender if it is free.
+    fn try_appender(&self) -> Option<MutexGuard<'_, LineAppender>> {
+        match self.appender.try_lock() {
+            Ok(appender) => Some(appender),
             Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(poisoned)) => Some(dropped(poisoned.into_inner())),
+            Err(TryLockError::Poisoned(poisoned)) => Some(fail_poisoned(poisoned.into_inner())),
         }
     }
 
-    /// Writes everything that waits, and last what is brought.
+    /// Writes all queued requests, and then the caller's own request.
     fn write(
         &self,
-        pen: &mut LineAppender,
-        brought: Option<WaitingLines>,
+        appender: &mut LineAppender,
+        inline: Option<QueuedRequest>,
         mut syncs: bool,
     ) -> Result<(), String> {
-        let mut jobs = {
+        let mut requests = {
             let mut queue = self.queue();
             queue.urgent = false;
-            std::mem::take(&mut queue.jobs)
+            std::mem::take(&mut queue.requests)
         };
-        let waited: usize = jobs.iter().map(|waiting| waiting.bytes).sum();
-        jobs.extend(brought);
-        let settles = jobs
+        let waited: usize = requests.iter().map(|waiting| waiting.bytes).sum();
+        requests.extend(inline);
+        let settles = requests
             .iter()
-            .any(|waiting| matches!(waiting.until, WriteCompletion::Over | WriteCompletion::Settled));
-        syncs |= jobs.iter().any(|waiting| waiting.until == WriteCompletion::Synced);
+            .any(|waiting| matches!(waiting.until, WriteCompletion::TurnOver | WriteCompletion::Settled));
+        syncs |= requests.iter().any(|waiting| waiting.until == WriteCompletion::Synced);
         let mut done = Vec::new();
-        let entries = jobs.into_iter().map(|waiting| {
+        let entries = requests.into_iter().map(|waiting| {
             done.extend(waiting.done);
             PendingLine {
-                json: json(waiting.job),
+                json: encode_request(waiting.request),
                 at: waiting.at,
-                keeps: waiting.until <= WriteCompletion::Passed,
+                retries: waiting.until <= WriteCompletion::WriteSoon,
             }
         });
-        let written = pen.write(entries, syncs);
+        let written = appender.write(entries, syncs);
         {
             let mut queue = self.queue();
             queue.bytes -= waited;
-            let is_over = (syncs && written.is_ok()) || pen.is_lost();
+            let is_over = (syncs && written.is_ok()) || appender.has_failed();
             if settles {
                 queue.unsynced.get_or_insert_with(Instant::now);
             }
             queue.unsynced.take_if(|_| is_over);
-            queue.trouble = written.clone().err();
+            queue.last_error = written.clone().err();
         }
         for done in done {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             let _ = done.send(written.clone());
         }
         written
     }
 
-    /// Waits until there is something to do: to write, or to sync what was settled. Says whether it was the last time.
-    fn next(&self) -> bool {
+    /// Waits until records must be written or synced. Returns whether the journal is closing.
+    fn wait_for_work(&self) -> bool {
         let mut queue = self.queue();
         loop {
             if queue.closed || queue.urgent {
@@ -185,12 +187,12 @@ impl SharedWriter {
             }
             let count = queue.count;
             let calm = |queue: &mut WriteQueue| !queue.urgent && !queue.closed;
-            let pause = if queue.trouble.is_some() { PAUSE_IN_TROUBLE } else { PAUSE };
+            let pause = if queue.last_error.is_some() { RETRY_INTERVAL } else { BATCH_DELAY };
             let waited = self.wake.wait_timeout_while(queue, pause, calm);
             let passed;
             (queue, passed) = waited.unwrap_or_else(PoisonError::into_inner);
             let quiet = passed.timed_out() && queue.count == count;
-            let is_time = passed.timed_out() && (!queue.jobs.is_empty() || queue.is_late());
+            let is_time = passed.timed_out() && (!queue.requests.is_empty() || queue.is_sync_due());
             if is_time || (quiet && queue.unsynced.is_some()) {
                 return queue.closed;
             }
@@ -198,39 +200,39 @@ impl SharedWriter {
         }
     }
 
-    /// Whether what has to be there now may be written in the place: not if much waits before it, or something that was left
-    /// to the thread; nor if it is too late.
-    fn takes_here(&self, until: WriteCompletion) -> bool {
+    /// Returns whether a record may be written on the calling thread: not if much is queued, if the
+    /// thread has an urgent request, or if the journal is closed.
+    fn can_write_inline(&self, until: WriteCompletion) -> bool {
         let mut queue = self.queue();
-        if queue.closed || queue.urgent || queue.bytes > LIGHT_BYTES_MAX {
+        if queue.closed || queue.urgent || queue.bytes > INLINE_BYTES_MAX {
             return false;
         }
         queue.count += 1;
-        // What is settled is synced by the thread.
+        // The thread syncs settled records.
         if until == WriteCompletion::Settled && std::mem::take(&mut queue.asleep) {
             self.wake.notify_one();
         }
         true
     }
 
-    /// What the thread does.
+    /// Runs the writer thread.
     fn run(&self) {
         loop {
-            let last = self.next();
-            let mut pen = self.pen();
+            let last = self.wait_for_work();
+            let mut appender = self.appender();
             if last {
-                pen.end();
+                appender.finish();
             }
-            // What can't be written the last time is tried once more, and that is all.
+            // When the journal closes, a failed write is retried once.
             for _ in 0..1 + usize::from(last) {
-                let (empty, unsynced, is_late) = {
+                let (empty, unsynced, is_sync_due) = {
                     let queue = self.queue();
-                    let empty = queue.jobs.is_empty() && !(last && pen.has_unwritten());
-                    (empty, queue.unsynced.is_some(), queue.is_late())
+                    let empty = queue.requests.is_empty() && !(last && appender.has_unwritten());
+                    (empty, queue.unsynced.is_some(), queue.is_sync_due())
                 };
                 if !empty || unsynced {
-                    // Who waits is told, and all others by the trouble that is noted.
-                    let _ = self.write(&mut pen, None, last || empty || is_late);
+                    // Waiting callers get the error; later callers get `last_error`.
+                    let _ = self.write(&mut appender, None, last || empty || is_sync_due);
                 }
             }
             if last {
@@ -240,22 +242,22 @@ impl SharedWriter {
     }
 }
 
-/// The pen of somebody who panicked while they wrote: nobody knows what is in the file.
-fn dropped(mut pen: MutexGuard<'_, LineAppender>) -> MutexGuard<'_, LineAppender> {
-    pen.lose("the journal was left in the middle of a write; it takes no more");
-    pen
+/// Fails an appender whose thread panicked during a write: the contents of the file are unknown.
+fn fail_poisoned(mut appender: MutexGuard<'_, LineAppender>) -> MutexGuard<'_, LineAppender> {
+    appender.fail_permanently("the journal was left in the middle of a write and accepts no more records");
+    appender
 }
 
-/// The way to the pen, and the thread that has it when nobody else does.
+/// Submits records, and owns the thread that writes what callers don't write themselves.
 pub(crate) struct JournalWriter {
     shared: Arc<SharedWriter>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl JournalWriter {
-    /// Starts to write at the end of this file, which has `length` bytes and `next` whole lines.
+    /// Starts writing at the end of a file with `length` bytes and `next` complete lines.
     ///
-    /// With `safe`, the place of the file itself is made safe soon.
+    /// With `safe`, the directory entry of the file is synced soon.
     pub(crate) fn start(
         disk: Box<dyn JournalDisk>,
         at: (u64, u64),
@@ -263,62 +265,71 @@ impl JournalWriter {
         safe: bool,
     ) -> std::io::Result<JournalWriter> {
         let queue = WriteQueue { unsynced: safe.then(Instant::now), ..WriteQueue::default() };
-        let pen = LineAppender::at(disk, at, redactor);
-        let shared =
-            Arc::new(SharedWriter { queue: Mutex::new(queue), pen: Mutex::new(pen), wake: Condvar::new() });
+        let appender = LineAppender::open_at(disk, at, redactor);
+        let shared = Arc::new(SharedWriter {
+            queue: Mutex::new(queue),
+            appender: Mutex::new(appender),
+            wake: Condvar::new(),
+        });
         let own = shared.clone();
         let thread = std::thread::Builder::new().name("haft-journal".to_owned()).spawn(move || own.run())?;
         Ok(JournalWriter { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Takes a job; what is returned tells when it is as safe as was asked for. Nothing is, if it is already.
-    pub(crate) fn put(
+    /// Submits a request. The returned receiver resolves when the request is complete; `None` means
+    /// that it already is or that the caller doesn't wait.
+    pub(crate) fn submit(
         &self,
-        job: WriteRequest,
+        request: WriteRequest,
         until: WriteCompletion,
     ) -> Result<Option<oneshot::Receiver<Result<(), String>>>, String> {
-        let bytes = size(&job);
-        let mut waiting = WaitingLines { job, at: now(), bytes, until, done: None };
+        let bytes = queued_bytes(&request);
+        let mut waiting = QueuedRequest { request, at: unix_millis_now(), bytes, until, done: None };
         let syncs = until == WriteCompletion::Synced;
-        let here = until >= WriteCompletion::Passed && bytes <= LIGHT_BYTES_MAX && is_light(&waiting.job);
-        if here
-            && let Some(mut pen) = self.shared.free_pen()
-            && pen.is_quick(syncs)
-            && self.shared.takes_here(until)
+        let tries_inline = until >= WriteCompletion::WriteSoon
+            && bytes <= INLINE_BYTES_MAX
+            && has_cheap_encoding(&waiting.request);
+        if tries_inline
+            && let Some(mut appender) = self.shared.try_appender()
+            && appender.is_quick(syncs)
+            && self.shared.can_write_inline(until)
         {
-            return self.shared.write(&mut pen, Some(waiting), false).map(|()| None);
+            return self.shared.write(&mut appender, Some(waiting), false).map(|()| None);
         }
         let mut receiver = None;
-        if until > WriteCompletion::Passed {
-            let (done, told) = oneshot::channel();
-            (waiting.done, receiver) = (Some(done), Some(told));
+        if until > WriteCompletion::WriteSoon {
+            let (done, result) = oneshot::channel();
+            (waiting.done, receiver) = (Some(done), Some(result));
         }
         let mut queue = self.shared.queue();
         if queue.closed {
             return Err("the journal is closed".to_owned());
         }
         if queue.bytes + bytes > QUEUE_BYTES_MAX {
-            return Err(format!("the disk doesn't keep up: {} bytes wait for it", queue.bytes));
+            return Err(format!("the disk is too slow: {} bytes are queued", queue.bytes));
         }
-        let trouble = queue.trouble.clone().filter(|_| until <= WriteCompletion::Passed);
-        if let (WriteCompletion::Idle, Some(trouble)) = (until, &trouble) {
-            return Err(trouble.clone());
+        let last_error = queue.last_error.clone().filter(|_| until <= WriteCompletion::WriteSoon);
+        if let (WriteCompletion::Idle, Some(last_error)) = (until, &last_error) {
+            return Err(last_error.clone());
         }
         queue.bytes += bytes;
         queue.count += 1;
-        // Whoever begins to wait wakes the thread, and so does the first after a while; those between cost nothing.
-        let wakes = std::mem::take(&mut queue.asleep) || (until >= WriteCompletion::Passed && !queue.urgent);
-        queue.urgent |= until >= WriteCompletion::Passed;
-        queue.jobs.push_back(waiting);
+        // An urgent request wakes the thread unless another one did, and so does the first request
+        // after an idle period. Requests in between wake nothing.
+        let wakes_thread =
+            std::mem::take(&mut queue.asleep) || (until >= WriteCompletion::WriteSoon && !queue.urgent);
+        queue.urgent |= until >= WriteCompletion::WriteSoon;
+        queue.requests.push_back(waiting);
         drop(queue);
-        if wakes {
+        if wakes_thread {
             self.shared.wake.notify_one();
         }
-        // It is tried all the same: the disk may have room by now, and a conversation has no holes.
-        trouble.map_or(Ok(receiver), Err)
+        // The record is queued despite the error: the disk may have space by now, and a
+        // conversation must not have gaps.
+        last_error.map_or(Ok(receiver), Err)
     }
 
-    /// Writes what waits, and ends.
+    /// Writes the queued records and stops the thread.
     pub(crate) fn close(&self) -> Result<(), String> {
         self.shared.queue().closed = true;
         self.shared.wake.notify_one();
@@ -326,8 +337,8 @@ impl JournalWriter {
         if thread.is_some_and(|thread| thread.join().is_err()) {
             return Err("the journal's thread panicked".to_owned());
         }
-        self.shared.pen().release();
-        self.shared.queue().trouble.clone().map_or(Ok(()), Err)
+        self.shared.appender().unlock();
+        self.shared.queue().last_error.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -337,63 +348,65 @@ impl Drop for JournalWriter {
     }
 }
 
-/// The JSON of a job, with what has to be looked at for it.
-fn json(job: WriteRequest) -> Vec<u8> {
-    match job {
+/// Encodes a request; inspects the files of an intent first.
+fn encode_request(request: WriteRequest) -> Vec<u8> {
+    match request {
         WriteRequest::Json(json) => json,
-        WriteRequest::Items(from, items) => record_encoding::items(from, &items),
+        WriteRequest::Items(from, items) => record_encoding::encode_items(from, &items),
         WriteRequest::Intent(mut json, paths) => {
             let files: Vec<_> =
-                paths.iter().take(LOOKED_FILES_MAX).map(|path| journal_disk::look(path)).collect();
-            record_encoding::files(&mut json, &files);
+                paths.iter().take(FILES_PER_CALL_MAX).map(|path| journal_disk::snapshot_file(path)).collect();
+            record_encoding::append_files(&mut json, &files);
             json
         }
-        WriteRequest::Outcome(ended) => record_encoding::outcome(&ended),
+        WriteRequest::Outcome(outcome) => record_encoding::encode_outcome(&outcome),
     }
 }
 
-/// Whether a job's JSON is made in no time: files that are looked at are few and short.
-fn is_light(job: &WriteRequest) -> bool {
+/// Returns whether encoding is cheap: few and small files to hash.
+fn has_cheap_encoding(request: &WriteRequest) -> bool {
     let short = |path: &PathBuf| {
         std::fs::symlink_metadata(path)
-            .map_or(true, |meta| !meta.is_file() || meta.len() <= LIGHT_FILE_BYTES_MAX)
+            .map_or(true, |meta| !meta.is_file() || meta.len() <= INLINE_FILE_BYTES_MAX)
     };
-    match job {
-        WriteRequest::Intent(_, paths) => paths.len() <= LIGHT_FILES_MAX && paths.iter().all(short),
+    match request {
+        WriteRequest::Intent(_, paths) => paths.len() <= INLINE_FILES_MAX && paths.iter().all(short),
         _ => true,
     }
 }
 
-/// About what a job takes while it waits.
-fn size(job: &WriteRequest) -> usize {
+/// Estimates the memory of a queued request.
+fn queued_bytes(request: &WriteRequest) -> usize {
     const REST: usize = 512;
-    REST + match job {
+    REST + match request {
         WriteRequest::Json(json) | WriteRequest::Intent(json, _) => json.len(),
-        WriteRequest::Items(_, items) => items.iter().map(weight).sum(),
-        WriteRequest::Outcome(ended) => ended.result.for_model().iter().map(size_of_block).sum(),
+        WriteRequest::Items(_, items) => items.iter().map(estimate_json_bytes).sum(),
+        WriteRequest::Outcome(outcome) => outcome.result.for_model().iter().map(block_bytes).sum(),
     }
 }
 
-fn size_of_block(block: &haft::Content) -> usize {
+fn block_bytes(block: &haft::Content) -> usize {
     match block {
         haft::Content::Text(text) => text.len(),
         haft::Content::Image(blob) | haft::Content::Document(blob) => blob.bytes.len() * 4 / 3,
-        haft::Content::Structured(value) => weight(value),
+        haft::Content::Structured(value) => estimate_json_bytes(value),
         _ => 0,
     }
 }
 
-/// About how long a value is as JSON, in bytes.
-pub(crate) fn weight(value: &Value) -> usize {
+/// Estimates the length of a value as JSON, in bytes.
+pub(crate) fn estimate_json_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum::<usize>() + items.len() * 16,
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weight(value) + 32).sum(),
+        Value::Array(items) => items.iter().map(estimate_json_bytes).sum::<usize>() + items.len() * 16,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() + estimate_json_bytes(value) + 32).sum()
+        }
         _ => 16,
     }
 }
 
-fn now() -> u64 {
+fn unix_millis_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,10 @@
-//! What a session did, kept so that nothing is lost.
+//! The session journal: records what a session does, so that nothing is lost in a crash.
 //!
-//! A [`Journal`] is the engine's [`Recorder`](haft::ports::Recorder) on disk: one file a session, lines that are only ever
-//! appended, each with a checksum. The intent of a call that can change something is on the disk before the call runs;
-//! what came of it follows with the next intent, or at the turn's end. [`JournalStore`] is the folder of all sessions, [`read`]
-//! brings one back, and [`RecoveredSession`] says what became of each call of a turn that was cut off.
+//! A [`Journal`] is the engine's [`Recorder`](haft::ports::Recorder) on disk: one append-only file
+//! per session, one checksummed line per record. The intent of a call with side effects is on the
+//! disk before the call runs. The outcome follows with the next intent or at the end of the turn.
+//! [`JournalStore`] is the directory of all sessions, [`read`] reads a journal, and
+//! [`RecoveredSession`] has the state of each call of an interrupted turn.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,8 +16,8 @@
 //! journal.note(Record::note("a first look"))?;
 //! journal.close()?;
 //!
-//! let kept = store.read("s1")?;
-//! assert_eq!(kept.records.len(), 2);
+//! let contents = store.read("s1")?;
+//! assert_eq!(contents.records.len(), 2);
 //! # Ok(()) }
 //! ```
 #![warn(missing_docs)]

@@ -1,8 +1,10 @@
-//! What appends to the file: lines are numbered here, put together, written in one piece and synced with one call.
+//! Appends records to the file: numbers the lines, joins them into one write, and syncs them with
+//! one fsync.
 //!
-//! A write that failed is undone by cutting the file to the last whole line, and may be tried again: a full disk can have
-//! room later. A *sync* that failed can't: the kernel may have dropped what it couldn't write, so nothing that follows
-//! could be trusted, and the journal takes no more. Who holds the pen, and when, is [`writer`](crate::journal_writer)'s matter.
+//! After a failed write, the file is truncated to the last complete line, and the write can be
+//! retried: a full disk may have space later. A failed *fsync* can't be retried: the kernel may
+//! have dropped the dirty pages, so later data could not be trusted. The journal then accepts
+//! nothing more. [`journal_writer`](crate::journal_writer) decides which thread appends, and when.
 
 use std::time::{Duration, Instant};
 
@@ -13,44 +15,45 @@ use crate::record::Record;
 use crate::record_encoding;
 use crate::secret_redactor::SecretRedactor;
 
-/// How long a disk may take that is waited for in the place, without another thread.
+/// Below this latency, a disk is written on the calling thread.
 const QUICK: Duration = Duration::from_millis(1);
-/// How much of the memory for lines is kept from write to write, in bytes.
+/// How much of the line buffer is reused between writes, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * COPIED_BYTES_MAX;
 
-/// What becomes a line.
+/// A record that waits to be written.
 pub(crate) struct PendingLine {
-    /// The record, without its first brace.
+    /// The record without its opening brace.
     pub(crate) json: Vec<u8>,
-    /// When it was noted, in milliseconds since 1970.
+    /// The time of the record, in milliseconds since 1970.
     pub(crate) at: u64,
-    /// Whether nobody waits for it, so that it is kept when it can't be written.
-    pub(crate) keeps: bool,
+    /// Whether the record is retried after a failed write, because no caller waits for it.
+    pub(crate) retries: bool,
 }
 
-/// The end of the file, and the way to it.
+/// Appends lines to the end of the file.
 pub(crate) struct LineAppender {
     disk: Box<dyn JournalDisk>,
-    /// Up to here there are whole lines.
+    /// The length of the complete lines.
     length: u64,
     /// The number of the next line.
     next: u64,
     redactor: SecretRedactor,
-    /// Why nothing can be written any more.
-    lost: Option<String>,
-    /// What could not be written and still has to be: nobody waits for it.
+    /// Why the journal accepts nothing more.
+    failure: Option<String>,
+    /// Records to retry.
     unwritten: Vec<PendingLine>,
-    /// Lines that are being put together.
+    /// The line buffer.
     lines: Vec<u8>,
-    /// How long the last write took.
+    /// The duration of the last write.
     write_took: Duration,
-    /// How long the last sync took; the first makes the file's place safe too, and is never quick.
+    /// The duration of the last fsync. The first fsync also syncs directories and never counts as
+    /// quick.
     sync_took: Duration,
 }
 
 impl LineAppender {
-    /// At the end of this file, which has `length` bytes and `next` whole lines.
-    pub(crate) fn at(
+    /// Creates an appender for a file with `length` bytes and `next` complete lines.
+    pub(crate) fn open_at(
         disk: Box<dyn JournalDisk>,
         (length, next): (u64, u64),
         redactor: SecretRedactor,
@@ -60,7 +63,7 @@ impl LineAppender {
             length,
             next,
             redactor,
-            lost: None,
+            failure: None,
             unwritten: Vec::new(),
             lines: Vec::new(),
             write_took: Duration::ZERO,
@@ -68,27 +71,28 @@ impl LineAppender {
         }
     }
 
-    /// Whether the disk did this so quickly the last time that it isn't worth a word to another thread.
+    /// Returns whether the last write and fsync were so quick that waking another thread would cost
+    /// more.
     pub(crate) fn is_quick(&self, syncs: bool) -> bool {
         self.write_took <= QUICK && (!syncs || self.sync_took <= QUICK)
     }
 
-    /// Whether something has to be written that could not be before.
+    /// Returns whether records wait for a retry.
     pub(crate) fn has_unwritten(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
-    /// Whether nothing can be written any more.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.is_some()
+    /// Returns whether the journal accepts nothing more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
-    /// Takes no more, if it still does.
-    pub(crate) fn lose(&mut self, why: &str) {
-        self.lost.get_or_insert_with(|| why.to_owned());
+    /// Rejects all further records. The first reason stays.
+    pub(crate) fn fail_permanently(&mut self, why: &str) {
+        self.failure.get_or_insert_with(|| why.to_owned());
     }
 
-    /// Writes all or nothing of it. What nobody waits for is kept and written first the next time.
+    /// Writes all entries or none. Entries that are retried are written first the next time.
     pub(crate) fn write(
         &mut self,
         entries: impl Iterator<Item = PendingLine>,
@@ -96,43 +100,45 @@ impl LineAppender {
     ) -> Result<(), String> {
         let mut all = std::mem::take(&mut self.unwritten);
         for entry in entries {
-            all.push(PendingLine { json: self.redactor.clean_json(entry.json), ..entry });
+            all.push(PendingLine { json: self.redactor.redact_json(entry.json), ..entry });
         }
         let written = self.append(&all).and_then(|()| if syncs { self.sync() } else { Ok(()) });
         if written.is_err() {
-            self.unwritten = all.into_iter().filter(|entry| entry.keeps).collect();
+            self.unwritten = all.into_iter().filter(|entry| entry.retries).collect();
             let bytes: usize = self.unwritten.iter().map(|entry| entry.json.len()).sum();
             if bytes > QUEUE_BYTES_MAX {
-                self.lose("the journal could not be written for too long; it takes no more");
+                self.fail_permanently(
+                    "the journal could not be written for too long and accepts no more records",
+                );
             }
-            if self.lost.is_some() {
+            if self.failure.is_some() {
                 self.unwritten.clear();
             }
         }
         written
     }
 
-    /// What is written now is the last.
-    pub(crate) fn end(&mut self) {
-        self.disk.end();
+    /// Prepares for the last write: stops preallocation.
+    pub(crate) fn finish(&mut self) {
+        self.disk.finish();
     }
 
-    /// Gives the file to others. Nothing can be written any more.
-    pub(crate) fn release(&mut self) {
-        self.lost.get_or_insert_with(|| "the journal is closed".to_owned());
-        self.disk.release();
+    /// Releases the file's lock and rejects further records.
+    pub(crate) fn unlock(&mut self) {
+        self.failure.get_or_insert_with(|| "the journal is closed".to_owned());
+        self.disk.unlock();
     }
 
     fn append(&mut self, entries: &[PendingLine]) -> Result<(), String> {
-        if let Some(lost) = &self.lost {
-            return Err(lost.clone());
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
         }
         if entries.is_empty() {
             return Ok(());
         }
         let started = Instant::now();
         let mut lines = std::mem::take(&mut self.lines);
-        let appended = self.lines(entries, &mut lines);
+        let appended = self.append_lines(entries, &mut lines);
         lines.clear();
         if lines.capacity() <= KEPT_BYTES_MAX {
             self.lines = lines;
@@ -144,23 +150,25 @@ impl LineAppender {
                 Ok(())
             }
             Err(error) => {
-                if let Err(worse) = self.disk.cut(self.length) {
-                    self.lose(&format!("the journal could not be written ({error}) nor mended ({worse})"));
+                if let Err(worse) = self.disk.truncate(self.length) {
+                    self.fail_permanently(&format!(
+                        "the journal could not be written ({error}) nor truncated ({worse})"
+                    ));
                 }
                 Err(format!("the journal could not be written: {error}"))
             }
         }
     }
 
-    /// Appends these lines; says how many bytes they are.
-    fn lines(&mut self, entries: &[PendingLine], lines: &mut Vec<u8>) -> std::io::Result<u64> {
+    /// Appends the entries as lines, and returns their length in bytes.
+    fn append_lines(&mut self, entries: &[PendingLine], lines: &mut Vec<u8>) -> std::io::Result<u64> {
         let mut length = 0;
         for (stamp, entry) in (self.next..).zip(entries) {
             let stamp = (stamp, entry.at);
             match entry.json.len() {
-                // As it is, without another copy.
+                // Large records are written without another copy.
                 bytes if (COPIED_BYTES_MAX..=LINE_BYTES_MAX).contains(&bytes) => {
-                    line_format::begin(lines, stamp, &entry.json);
+                    line_format::begin_line(lines, stamp, &entry.json);
                     length += lines.len() + bytes;
                     self.disk.append(lines)?;
                     self.disk.append(&entry.json)?;
@@ -169,9 +177,9 @@ impl LineAppender {
                 }
                 bytes if bytes > LINE_BYTES_MAX => {
                     let note = Record::note(format!("a record of {bytes} bytes was too long to keep"));
-                    line_format::put(lines, stamp, &record_encoding::record(&note));
+                    line_format::append_line(lines, stamp, &record_encoding::encode_record(&note));
                 }
-                _ => line_format::put(lines, stamp, &entry.json),
+                _ => line_format::append_line(lines, stamp, &entry.json),
             }
         }
         length += lines.len();
@@ -186,10 +194,12 @@ impl LineAppender {
         let synced = self.disk.sync();
         self.sync_took = started.elapsed();
         synced.map_err(|error| {
-            let words =
-                format!("the journal's disk failed: {error}; what it has is in doubt, so it takes no more");
-            self.lose(&words);
-            words
+            let message = format!(
+                "failed to sync the journal: {error}; its contents are unreliable, so it accepts \
+                         no more records"
+            );
+            self.fail_permanently(&message);
+            message
         })
     }
 }

@@ -1,7 +1,8 @@
-//! Records as JSON, made from what the core has without a copy in between.
+//! Encodes records as JSON directly from the core's types, without intermediate copies.
 //!
-//! What is made here has no first brace: number and time go before it when it is written. The kind comes first, so that a
-//! reader can pass over a line by its beginning. An input that is hashed is made JSON once, and hashed where it stands.
+//! The encoded records have no opening brace: number and time are inserted when they are written.
+//! The kind comes first, so that a reader can classify a line by its first bytes. An input is
+//! encoded once, and hashed in the output buffer.
 
 use std::borrow::Cow;
 
@@ -15,112 +16,112 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::journal_disk::{hexadecimal, sha256};
+use crate::journal_disk::{sha256, to_hex};
 use crate::limits::TEXT_BYTES_MAX;
-use crate::record::{FileBefore, Record, word};
+use crate::record::{FileBefore, Record, error_kind_name};
 
-/// A record.
-pub(crate) fn record(record: &Record) -> Vec<u8> {
+/// Encodes a record.
+pub(crate) fn encode_record(record: &Record) -> Vec<u8> {
     let mut json = serde_json::to_vec(record).expect("records have text keys");
     json.remove(0);
     json
 }
 
-/// What the conversation has from a place on.
-pub(crate) fn items(from: usize, items: &[Value]) -> Vec<u8> {
-    let mut json = begin("items");
-    field(&mut json, "from", &from);
-    field(&mut json, "items", items);
+/// Encodes the items of the conversation from an index on.
+pub(crate) fn encode_items(from: usize, items: &[Value]) -> Vec<u8> {
+    let mut json = begin_record("items");
+    append_field(&mut json, "from", &from);
+    append_field(&mut json, "items", items);
     json.push(b'}');
     json
 }
 
-/// A message of the model that is whole.
-pub(crate) fn reply(turn: u64, items: &[Value]) -> Vec<u8> {
-    let mut json = begin("reply");
-    field(&mut json, "turn", &turn);
-    field(&mut json, "items", items);
+/// Encodes a complete message of the model.
+pub(crate) fn encode_reply(turn: u64, items: &[Value]) -> Vec<u8> {
+    let mut json = begin_record("reply");
+    append_field(&mut json, "turn", &turn);
+    append_field(&mut json, "items", items);
     json.push(b'}');
     json
 }
 
-/// A call that is about to run, without its end: [`files`] follows.
-pub(crate) fn intent(intent: &Intent<'_>) -> Vec<u8> {
-    let mut json = begin("intent");
-    field(&mut json, "agent", intent.agent);
-    field(&mut json, "turn", &intent.turn);
-    field(&mut json, "call", intent.call_id);
-    field(&mut json, "tool", intent.tool);
-    let input = field(&mut json, "input", intent.input);
+/// Encodes a call that is about to run; [`append_files`] completes it.
+pub(crate) fn encode_intent(intent: &Intent<'_>) -> Vec<u8> {
+    let mut json = begin_record("intent");
+    append_field(&mut json, "agent", intent.agent);
+    append_field(&mut json, "turn", &intent.turn);
+    append_field(&mut json, "call", intent.call_id);
+    append_field(&mut json, "tool", intent.tool);
+    let input = append_field(&mut json, "input", intent.input);
     let digest = sha256(&json[input..]);
-    field(&mut json, "digest", &digest);
-    field(&mut json, "effects", &DisplayValue(&intent.effects.declared));
-    field(&mut json, "changes", &intent.side_effects);
-    field(&mut json, "again", &intent.rerunnable);
-    field(&mut json, "by", intent.decision.allowed_by());
-    field(&mut json, "source", &intent.decision.source);
-    moved(&mut json, intent.moved);
+    append_field(&mut json, "digest", &digest);
+    append_field(&mut json, "effects", &DisplayValue(&intent.effects.declared));
+    append_field(&mut json, "changes", &intent.side_effects);
+    append_field(&mut json, "again", &intent.rerunnable);
+    append_field(&mut json, "by", intent.decision.allowed_by());
+    append_field(&mut json, "source", &intent.decision.source);
+    append_moved(&mut json, intent.moved);
     json
 }
 
-/// How what an intent may change looked before, and the end of it.
-pub(crate) fn files(json: &mut Vec<u8>, files: &[FileBefore]) {
+/// Appends the state of the files that a call may change, and the closing brace.
+pub(crate) fn append_files(json: &mut Vec<u8>, files: &[FileBefore]) {
     if !files.is_empty() {
-        field(json, "files", files);
+        append_field(json, "files", files);
     }
     json.push(b'}');
 }
 
-/// What came of a call.
+/// The fields of an outcome record.
 pub(crate) struct OutcomeFields {
     pub(crate) agent: String,
     pub(crate) turn: u64,
-    /// When, in microseconds since 1970.
+    /// When the call ended, in microseconds since 1970.
     pub(crate) at: u64,
-    /// Whether the result is kept, and not only its digest.
+    /// Whether the result is recorded in addition to its digest.
     pub(crate) with_result: bool,
     pub(crate) moved: Moved,
     pub(crate) result: ToolResult,
 }
 
-/// The outcome of a call.
-pub(crate) fn outcome(ended: &OutcomeFields) -> Vec<u8> {
+/// Encodes the outcome of a call.
+pub(crate) fn encode_outcome(ended: &OutcomeFields) -> Vec<u8> {
     let result = &ended.result;
-    let mut json = begin("outcome");
-    field(&mut json, "agent", &ended.agent);
-    field(&mut json, "turn", &ended.turn);
-    field(&mut json, "call", result.call_id());
-    field(&mut json, "tool", result.tool_name());
+    let mut json = begin_record("outcome");
+    append_field(&mut json, "agent", &ended.agent);
+    append_field(&mut json, "turn", &ended.turn);
+    append_field(&mut json, "call", result.call_id());
+    append_field(&mut json, "tool", result.tool_name());
     if let Some(kind) = result.error_kind() {
-        field(&mut json, "error", &word(kind));
+        append_field(&mut json, "error", &error_kind_name(kind));
     }
     let content = result.for_model();
     if ended.with_result {
         let blocks: Vec<BlockRef<'_>> = content.iter().map(BlockRef::from_content).collect();
-        field(&mut json, "result", &blocks);
+        append_field(&mut json, "result", &blocks);
     }
-    field(&mut json, "digest", &digest(&content));
-    field(&mut json, "micros", &u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX));
+    append_field(&mut json, "digest", &content_digest(&content));
+    append_field(&mut json, "micros", &u64::try_from(result.duration().as_micros()).unwrap_or(u64::MAX));
     if result.was_concurrent() {
-        field(&mut json, "beside", &true);
+        append_field(&mut json, "beside", &true);
     }
     if let Some(path) = result.offloaded_to() {
-        field(&mut json, "kept", path);
-        if let Ok(there) = path.metadata() {
-            field(&mut json, "kept_bytes", &there.len());
+        append_field(&mut json, "kept", path);
+        if let Ok(metadata) = path.metadata() {
+            append_field(&mut json, "kept_bytes", &metadata.len());
         }
     }
-    field(&mut json, "ended", &ended.at);
+    append_field(&mut json, "ended", &ended.at);
     if result.is_cached() {
-        field(&mut json, "cached", &true);
+        append_field(&mut json, "cached", &true);
     }
-    moved(&mut json, &ended.moved);
+    append_moved(&mut json, &ended.moved);
     json.push(b'}');
     json
 }
 
-/// The SHA-256 of what a model gets: its texts and bytes, one after another.
-fn digest(content: &[Content]) -> String {
+/// Returns the SHA-256 of the concatenated texts and bytes that the model receives.
+fn content_digest(content: &[Content]) -> String {
     let mut hasher = Sha256::new();
     for block in content {
         match block {
@@ -131,34 +132,34 @@ fn digest(content: &[Content]) -> String {
             other => hasher.update(format!("{other:?}")),
         }
     }
-    hexadecimal(&hasher.finalize())
+    to_hex(&hasher.finalize())
 }
 
-fn begin(kind: &str) -> Vec<u8> {
+fn begin_record(kind: &str) -> Vec<u8> {
     let mut json = Vec::with_capacity(512);
     [b"\"is\":\"", kind.as_bytes(), b"\""].iter().for_each(|part| json.extend_from_slice(part));
     json
 }
 
-/// Appends a field; its value begins where this says.
-fn field<T: Serialize + ?Sized>(json: &mut Vec<u8>, name: &str, value: &T) -> usize {
+/// Appends a field, and returns the offset of its value.
+fn append_field<T: Serialize + ?Sized>(json: &mut Vec<u8>, name: &str, value: &T) -> usize {
     [b",\"", name.as_bytes(), b"\":"].iter().for_each(|part| json.extend_from_slice(part));
     let at = json.len();
     if serde_json::to_writer(&mut *json, value).is_err() {
-        // A path that is no text, for example.
+        // For example a path that is not valid UTF-8.
         json.truncate(at);
         json.extend_from_slice(b"null");
     }
     at
 }
 
-fn moved(json: &mut Vec<u8>, moved: &Moved) {
+fn append_moved(json: &mut Vec<u8>, moved: &Moved) {
     if !moved.is_nowhere() {
-        field(json, "moved", moved);
+        append_field(json, "moved", moved);
     }
 }
 
-/// Something as the text that it is shown as.
+/// Serializes a value as its display text.
 struct DisplayValue<T>(T);
 
 impl<T: std::fmt::Display> Serialize for DisplayValue<T> {
@@ -167,7 +168,7 @@ impl<T: std::fmt::Display> Serialize for DisplayValue<T> {
     }
 }
 
-/// A block of a result as [`RecordedBlock`](crate::RecordedBlock) reads it, of what is there.
+/// A borrowed result block, in the format of [`RecordedBlock`](crate::RecordedBlock).
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum BlockRef<'a> {
@@ -181,7 +182,7 @@ enum BlockRef<'a> {
 impl BlockRef<'_> {
     fn from_content(content: &Content) -> BlockRef<'_> {
         match content {
-            Content::Text(text) => BlockRef::Text(cut(text)),
+            Content::Text(text) => BlockRef::Text(truncate_text(text)),
             Content::Image(blob) => BlockRef::Image(&blob.media_type, STANDARD.encode(&blob.bytes)),
             Content::Document(blob) => BlockRef::Document(&blob.media_type, STANDARD.encode(&blob.bytes)),
             Content::Structured(value) => BlockRef::Json(value),
@@ -191,28 +192,35 @@ impl BlockRef<'_> {
     }
 }
 
-/// A text within its bound.
-fn cut(text: &str) -> Cow<'_, str> {
+/// Truncates a text to the limit.
+fn truncate_text(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);
     }
-    let kept = truncate_bytes(text, TEXT_BYTES_MAX);
-    Cow::Owned(format!("{kept}\n[… {} bytes more were not recorded]", text.len() - kept.len()))
+    let prefix = truncate_bytes(text, TEXT_BYTES_MAX);
+    Cow::Owned(format!("{prefix}\n[… {} bytes more were not recorded]", text.len() - prefix.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Anybody who has the text can check it.
+    /// The digest is that of the plain text, so other programs can verify it.
     #[test]
     fn a_digest_is_that_of_the_text() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(digest(&[Content::text("abc")]), abc);
+        assert_eq!(content_digest(&[Content::text("abc")]), abc);
         assert_eq!(
-            digest(&[Content::text("a"), Content::image("image/png", b"b".to_vec()), Content::text("c")]),
+            content_digest(&[
+                Content::text("a"),
+                Content::image("image/png", b"b".to_vec()),
+                Content::text("c")
+            ]),
             abc
         );
-        assert_eq!(digest(&[Content::Structured(serde_json::json!({"a": 1}))]), sha256(br#"{"a":1}"#));
+        assert_eq!(
+            content_digest(&[Content::Structured(serde_json::json!({"a": 1}))]),
+            sha256(br#"{"a":1}"#)
+        );
     }
 }

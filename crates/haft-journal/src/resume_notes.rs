@@ -1,28 +1,28 @@
-//! What a model is told when a session goes on: the results of calls that an earlier process began, and what it has to know
-//! beside them.
+//! What a model receives when a session is resumed: results of calls that an earlier process
+//! started, and notes.
 //!
-//! The program and the simulator both go on with this, so that what is proven is what runs. Which calls a message has is
-//! told by whoever can read the provider's JSON.
+//! The program and the simulator both use this code, so the proofs cover what runs. The caller
+//! parses the provider's JSON and passes the calls of the message.
 
 use haft::{Content, Output, ToolCall, ToolError, ToolResult};
 
-use crate::limits::STRAY_TOLD_MAX;
+use crate::limits::STRAY_CALLS_MAX;
 use crate::record::RecordedBlock;
 use crate::recovery::{CallState, RecoveredSession};
 
 impl RecoveredSession {
-    /// What is known of these calls, which are those of the message that was cut off: results that were recorded, and words
-    /// for those whose outcome nobody knows. Calls without a result here may be run.
+    /// Returns the known results of the interrupted message's calls: recorded results, and error
+    /// texts for calls with unknown outcome. Calls without a result here may be run.
     pub fn results(&self, calls: &[ToolCall]) -> Vec<ToolResult> {
         let mut results: Vec<ToolResult> =
-            self.calls.iter().filter_map(|(id, state)| result(id, state)).collect();
+            self.calls.iter().filter_map(|(id, state)| call_result(id, state)).collect();
         if self.is_damaged {
-            // What isn't in a damaged journal may have run.
+            // A call that is missing in a damaged journal may have run.
             let missing = calls.iter().filter(|call| !self.calls.contains_key(&*call.id));
             results.extend(missing.map(|call| {
                 let error = ToolError::new(format!(
-                    "whether {} ran is unknown: the journal of the session is damaged. It was not run again. Look at what \
-                     is there before you repeat it.",
+                    "whether {} ran is unknown: the journal of the session is damaged. It was not run \
+                     again. Look at what is there before you repeat it.",
                     call.name
                 ));
                 ToolResult::kept(call.id.clone(), call.name.clone(), Err(error))
@@ -31,14 +31,14 @@ impl RecoveredSession {
         results
     }
 
-    /// What the model has to know beside its calls: changes that nobody has told it of, what ended with the old process, and
-    /// what else there is to say.
-    pub fn told(&self, more: &[&str]) -> Option<String> {
-        // The newest count most.
-        let left_out = self.stray.len().saturating_sub(STRAY_TOLD_MAX);
+    /// Returns notes for the model: changes that the conversation doesn't contain, background tasks
+    /// that ended with the old process, and the caller's own lines.
+    pub fn resume_notes(&self, more: &[&str]) -> Option<String> {
+        // The newest calls matter most.
+        let left_out = self.stray.len().saturating_sub(STRAY_CALLS_MAX);
         let damage = self.is_damaged.then(|| {
-            "The journal of the session is damaged, and something that was said or done is missing here. Look at what is there \
-             before you repeat anything."
+            "The journal of the session is damaged, and parts of the conversation or of the work are \
+             missing here. Look at what is there before you repeat anything."
                 .to_owned()
         });
         let older = (left_out > 0)
@@ -46,7 +46,10 @@ impl RecoveredSession {
         let stray = self.stray.iter().skip(left_out).map(ToString::to_string);
         let stray = damage.into_iter().chain(older).chain(stray);
         let tasks = self.tasks.iter().map(|(id, words)| {
-            format!("{id} ran in the background and ended with the old process: {words}. It was not started again.")
+            format!(
+                "{id} ran in the background and ended with the old process: {words}. It was not \
+                     started again."
+            )
         });
         let lines: Vec<String> = stray.chain(tasks).collect();
         let was_cut_off = if lines.is_empty() { "" } else { "was cut off and " };
@@ -60,13 +63,13 @@ impl RecoveredSession {
     }
 }
 
-fn result(id: &str, state: &CallState) -> Option<ToolResult> {
+fn call_result(id: &str, state: &CallState) -> Option<ToolResult> {
     let (tool, outcome) = match state {
         CallState::Finished { tool, error, blocks } => {
             let content: Vec<Content> = blocks.iter().cloned().map(RecordedBlock::into_content).collect();
             let outcome = match error {
                 None => Ok(Output::new(content)),
-                Some(_) => Err(ToolError::new(text(&content))),
+                Some(_) => Err(ToolError::new(join_texts(&content))),
             };
             (tool, outcome)
         }
@@ -76,7 +79,7 @@ fn result(id: &str, state: &CallState) -> Option<ToolResult> {
     Some(ToolResult::kept(id, tool.as_str(), outcome))
 }
 
-fn text(content: &[Content]) -> String {
+fn join_texts(content: &[Content]) -> String {
     let texts = content.iter().filter_map(|block| match block {
         Content::Text(text) => Some(text.as_ref()),
         _ => None,

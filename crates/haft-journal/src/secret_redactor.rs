@@ -1,19 +1,20 @@
-//! Secrets that settings name are not kept: each is replaced by its name wherever it stands.
+//! Redaction: replaces secrets from the settings by their names before records are written.
 //!
-//! The replacement is made in texts, not in keys, and before they become lines: what a line is made of stays readable. A text
-//! may be JSON itself, as arguments of calls are for some providers, so the form that JSON gives a value is looked for too.
+//! Only text values are changed, not keys, so records stay valid JSON. A text may contain JSON
+//! itself, such as the call arguments of some providers, so the JSON-escaped form of each secret is
+//! replaced too.
 
 use aho_corasick::AhoCorasick;
 use serde_json::Value;
 
 use crate::limits::SECRET_CHARS_MIN;
 
-/// Finds the values that are not to be kept.
+/// Replaces secret values in records.
 #[derive(Clone, Default)]
 pub struct SecretRedactor {
     finder: Option<AhoCorasick>,
     names: Vec<String>,
-    /// Finds the same in JSON, where texts are escaped once more.
+    /// Matches the secrets in encoded JSON, where texts are escaped once more.
     in_json: Option<AhoCorasick>,
 }
 
@@ -24,10 +25,12 @@ impl std::fmt::Debug for SecretRedactor {
 }
 
 impl SecretRedactor {
-    /// Replaces these values by these names. Values that are too short to be told from other text are left out.
+    /// Creates a redactor that replaces values by names. Values that are too short are ignored,
+    /// because they would match ordinary text.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> SecretRedactor {
         let (mut names, mut values) = (Vec::new(), Vec::new());
-        // A key of several lines is shown line by line by those who number them; its first and last line are no secret.
+        // Tools that number lines split a multi-line key, so each line is a secret too. Header and
+        // footer lines are not.
         let lines = |(name, value): &(String, String)| -> Vec<(String, String)> {
             let several = value.trim().contains('\n');
             let lines = value.lines().map(str::trim).filter(|line| several && !line.starts_with("-----"));
@@ -57,39 +60,39 @@ impl SecretRedactor {
         SecretRedactor { finder, names, in_json }
     }
 
-    /// Takes secrets out of every text of a record, which is JSON without its first brace. Most have none, and are only
-    /// looked through.
-    pub(crate) fn clean_json(&self, json: Vec<u8>) -> Vec<u8> {
+    /// Redacts all texts of a record, which is JSON without its opening brace. Most records contain
+    /// no secret and are only scanned.
+    pub(crate) fn redact_json(&self, json: Vec<u8>) -> Vec<u8> {
         let Some(in_json) = &self.in_json else { return json };
         if !in_json.is_match(&json) {
             return json;
         }
         let whole: Vec<u8> = [b"{", &json[..]].concat();
         let Ok(Value::Object(mut fields)) = serde_json::from_slice(&whole) else { return json };
-        // The kind stays first.
+        // The kind must stay first.
         let kind = fields.remove("is").unwrap_or_default();
         let mut value = Value::Object(fields);
-        self.clean(&mut value);
+        self.redact(&mut value);
         let rest = value.to_string();
         let comma = if rest.len() > 2 { "," } else { "" };
         format!("\"is\":{kind}{comma}{}", &rest[1..]).into_bytes()
     }
 
-    /// Takes secrets out of every text.
-    pub(crate) fn clean(&self, value: &mut Value) {
+    /// Redacts all texts of a value.
+    pub(crate) fn redact(&self, value: &mut Value) {
         let Some(finder) = &self.finder else { return };
         match value {
             Value::String(text) if finder.is_match(text.as_str()) => {
                 *text = finder.replace_all(text, &self.names);
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.clean(item)),
-            Value::Object(fields) => fields.values_mut().for_each(|field| self.clean(field)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.redact(field)),
             _ => {}
         }
     }
 }
 
-/// A text as it stands in JSON.
+/// Returns the text in JSON-escaped form.
 fn escaped(text: &str) -> String {
     let json = serde_json::to_string(text).unwrap_or_default();
     json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_owned()
@@ -106,7 +109,7 @@ mod tests {
         let key = "-----BEGIN KEY-----\nAAAABBBB\nCCCCDDDD\n-----END KEY-----\n";
         let redactor = SecretRedactor::new([("PEM".to_owned(), key.to_owned())]);
         let mut value = json!(["1\t-----BEGIN KEY-----\n2\tAAAABBBB\n3\tCCCCDDDD", key]);
-        redactor.clean(&mut value);
+        redactor.redact(&mut value);
         let shown = "1\t-----BEGIN KEY-----\n2\t[redacted: PEM]\n3\t[redacted: PEM]";
         assert_eq!(value, json!([shown, "[redacted: PEM]"]));
     }
@@ -121,12 +124,12 @@ mod tests {
         ]);
         let mut value = json!({"KEY1234": ["sk-\"quoted\"", "x sk-\"quoted\"-more y", "1234"], "changes": "{\"a\":\"sk-\\\"quoted\\\"\"}"});
         let line = |value: &Value| format!("\"is\":\"note\",{}", &value.to_string()[1..]).into_bytes();
-        let cleaned = redactor.clean_json(line(&value));
-        redactor.clean(&mut value);
+        let cleaned = redactor.redact_json(line(&value));
+        redactor.redact(&mut value);
         let clean = json!({"KEY1234": ["[redacted: KEY]", "x [redacted: LONG] y", "1234"], "changes": "{\"a\":\"[redacted: KEY]\"}"});
         assert_eq!(value, clean);
         assert_eq!(String::from_utf8(cleaned), String::from_utf8(line(&value)));
         let plain = line(&json!({"text": "nothing of it"}));
-        assert_eq!(redactor.clean_json(plain.clone()), plain);
+        assert_eq!(redactor.redact_json(plain.clone()), plain);
     }
 }

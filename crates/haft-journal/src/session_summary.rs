@@ -1,48 +1,49 @@
-//! What a list of sessions shows, found without reading what was said: lines are told by their beginnings.
+//! A summary of a session for listings. Most lines are classified by their first bytes and not
+//! parsed.
 
-use crate::journal_reader::whole;
+use crate::journal_reader::parse_record;
 use crate::line_format;
 use crate::record::{Record, SessionStart};
 
-/// A session in a few words.
+/// A short summary of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct SessionSummary {
-    /// How it began, the first time.
+    /// How the session started first.
     pub began: SessionStart,
-    /// How it went on last.
+    /// How the session was last resumed.
     pub last: SessionStart,
-    /// Its name, where it has one.
+    /// The title, if the session has one.
     pub title: Option<String>,
-    /// How many calls were started.
+    /// The number of started calls.
     pub calls: usize,
-    /// Whether it ended by itself.
+    /// Whether the session ended by itself.
     pub is_ended: bool,
 }
 
 impl SessionSummary {
-    /// Looks through a journal. Checksums are not looked at: whoever goes on with the session does that.
+    /// Scans a journal without verifying checksums; resuming a session verifies them.
     pub(crate) fn parse(bytes: &[u8]) -> SessionSummary {
-        let mut head = SessionSummary::default();
+        let mut summary = SessionSummary::default();
         let mut first = true;
         let mut at = 0;
         while let Some(end) = memchr::memchr(b'\n', &bytes[at..]) {
             let json = bytes[at..at + end].get(9..).unwrap_or_default();
             at += end + 1;
-            match line_format::kind(json) {
-                Some((_, b"intent", _)) => head.calls += 1,
+            match line_format::parse_header(json) {
+                Some((_, b"intent", _)) => summary.calls += 1,
                 Some((_, b"began" | b"title" | b"ended", _)) | None => {
-                    if let Ok(stamped) = whole(json) {
-                        head.add(stamped.record, &mut first);
+                    if let Ok(stamped) = parse_record(json) {
+                        summary.apply(stamped.record, &mut first);
                     }
                 }
                 Some(_) => {}
             }
         }
-        head
+        summary
     }
 
-    fn add(&mut self, record: Record, first: &mut bool) {
+    fn apply(&mut self, record: Record, first: &mut bool) {
         match record {
             Record::Began(began) => {
                 if std::mem::take(first) {

@@ -240,7 +240,7 @@ impl SessionRecorder {
         let store = JournalStore::at(state);
         let options = options(settings, lookup);
         let opened = match mark {
-            Some(mark) => store.go_on(id, mark, began, options),
+            Some(mark) => store.resume(id, mark, began, options),
             None => store.create(id, began, options),
         };
         // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
@@ -251,9 +251,10 @@ impl SessionRecorder {
             most.unwrap_or(haft_journal::limits::KEPT_BYTES),
         );
         match opened {
-            Err(error @ (StoreError::Running(_) | StoreError::LookedAt(_) | StoreError::GoneOn(_))) => {
-                Err(SessionError::journal(error.to_string()))
-            }
+            Err(
+                error
+                @ (StoreError::Running(_) | StoreError::ReadLocked(_) | StoreError::ChangedMeanwhile(_)),
+            ) => Err(SessionError::journal(error.to_string())),
             Ok(journal) => Ok(JournalState::In(Arc::new(SessionRecorder {
                 journal,
                 tools: Mutex::default(),
@@ -386,7 +387,7 @@ impl ConversationRecorder for SessionRecorder {
             if !files.is_empty() {
                 self.note(Record::Seen { files });
             }
-            if let Err(error) = self.journal.turn_over().await {
+            if let Err(error) = self.journal.finish_turn().await {
                 self.failed(&error);
             }
         })

@@ -54,7 +54,7 @@ impl SessionStore {
     /// Lists the sessions, newest first. A session that can't be read is left out.
     pub fn list(&self) -> Vec<SessionEntry> {
         let entry = |session: haft_journal::StoredSession| {
-            let head = self.0.head(&session.id).ok()?;
+            let head = self.0.summary(&session.id).ok()?;
             Some(SessionEntry {
                 id: session.id,
                 cwd: head.began.cwd,

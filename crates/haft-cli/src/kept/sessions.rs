@@ -92,7 +92,7 @@ fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
     let mut rows = Vec::new();
     for session in store.list() {
         // One that is gone meanwhile.
-        let Ok(head) = store.head(&session.id) else { continue };
+        let Ok(head) = store.summary(&session.id) else { continue };
         if !args.here || head.began.cwd == cwd {
             rows.push(Row::of(&session, head));
         }
@@ -130,7 +130,7 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let said = |error: haft_journal::StoreError| Usage(error.to_string());
     let session = store.find(&args.id).map_err(said)?;
     let kept = store.read(&session.id).map_err(said)?;
-    let row = Row::of(&session, store.head(&session.id).map_err(said)?);
+    let row = Row::of(&session, store.summary(&session.id).map_err(said)?);
     let left = match row.state {
         "running" => Vec::new(),
         _ => {

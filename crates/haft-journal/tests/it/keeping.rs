@@ -1,4 +1,4 @@
-//! Sessions in their folder: made, found, continued, cleaned.
+//! The session directory: sessions are created, found, resumed and cleaned up.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ fn note(text: &str) -> Record {
 }
 
 fn notes(store: &JournalStore, id: &str) -> Vec<String> {
-    let kept = store.read(id).unwrap();
-    assert!(kept.damage.is_empty(), "{} lines", kept.damage.len());
-    let numbers: Vec<u64> = kept.records.iter().map(|record| record.n).collect();
+    let contents = store.read(id).unwrap();
+    assert!(contents.damage.is_empty(), "{} lines", contents.damage.len());
+    let numbers: Vec<u64> = contents.records.iter().map(|record| record.n).collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
     let text = |record: &haft_journal::StampedRecord| match &record.record {
         Record::Note { text } => text.clone(),
         Record::Began(_) => "began".to_owned(),
         other => format!("{other:?}"),
     };
-    kept.records.iter().map(text).collect()
+    contents.records.iter().map(text).collect()
 }
 
 #[test]
@@ -31,8 +31,9 @@ fn a_session_is_continued_where_it_was() {
     let first = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     first.note(note("one")).unwrap();
     drop(first);
-    let (second, kept) = store.open("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
-    assert_eq!(kept.records.len(), 2);
+    let (second, contents) =
+        store.open("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
+    assert_eq!(contents.records.len(), 2);
     second.note(note("two")).unwrap();
     second.close().unwrap();
     assert_eq!(notes(&store, "a"), ["began", "one", "began", "two"]);
@@ -55,14 +56,15 @@ fn what_runs_is_not_opened_twice_and_not_removed() {
     assert!(store.list().is_empty());
 }
 
-/// Who goes on with a session while it is removed has it, or begins it again, or is told; nobody writes to a file that is gone.
+/// Resuming a session while it is removed resumes it, starts it anew, or fails; no process writes
+/// to a deleted file.
 #[test]
 fn what_is_removed_while_it_is_opened_is_not_written_to() {
     let folder = crate::folder_in_memory();
     let store = JournalStore::at(folder.path());
     let begin = || store.open("a", SessionStart::in_folder("/w"), JournalOptions::default());
     let mut opened = 0;
-    // On a busy machine the remover may be the first for long.
+    // On a busy machine, the removing thread may win many times in a row.
     for round in 0..20_000 {
         if round >= 200 && opened > 0 {
             break;
@@ -72,7 +74,7 @@ fn what_is_removed_while_it_is_opened_is_not_written_to() {
             let remover = scope.spawn(|| (store.clean(Duration::ZERO, 0), store.remove("a").is_ok()));
             match begin() {
                 Ok((journal, _)) => {
-                    // Nobody removes it as long as it is held.
+                    // A locked session can't be removed.
                     assert!(journal.path().exists(), "round {round}");
                     opened += 1;
                 }
@@ -93,10 +95,10 @@ fn a_session_is_found_by_the_beginning_of_its_id() {
         store.create(id, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     }
     assert_eq!(store.find("abc").unwrap().id, "abc-1");
-    assert!(matches!(store.find("ab"), Err(StoreError::Several(_, ids)) if ids.len() == 2));
+    assert!(matches!(store.find("ab"), Err(StoreError::AmbiguousId(_, ids)) if ids.len() == 2));
     assert!(matches!(store.find("x"), Err(StoreError::Unknown(_))));
     for bad in ["", "../a", "a/b", ".x", "a b", &"x".repeat(200)] {
-        assert!(matches!(store.find(bad), Err(StoreError::BadId(_))), "{bad:?}");
+        assert!(matches!(store.find(bad), Err(StoreError::InvalidId(_))), "{bad:?}");
     }
 }
 
@@ -178,14 +180,14 @@ fn a_long_conversation_comes_back() {
     journal.items(3, std::slice::from_ref(&long)).unwrap();
     journal.note(note("after")).unwrap();
     drop(journal);
-    let kept = store.read("a").unwrap();
-    assert!(kept.damage.is_empty() && !kept.torn);
+    let contents = store.read("a").unwrap();
+    assert!(contents.damage.is_empty() && !contents.torn);
     let clean = json!({"text": long["text"].as_str().unwrap().replace("hidden-value", "[redacted: KEY]")});
-    assert_eq!(kept.records[2].record, Record::Items { from: 3, items: vec![clean] });
-    assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(contents.records[2].record, Record::Items { from: 3, items: vec![clean] });
+    assert_eq!(contents.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
-/// As many bytes, and others: somebody else had it between the look and the lock.
+/// The same length with other content: another process wrote between reading and locking.
 #[test]
 fn a_mark_knows_the_bytes_that_it_was_made_from() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,8 +199,8 @@ fn a_mark_knows_the_bytes_that_it_was_made_from() {
     let mark = store.recover("a").unwrap().1;
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("one", "two")).unwrap();
-    let gone = store.go_on("a", mark, SessionStart::in_folder("/w"), JournalOptions::default());
-    assert!(matches!(gone, Err(StoreError::GoneOn(_))), "{gone:?}");
+    let gone = store.resume("a", mark, SessionStart::in_folder("/w"), JournalOptions::default());
+    assert!(matches!(gone, Err(StoreError::ChangedMeanwhile(_))), "{gone:?}");
     std::fs::write(&path, text).unwrap();
-    assert!(store.go_on("a", mark, SessionStart::in_folder("/w"), JournalOptions::default()).is_ok());
+    assert!(store.resume("a", mark, SessionStart::in_folder("/w"), JournalOptions::default()).is_ok());
 }

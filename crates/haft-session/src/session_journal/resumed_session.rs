@@ -206,7 +206,7 @@ impl ResumedSession {
     pub fn notes_for_model(&self, lost_directory: Option<&str>) -> Option<String> {
         let lost_files = describe_lost(&self.id, &self.state);
         let more: Vec<&str> = lost_directory.into_iter().chain(lost_files.as_deref()).collect();
-        self.recovered.told(&more)
+        self.recovered.resume_notes(&more)
     }
 
     /// Says to the user what is known and what isn't; on a screen also what was said last.

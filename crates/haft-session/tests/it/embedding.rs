@@ -217,7 +217,7 @@ async fn a_session_is_listed_ended_and_resumed() {
     let id = report.id;
     let listed = store.list();
     assert!(listed.len() == 1 && listed[0].id == id, "{listed:?}");
-    let head = store.head(&id).unwrap();
+    let head = store.summary(&id).unwrap();
     assert!(head.is_ended && head.calls == 1 && head.title.as_deref() == Some("Read the notes."), "{head:?}");
 
     let session = workspace.builder().resume(ResumeFrom::Latest).build().await.unwrap();

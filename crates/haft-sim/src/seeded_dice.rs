@@ -1,20 +1,20 @@
-//! Dice: numbers that follow from the seed and from what is decided with them.
+//! Random numbers that depend on the seed and on the decision they are for.
 
-/// A die for one decision.
+/// A random number generator for one decision.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededDice(u64);
 
-impl Dice {
-    /// The die for this decision.
-    pub(crate) fn of(seed: u64, about: &[&str]) -> Dice {
+impl SeededDice {
+    /// Creates the generator for a decision.
+    pub(crate) fn for_decision(seed: u64, about: &[&str]) -> SeededDice {
         let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
         for part in about {
-            // FNV-1a over the words, with a stop between them.
+            // FNV-1a over the parts, with a separator between them.
             for byte in part.bytes().chain([0xff]) {
                 state = (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
             }
         }
-        let mut dice = Dice(state);
+        let mut dice = SeededDice(state);
         dice.next();
         dice
     }
@@ -28,24 +28,24 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to just below `sides`.
+    /// Returns a number from 0 to just below `sides`.
     pub(crate) fn roll(&mut self, sides: u64) -> u64 {
         self.next() % sides.max(1)
     }
 
-    /// Yes in so many of a hundred cases.
+    /// Returns `true` with this probability.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.roll(100) < percent
     }
 
-    /// One of these.
+    /// Returns one of the values.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         let at = self.roll(from.len() as u64);
         from[usize::try_from(at).unwrap_or_default()]
     }
 
-    /// One of these, by how many shares each has.
-    pub(crate) fn weighted<T: Copy>(&mut self, from: &[(u64, T)]) -> T {
+    /// Returns one of the values, by weight.
+    pub(crate) fn pick_weighted<T: Copy>(&mut self, from: &[(u64, T)]) -> T {
         let mut at = self.roll(from.iter().map(|(shares, _)| shares).sum());
         for (shares, one) in from {
             match at.checked_sub(*shares) {

@@ -1,4 +1,4 @@
-//! What stands between a model and a tool, and fails: hooks, rules and the user.
+//! Faulty guards between the model and the tools: hooks, rules and the user.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use haft::{Content, Output, Permissions, ToolResult};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::dice::Dice;
-use crate::plan::Bug;
-use crate::tools::{PANIC, mark_of};
-use crate::world::World;
+use crate::seeded_dice::SeededDice;
+use crate::simulated_tools::{PANIC_TEXT, mark_of};
+use crate::simulated_world::SimulatedWorld;
+use crate::simulation_plan::PlantedBug;
 
-/// How long a hook may take.
-const HOOK_TIME: Duration = Duration::from_secs(2);
+/// The timeout of a hook.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl World {
-    /// From now on this call must not begin.
-    fn bars(&self, mark: &str, why: &'static str) {
+impl SimulatedWorld {
+    /// Records that this call must not start any more.
+    fn bar_call(&self, mark: &str, why: &'static str) {
         if !self.is_dead() {
-            self.state().barred.insert(mark.to_owned(), why);
+            self.state().barred_calls.insert(mark.to_owned(), why);
         }
     }
 }
 
-/// Hooks before and after calls.
+/// Hooks before and after calls and batches.
 #[derive(Clone)]
-pub(crate) struct SimHook(pub(crate) World);
+pub(crate) struct SimulatedHook(pub(crate) SimulatedWorld);
 
-impl PreHook for SimHook {
+impl PreHook for SimulatedHook {
     fn name(&self) -> &str {
         "sim"
     }
@@ -40,29 +40,29 @@ impl PreHook for SimHook {
     fn before<'a>(&'a self, call: &'a HookCall<'a>) -> BoxFuture<'a, Result<Before, HookError>> {
         Box::pin(async move {
             let (world, mark) = (&self.0, mark_of(call.input));
-            let mut dice = Dice::of(world.0.seed, &["pre", mark]);
+            let mut dice = SeededDice::for_decision(world.0.seed, &["pre", mark]);
             if dice.chance(30) {
                 sleep(Duration::from_millis(dice.roll(1_500))).await;
             }
             match dice.roll(28) {
                 0 => {
-                    world.bars(mark, "a hook blocked it");
+                    world.bar_call(mark, "a hook blocked it");
                     Ok(Before::block("not today"))
                 }
                 1 => {
-                    world.bars(mark, "a hook failed");
+                    world.bar_call(mark, "a hook failed");
                     Err(HookError::new("the hook is broken"))
                 }
                 2 => {
-                    world.bars(mark, "a hook took too long");
+                    world.bar_call(mark, "a hook took too long");
                     std::future::pending().await
                 }
                 3 => {
-                    world.bars(mark, "a hook panicked");
-                    std::panic::panic_any(PANIC.to_owned())
+                    world.bar_call(mark, "a hook panicked");
+                    std::panic::panic_any(PANIC_TEXT.to_owned())
                 }
                 4 => {
-                    world.bars(mark, "a hook made its input senseless");
+                    world.bar_call(mark, "a hook made its input senseless");
                     Ok(Before::rewrite(json!({"t": 5, "v": "x"})))
                 }
                 5 | 6 if call.input["v"] != 77 => Ok(Before::rewrite(json!({"t": mark, "v": 77}))),
@@ -73,15 +73,15 @@ impl PreHook for SimHook {
     }
 
     fn timeout(&self) -> Duration {
-        HOOK_TIME
+        HOOK_TIMEOUT
     }
 
     fn on_failure(&self) -> OnFailure {
-        if self.0.has(Bug::HooksFailOpen) { OnFailure::Continue } else { OnFailure::Block }
+        if self.0.has_bug(PlantedBug::HooksFailOpen) { OnFailure::Continue } else { OnFailure::Block }
     }
 }
 
-impl PostHook for SimHook {
+impl PostHook for SimulatedHook {
     fn name(&self) -> &str {
         "sim"
     }
@@ -93,11 +93,11 @@ impl PostHook for SimHook {
     ) -> BoxFuture<'a, Result<After, HookError>> {
         Box::pin(async move {
             let mark = mark_of(call.input);
-            let mut dice = Dice::of(self.0.0.seed, &["post", mark]);
+            let mut dice = SeededDice::for_decision(self.0.0.seed, &["post", mark]);
             match dice.roll(28) {
                 0 => Err(HookError::new("the hook is broken")),
                 1 => std::future::pending().await,
-                2 => std::panic::panic_any(PANIC.to_owned()),
+                2 => std::panic::panic_any(PANIC_TEXT.to_owned()),
                 3 => {
                     let output = Output::new(vec![Content::text(format!("ran {mark}, says a hook"))]);
                     Ok(After { output: Some(output), ..After::default() })
@@ -110,11 +110,11 @@ impl PostHook for SimHook {
     }
 
     fn timeout(&self) -> Duration {
-        HOOK_TIME
+        HOOK_TIMEOUT
     }
 }
 
-impl BatchHook for SimHook {
+impl BatchHook for SimulatedHook {
     fn name(&self) -> &str {
         "sim"
     }
@@ -122,43 +122,43 @@ impl BatchHook for SimHook {
     fn after_batch<'a>(&'a self, batch: &'a HookBatch<'a>) -> BoxFuture<'a, Result<After, HookError>> {
         Box::pin(async move {
             let last = batch.results.last().and_then(ToolResult::input).map(mark_of).unwrap_or("?");
-            let mut dice = Dice::of(self.0.0.seed, &["batch", last]);
+            let mut dice = SeededDice::for_decision(self.0.0.seed, &["batch", last]);
             match dice.roll(20) {
                 0 => Err(HookError::new("the hook is broken")),
                 1 => std::future::pending().await,
-                2 => std::panic::panic_any(PANIC.to_owned()),
+                2 => std::panic::panic_any(PANIC_TEXT.to_owned()),
                 _ => Ok(After::default()),
             }
         })
     }
 
     fn timeout(&self) -> Duration {
-        HOOK_TIME
+        HOOK_TIMEOUT
     }
 }
 
-/// Rules that fail.
-pub(crate) struct SimRules {
-    pub(crate) world: World,
+/// Rules that panic or deny for some calls.
+pub(crate) struct SimulatedRules {
+    pub(crate) world: SimulatedWorld,
     pub(crate) rules: Permissions,
 }
 
-impl Authorizer for SimRules {
+impl Authorizer for SimulatedRules {
     fn reasons(&self, request: &Request<'_>) -> Vec<DecisionReason> {
         let by_rule =
             |verdict, text: &'static str| vec![DecisionReason::new(DecisionSource::Rule, verdict, text)];
         let mark = mark_of(request.input);
-        let mut dice = Dice::of(self.world.0.seed, &["rules", mark]);
+        let mut dice = SeededDice::for_decision(self.world.0.seed, &["rules", mark]);
         match dice.roll(20) {
             0 => {
-                self.world.bars(mark, "the rules could not be read");
-                match self.world.has(Bug::RulesFailOpen) {
-                    true => by_rule(Verdict::Allow, "nobody"),
-                    false => std::panic::panic_any(PANIC.to_owned()),
+                self.world.bar_call(mark, "the rules could not be read");
+                match self.world.has_bug(PlantedBug::RulesFailOpen) {
+                    true => by_rule(Verdict::Allow, "a planted bug"),
+                    false => std::panic::panic_any(PANIC_TEXT.to_owned()),
                 }
             }
             1 => {
-                self.world.bars(mark, "a rule denies it");
+                self.world.bar_call(mark, "a rule denies it");
                 by_rule(Verdict::Deny, "a rule of the simulation")
             }
             _ => self.rules.reasons(request),
@@ -170,15 +170,15 @@ impl Authorizer for SimRules {
     }
 }
 
-/// A user who may not be there.
-pub(crate) struct SimUser(pub(crate) World);
+/// A user who may be absent.
+pub(crate) struct SimulatedUser(pub(crate) SimulatedWorld);
 
-impl Asker for SimUser {
+impl Asker for SimulatedUser {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let (world, mark) = (&self.0, mark_of(&approval.input));
-            world.tell(format!("{mark} asks"));
-            let mut dice = Dice::of(world.0.seed, &["user", mark]);
+            world.log(format!("{mark} asks"));
+            let mut dice = SeededDice::for_decision(world.0.seed, &["user", mark]);
             sleep(Duration::from_millis(dice.roll(4_000))).await;
             let yes = |input: Value| {
                 if !world.is_dead() {
@@ -186,18 +186,18 @@ impl Asker for SimUser {
                 }
             };
             let no = |answer: Answer| {
-                world.bars(mark, "the user did not say yes");
-                if world.has(Bug::NoMeansYes) { Answer::Once } else { answer }
+                world.bar_call(mark, "the user did not say yes");
+                if world.has_bug(PlantedBug::NoMeansYes) { Answer::Once } else { answer }
             };
             match dice.roll(10) {
                 0 => no(Answer::No),
                 1 | 2 => no(Answer::NoBecause("I don't like it".to_owned())),
                 3 => {
-                    world.bars(mark, "the question could not be asked");
-                    std::panic::panic_any(PANIC.to_owned())
+                    world.bar_call(mark, "the question could not be asked");
+                    std::panic::panic_any(PANIC_TEXT.to_owned())
                 }
                 4 => {
-                    // Nobody is there for an hour.
+                    // The user is absent for an hour.
                     sleep(Duration::from_secs(3_600)).await;
                     no(Answer::NoBecause("I was away".to_owned()))
                 }

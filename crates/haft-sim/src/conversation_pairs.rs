@@ -1,46 +1,46 @@
-//! Reads a conversation as its provider does: each call with its result, or what the provider would refuse.
+//! Pairs each call of a conversation with its result, and rejects what the provider would reject.
 //!
-//! Written anew and not taken from the crate that is tested, which has the same rules for its own use.
+//! This code is independent of the tested crate, which implements the same rules for its own use.
 
 use haft_provider::Wire;
 use serde_json::Value;
 
 /// A call and its result, as text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pair {
+pub(crate) struct CallResultPair {
     pub(crate) call: String,
     pub(crate) result: String,
 }
 
-/// The calls of a conversation with their results.
+/// Returns the calls of a conversation with their results.
 ///
 /// # Errors
-/// A call without exactly one result in its place, or a result without a call, in words.
-pub(crate) fn pairs(wire: Wire, items: &[Value]) -> Result<Vec<Pair>, String> {
+/// A call has not exactly one result in its place, or a result has no call.
+pub(crate) fn pair_calls_with_results(wire: Wire, items: &[Value]) -> Result<Vec<CallResultPair>, String> {
     let mut pairs = Vec::new();
     let mut open: Vec<(String, String)> = Vec::new();
     let mut answers = 0;
     for (at, item) in items.iter().enumerate() {
-        let parts = parts(wire, item);
+        let parts = split_item(wire, item);
         for part in parts {
             match part {
-                Part::Call(id, text) => {
+                ConversationPart::Call(id, text) => {
                     if answers > 0 {
                         open.drain(..std::mem::take(&mut answers));
                     }
                     open.push((id, text));
                 }
-                Part::Result(id, text) => {
+                ConversationPart::Result(id, text) => {
                     let Some((call, asked)) = open.get(answers) else {
-                        return Err(format!("item {at} has a result for `{id}`, which nobody waits for"));
+                        return Err(format!("item {at} has a result for `{id}`, which no call waits for"));
                     };
                     if *call != id {
                         return Err(format!("item {at} has a result for `{id}` in the place of `{call}`"));
                     }
-                    pairs.push(Pair { call: asked.clone(), result: text });
+                    pairs.push(CallResultPair { call: asked.clone(), result: text });
                     answers += 1;
                 }
-                Part::Words => {
+                ConversationPart::OtherContent => {
                     if answers < open.len() {
                         let (id, _) = &open[answers];
                         return Err(format!("item {at} comes before the result of `{id}`"));
@@ -49,8 +49,8 @@ pub(crate) fn pairs(wire: Wire, items: &[Value]) -> Result<Vec<Pair>, String> {
                 }
             }
         }
-        // The model's own message is whole before results come.
-        if wire != Wire::OpenAi && answers == 0 && !open.is_empty() && is_users(item) {
+        // The model's message is complete before results follow.
+        if wire != Wire::OpenAi && answers == 0 && !open.is_empty() && is_user_item(item) {
             return Err(format!("item {at} is the user's, and `{}` has no result in it", open[0].0));
         }
     }
@@ -60,14 +60,14 @@ pub(crate) fn pairs(wire: Wire, items: &[Value]) -> Result<Vec<Pair>, String> {
     }
 }
 
-enum Part {
+enum ConversationPart {
     Call(String, String),
     Result(String, String),
-    /// Anything else that ends the wait for results.
-    Words,
+    /// Any other content; it ends the list of results.
+    OtherContent,
 }
 
-fn is_users(item: &Value) -> bool {
+fn is_user_item(item: &Value) -> bool {
     item["role"] == "user" || item["role"] == "tool"
 }
 
@@ -78,58 +78,70 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn parts(wire: Wire, item: &Value) -> Vec<Part> {
+fn split_item(wire: Wire, item: &Value) -> Vec<ConversationPart> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     match wire {
         Wire::Anthropic => {
-            let speaks = item["role"] == "assistant";
+            let is_assistant = item["role"] == "assistant";
             let content = list(&item["content"]);
             if content.is_empty() {
-                return vec![Part::Words];
+                return vec![ConversationPart::OtherContent];
             }
             let part = |part: &Value| match part["type"].as_str() {
-                Some("tool_use") => Some(Part::Call(text(&part["id"]), part.to_string())),
-                Some("tool_result") => Some(Part::Result(text(&part["tool_use_id"]), text(&part["content"]))),
-                _ if speaks => None,
-                _ => Some(Part::Words),
+                Some("tool_use") => Some(ConversationPart::Call(text(&part["id"]), part.to_string())),
+                Some("tool_result") => {
+                    Some(ConversationPart::Result(text(&part["tool_use_id"]), text(&part["content"])))
+                }
+                _ if is_assistant => None,
+                _ => Some(ConversationPart::OtherContent),
             };
-            let mut parts: Vec<Part> = content.iter().filter_map(part).collect();
-            if speaks && !matches!(parts.first(), Some(Part::Call(..))) {
-                parts.insert(0, Part::Words);
+            let mut parts: Vec<ConversationPart> = content.iter().filter_map(part).collect();
+            if is_assistant && !matches!(parts.first(), Some(ConversationPart::Call(..))) {
+                parts.insert(0, ConversationPart::OtherContent);
             }
             parts
         }
         Wire::OpenAi => match item["type"].as_str() {
-            Some("function_call") => vec![Part::Call(text(&item["call_id"]), item.to_string())],
+            Some("function_call") => vec![ConversationPart::Call(text(&item["call_id"]), item.to_string())],
             Some("function_call_output") => {
-                vec![Part::Result(text(&item["call_id"]), text(&item["output"]))]
+                vec![ConversationPart::Result(text(&item["call_id"]), text(&item["output"]))]
             }
             Some("message") if item["role"] == "assistant" => Vec::new(),
             Some("reasoning") => Vec::new(),
-            _ => vec![Part::Words],
+            _ => vec![ConversationPart::OtherContent],
         },
         Wire::OpenAiChat => match item["role"].as_str() {
             Some("assistant") => {
                 let calls = list(&item["tool_calls"]);
-                let mut parts = vec![Part::Words];
-                parts.extend(calls.iter().map(|call| Part::Call(text(&call["id"]), call.to_string())));
+                let mut parts = vec![ConversationPart::OtherContent];
+                parts.extend(
+                    calls.iter().map(|call| ConversationPart::Call(text(&call["id"]), call.to_string())),
+                );
                 parts
             }
-            Some("tool") => vec![Part::Result(text(&item["tool_call_id"]), text(&item["content"]))],
-            _ => vec![Part::Words],
+            Some("tool") => {
+                vec![ConversationPart::Result(text(&item["tool_call_id"]), text(&item["content"]))]
+            }
+            _ => vec![ConversationPart::OtherContent],
         },
         Wire::Gemini => {
-            let mut parts = if item["role"] == "model" { vec![Part::Words] } else { Vec::new() };
+            let mut parts =
+                if item["role"] == "model" { vec![ConversationPart::OtherContent] } else { Vec::new() };
             for part in list(&item["parts"]) {
-                // It pairs by place and name; an id is there or isn't.
+                // Gemini pairs calls and results by position and name; ids are optional.
                 let call = &part["functionCall"];
                 let answer = &part["functionResponse"];
                 match () {
-                    () if call.is_object() => parts.push(Part::Call(text(&call["name"]), call.to_string())),
-                    () if answer.is_object() => {
-                        parts.push(Part::Result(text(&answer["name"]), answer["response"].to_string()));
+                    () if call.is_object() => {
+                        parts.push(ConversationPart::Call(text(&call["name"]), call.to_string()))
                     }
-                    () if item["role"] == "user" => parts.push(Part::Words),
+                    () if answer.is_object() => {
+                        parts.push(ConversationPart::Result(
+                            text(&answer["name"]),
+                            answer["response"].to_string(),
+                        ));
+                    }
+                    () if item["role"] == "user" => parts.push(ConversationPart::OtherContent),
                     () => {}
                 }
             }
@@ -154,19 +166,19 @@ mod tests {
 
     fn check(users: Value) -> Result<usize, String> {
         let items = [json!({"role": "assistant", "content": [call("a"), call("b")]}), users];
-        pairs(Wire::Anthropic, &items).map(|pairs| pairs.len())
+        pair_calls_with_results(Wire::Anthropic, &items).map(|pairs| pairs.len())
     }
 
     #[test]
     fn one_result_for_each_call_in_order() {
-        let said = json!({"type": "text", "text": "and?"});
-        assert_eq!(check(json!({"role": "user", "content": [result("a"), result("b"), said]})), Ok(2));
+        let text_part = json!({"type": "text", "text": "and?"});
+        assert_eq!(check(json!({"role": "user", "content": [result("a"), result("b"), text_part]})), Ok(2));
         for wrong in [
             json!([result("a")]),
             json!([result("b"), result("a")]),
             json!([result("a"), result("b"), result("b")]),
-            json!([result("a"), said, result("b")]),
-            json!([said]),
+            json!([result("a"), text_part, result("b")]),
+            json!([text_part]),
             json!([]),
         ] {
             assert!(check(json!({"role": "user", "content": wrong})).is_err(), "{wrong}");
@@ -180,7 +192,7 @@ mod tests {
                 json!({"type": "function_call", "call_id": "a", "name": "x", "arguments": "{}"}),
                 json!({"type": "function_call_output", "call_id": output, "output": "done"}),
             ];
-            pairs(Wire::OpenAi, &items).is_ok()
+            pair_calls_with_results(Wire::OpenAi, &items).is_ok()
         };
         assert!(open("a") && !open("b"));
         let chat = |id: &str| {
@@ -188,7 +200,7 @@ mod tests {
                 json!({"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "x"}}]}),
                 json!({"role": "tool", "tool_call_id": id, "content": "done"}),
             ];
-            pairs(Wire::OpenAiChat, &items).is_ok()
+            pair_calls_with_results(Wire::OpenAiChat, &items).is_ok()
         };
         assert!(chat("a") && !chat("b"));
         let gemini = |name: &str| {
@@ -196,7 +208,7 @@ mod tests {
                 json!({"role": "model", "parts": [{"functionCall": {"name": "x", "args": {}}}]}),
                 json!({"role": "user", "parts": [{"functionResponse": {"name": name, "response": {}}}]}),
             ];
-            pairs(Wire::Gemini, &items).is_ok()
+            pair_calls_with_results(Wire::Gemini, &items).is_ok()
         };
         assert!(gemini("x") && !gemini("y"));
     }

@@ -1,4 +1,4 @@
-//! The tools of a simulation: one for each way to touch something, each with a body that misbehaves by the seed.
+//! The tools of a simulation: one for each kind of effect, with behaviour that depends on the seed.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use haft::{Chars, Context, Effects, Engine, Registry, ToolCall, ToolError, dynam
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::dice::Dice;
-use crate::plan::{Bug, TOOLS};
-use crate::world::World;
+use crate::seeded_dice::SeededDice;
+use crate::simulated_world::SimulatedWorld;
+use crate::simulation_plan::{PlantedBug, TOOLS};
 
-/// What a tool says when it panics: nobody may read it.
-pub(crate) const PANIC: &str = "a panic with a secret in it";
-/// The most characters of a result.
+/// The panic message of a tool; it must not reach the model.
+pub(crate) const PANIC_TEXT: &str = "a panic with a secret in it";
+/// The maximum length of a result in characters.
 pub(crate) const RESULT_CHARS: usize = 3_000;
-/// The server whose tools may go away.
+/// The server whose tools may disappear.
 pub(crate) const SERVER: &str = "far";
 
-/// The engine of the process that lives, for tools that start calls themselves.
+/// The engine of the living process, for tools that start calls themselves.
 #[derive(Default)]
-pub(crate) struct Engines(Mutex<Option<Engine>>);
+pub(crate) struct CurrentEngine(Mutex<Option<Engine>>);
 
-impl Engines {
+impl CurrentEngine {
     pub(crate) fn set(&self, engine: Option<Engine>) {
         *lock(&self.0) = engine;
     }
@@ -38,27 +38,27 @@ impl Engines {
 
 /// What a tool does with a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Act {
+enum ToolBehavior {
     Succeeds,
-    Floods,
+    ReturnsLongText,
     Fails,
-    FailsForNow,
+    FailsRetryably,
     Panics,
     PanicsWhenDropped,
     Hangs,
     HangsAndPanics,
 }
 
-/// The mark of the call that an input belongs to.
+/// Returns the mark of the call that an input belongs to.
 pub(crate) fn mark_of(input: &Value) -> &str {
     input["t"].as_str().unwrap_or("?")
 }
 
-fn changes(tool: &str) -> bool {
+fn has_side_effects(tool: &str) -> bool {
     !matches!(tool, "look" | "delegate")
 }
 
-fn effects(tool: &str, mark: &str) -> Effects {
+fn tool_effects(tool: &str, mark: &str) -> Effects {
     match tool {
         "look" => Effects::reads(format!("r-{mark}")),
         "write" | "asks" | "forbidden" => Effects::writes(format!("w-{mark}")),
@@ -71,8 +71,11 @@ fn effects(tool: &str, mark: &str) -> Effects {
     }
 }
 
-/// All tools, for one process.
-pub(crate) fn registry(world: &World, engines: &std::sync::Arc<Engines>) -> Registry {
+/// Creates all tools for one process.
+pub(crate) fn build_registry(
+    world: &SimulatedWorld,
+    current_engine: &std::sync::Arc<CurrentEngine>,
+) -> Registry {
     let mut registry = Registry::new();
     for (_, name) in TOOLS {
         if name == "nothing_like_this" {
@@ -83,17 +86,17 @@ pub(crate) fn registry(world: &World, engines: &std::sync::Arc<Engines>) -> Regi
             "properties": {"t": {"type": "string"}, "v": {"type": "integer"}},
             "required": ["t"], "additionalProperties": false,
         });
-        let (inner, engines) = (world.clone(), engines.clone());
+        let (inner, current_engine) = (world.clone(), current_engine.clone());
         let call = move |input: Value, cx: Context| {
-            let (world, engines) = (inner.clone(), engines.clone());
-            async move { body(world, engines, name, input, cx).await }
+            let (world, current_engine) = (inner.clone(), current_engine.clone());
+            async move { run_tool(world, current_engine, name, input, cx).await }
         };
-        let mut dice = Dice::of(world.0.seed, &["tool", name]);
+        let mut dice = SeededDice::for_decision(world.0.seed, &["tool", name]);
         let interrupt = dice.pick(&[Interrupt::Block, Interrupt::Cancel]);
         let mut tool = dynamic_tool(name, "Does something.", schema, call)
-            .effects(move |input: &Value| effects(name, mark_of(input)))
+            .effects(move |input: &Value| tool_effects(name, mark_of(input)))
             .timeout(Duration::from_millis(3_000 + dice.roll(9_000)))
-            .result_limit(Chars(if world.has(Bug::Unbounded) { 1_000_000 } else { RESULT_CHARS }))
+            .result_limit(Chars(if world.has_bug(PlantedBug::Unbounded) { 1_000_000 } else { RESULT_CHARS }))
             .interrupt(interrupt);
         if name == "look" {
             tool = tool.retry(Retry::up_to(3));
@@ -110,43 +113,43 @@ pub(crate) fn registry(world: &World, engines: &std::sync::Arc<Engines>) -> Regi
     registry
 }
 
-/// Panics when it is dropped.
-struct Grenade;
+/// Panics when dropped.
+struct PanicOnDrop;
 
-impl Drop for Grenade {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            std::panic::panic_any(PANIC.to_owned());
+            std::panic::panic_any(PANIC_TEXT.to_owned());
         }
     }
 }
 
-async fn body(
-    world: World,
-    engines: std::sync::Arc<Engines>,
+async fn run_tool(
+    world: SimulatedWorld,
+    current_engine: std::sync::Arc<CurrentEngine>,
     tool: &'static str,
     input: Value,
     cx: Context,
 ) -> Result<String, ToolError> {
     let mark = mark_of(&input).to_owned();
-    world.while_it_lives().await;
-    let mut alive = world.starts(&mark, tool, &input, changes(tool));
+    world.hang_if_dead().await;
+    let mut running = world.start_tool(&mark, tool, &input, has_side_effects(tool));
     let process = world.state().process.to_string();
-    let mut dice = Dice::of(world.0.seed, &["body", &mark, &process]);
-    let act = dice.weighted(&[
-        (50, Act::Succeeds),
-        (12, Act::Floods),
-        (8, Act::Fails),
-        (6, Act::FailsForNow),
-        (7, Act::Panics),
-        (3, Act::PanicsWhenDropped),
-        (5, Act::Hangs),
-        (2, Act::HangsAndPanics),
+    let mut dice = SeededDice::for_decision(world.0.seed, &["body", &mark, &process]);
+    let behavior = dice.pick_weighted(&[
+        (50, ToolBehavior::Succeeds),
+        (12, ToolBehavior::ReturnsLongText),
+        (8, ToolBehavior::Fails),
+        (6, ToolBehavior::FailsRetryably),
+        (7, ToolBehavior::Panics),
+        (3, ToolBehavior::PanicsWhenDropped),
+        (5, ToolBehavior::Hangs),
+        (2, ToolBehavior::HangsAndPanics),
     ]);
-    if world.has(Bug::TaskLeft) {
+    if world.has_bug(PlantedBug::TaskLeft) {
         let (world, mark, input) = (world.clone(), format!("{mark}-left"), input.clone());
         drop(tokio::spawn(async move {
-            let _alive = world.starts(&mark, "look", &input, false);
+            let _running = world.start_tool(&mark, "look", &input, false);
             sleep(Duration::from_secs(100_000)).await;
         }));
     }
@@ -157,50 +160,51 @@ async fn body(
     }
     if tool == "outside" {
         let there = world.0.root.join("outside").join(&mark);
-        let written = match world.has(Bug::WritesOutside) {
+        let written = match world.has_bug(PlantedBug::WritesOutside) {
             true => std::fs::write(&there, "x").is_ok(),
             false => cx.files().write(&there, b"x", WriteMode::Replace).await.is_ok(),
         };
-        world.tell(format!("{mark} tries to write outside: {}", if written { "done" } else { "refused" }));
+        world.log(format!("{mark} tries to write outside: {}", if written { "done" } else { "refused" }));
     }
     if tool == "delegate" {
-        delegate(&world, &engines, &mark, &cx).await;
+        delegate(&world, &current_engine, &mark, &cx).await;
     }
-    match act {
-        Act::Succeeds | Act::Floods => {
-            alive.ends();
-            let more = if act == Act::Floods { dice.roll(60_000) } else { dice.roll(50) };
+    match behavior {
+        ToolBehavior::Succeeds | ToolBehavior::ReturnsLongText => {
+            running.complete();
+            let more =
+                if behavior == ToolBehavior::ReturnsLongText { dice.roll(60_000) } else { dice.roll(50) };
             let more = "x".repeat(usize::try_from(more).unwrap_or_default());
             Ok(format!("ran {mark} {more}"))
         }
-        Act::Fails => {
-            alive.ends();
+        ToolBehavior::Fails => {
+            running.complete();
             Err(ToolError::new(format!("ran {mark} and it failed")))
         }
-        Act::FailsForNow => {
-            alive.ends();
+        ToolBehavior::FailsRetryably => {
+            running.complete();
             Err(ToolError::new(format!("ran {mark} and it failed for now")).retryable())
         }
-        Act::Panics if world.has(Bug::PanicText) => Err(ToolError::new(PANIC)),
-        Act::Panics => std::panic::panic_any(PANIC.to_owned()),
-        Act::PanicsWhenDropped => {
-            let _grenade = Grenade;
-            alive.ends();
+        ToolBehavior::Panics if world.has_bug(PlantedBug::PanicText) => Err(ToolError::new(PANIC_TEXT)),
+        ToolBehavior::Panics => std::panic::panic_any(PANIC_TEXT.to_owned()),
+        ToolBehavior::PanicsWhenDropped => {
+            let _panic = PanicOnDrop;
+            running.complete();
             Ok(format!("ran {mark}"))
         }
-        Act::Hangs => std::future::pending().await,
-        Act::HangsAndPanics => {
-            let _grenade = Grenade;
+        ToolBehavior::Hangs => std::future::pending().await,
+        ToolBehavior::HangsAndPanics => {
+            let _panic = PanicOnDrop;
             std::future::pending().await
         }
     }
 }
 
-/// Starts calls of another agent, and gives nothing of them back.
-async fn delegate(world: &World, engines: &Engines, mark: &str, cx: &Context) {
-    let Some(engine) = engines.get() else { return };
-    // It does the same in every process: whatever runs twice would be seen.
-    let mut dice = Dice::of(world.0.seed, &["delegate", mark]);
+/// Runs calls of another agent and discards their results.
+async fn delegate(world: &SimulatedWorld, current_engine: &CurrentEngine, mark: &str, cx: &Context) {
+    let Some(engine) = current_engine.get() else { return };
+    // The calls are the same in every process, so a repeated call would be detected.
+    let mut dice = SeededDice::for_decision(world.0.seed, &["delegate", mark]);
     let calls: Vec<ToolCall> = (0..dice.roll(3) + 1)
         .map(|at| {
             let name = dice.pick(&["look", "write", "shared", "state", "forbidden"]);
@@ -213,6 +217,6 @@ async fn delegate(world: &World, engines: &Engines, mark: &str, cx: &Context) {
     let results = child.turn().run(calls).await;
     let ids: Vec<&str> = results.iter().map(haft::ToolResult::call_id).collect();
     if ids != own {
-        world.broken("I1", format!("a worker made the calls {own:?} and got results for {ids:?}"));
+        world.report_violation("I1", format!("a worker made the calls {own:?} and got results for {ids:?}"));
     }
 }
