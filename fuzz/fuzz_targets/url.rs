@@ -5,9 +5,9 @@
 use std::net::IpAddr;
 
 use haft_net::address::check;
-use haft_net::fetch::Target;
+use haft_net::fetch::FetchTarget;
 use haft_net::host::{Host, HostRule};
-use haft_net::outside::{Pass, checked};
+use haft_net::network_access::{AddressAllowance, retain_allowed};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
     let mut lines = text.splitn(3, '\n');
     let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let rule = lines.next().unwrap_or(first);
-    if let Some(target) = gate(Target::parse(first).ok()) {
+    if let Some(target) = gate(FetchTarget::parse(first).ok()) {
         gate(target.join(second).ok());
         let encrypted = gate(Some(target.encrypted())).expect("it was given");
         assert_eq!(encrypted.host(), target.host());
@@ -34,9 +34,9 @@ fuzz_target!(|text: &str| {
     }
 });
 
-fn gate(target: Option<Target>) -> Option<Target> {
+fn gate(target: Option<FetchTarget>) -> Option<FetchTarget> {
     let target = target?;
-    let again = Target::parse(target.as_str()).unwrap_or_else(|bad| panic!("{target}: {bad}"));
+    let again = FetchTarget::parse(target.as_str()).unwrap_or_else(|bad| panic!("{target}: {bad}"));
     assert_eq!(again, target, "an address is taken from its own print");
     let text = target.as_str();
     let (scheme, rest) = text.split_once("://").expect("it has a scheme");
@@ -63,7 +63,7 @@ fn same(host: &Host) {
     assert!(HostRule::exact(host).covers(host));
     let Host::Address(address) = host else { return };
     let public = check(*address).is_ok();
-    assert_eq!(checked(host, vec![*address], Pass::default()).is_ok(), public);
+    assert_eq!(retain_allowed(host, vec![*address], &AddressAllowance::default()).is_ok(), public);
     assert!(!public || !(address.is_loopback() || address.is_unspecified() || address.is_multicast()));
     if let IpAddr::V4(address) = address {
         let mapped = IpAddr::V6(address.to_ipv6_mapped());

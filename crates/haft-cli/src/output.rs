@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haft::text::truncate_chars;
 use haft::view::visible;
 use haft_session::{NoticeSink, SessionNotice};
-use haft_terminal::Fit;
+use haft_terminal::OutputMode;
 
 use crate::Exit;
 
@@ -31,8 +31,8 @@ static PROGRESS: AtomicBool = AtomicBool::new(false);
 /// nowhere that lines are kept.
 pub(crate) fn progress(words: &str) {
     let mut err = io::stderr().lock();
-    let fit = Fit::of(|name| std::env::var(name).ok(), err.is_terminal());
-    if matches!(fit, Fit::Live(_)) {
+    let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), err.is_terminal());
+    if matches!(fit, OutputMode::Live(_)) {
         let line = one_line(words);
         let line = truncate_chars(&line, PROGRESS_CHARS_MAX);
         PROGRESS.store(true, Ordering::Relaxed);

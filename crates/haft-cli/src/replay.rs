@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use haft_journal::Store;
+use haft_journal::JournalStore;
 use haft_session::Environment;
 use haft_session::TurnHandle;
 use haft_session::assembly::ProcessGuard;
@@ -74,7 +74,7 @@ fn open_session(name: &str, common: &Common) -> Result<CallRecording, Usage> {
     let cwd = common.cwd.as_deref().unwrap_or(Path::new("."));
     let folders = SessionFolders::find(cwd, &Environment::default())?;
     let state = folders.state.ok_or_else(|| neither("there is no state folder".to_owned()))?;
-    let store = Store::at(&state);
+    let store = JournalStore::at(&state);
     let found = store.find(name).map_err(|error| neither(error.to_string()))?;
     CallRecording::read_session(&store, &found.id).map_err(|error| Usage(error.to_string()))
 }

@@ -17,7 +17,7 @@ mod with {
 
     use haft::ports::Tracer;
     use haft_mcp::Observer;
-    use haft_otel::{Config, Telemetry};
+    use haft_otel::{Telemetry, TelemetryConfig};
 
     use crate::output;
 
@@ -25,7 +25,7 @@ mod with {
 
     /// The one of this program, begun when it is first asked for.
     fn telemetry() -> Option<Arc<Telemetry>> {
-        let begin = || match Config::from_env(&|name| std::env::var_os(name)) {
+        let begin = || match TelemetryConfig::from_env(&|name| std::env::var_os(name)) {
             Ok(config) => config.map(Telemetry::start),
             // What can't be measured must not keep anybody from working.
             Err(bad) => {

@@ -1,5 +1,5 @@
-//! What the journal adds to a turn of the engine, without a program around it: turns with it and without it, one after the
-//! other, so that both have the same machine. One `fdatasync` is measured between them, on the same disk.
+//! The cost of the journal for a turn of the engine: turns with and without it alternate, so that
+//! both see the same machine. One `fdatasync` on the same disk is measured in between.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use haft::{Effects, Engine, NoInput, Permissions, Registry, ToolCall, tool};
-use haft_journal::{Began, Journal, Options, Store};
+use haft_journal::{Journal, JournalOptions, JournalStore, SessionStart};
 use serde_json::{Value, json};
 
 const TURNS: usize = 400;
@@ -21,7 +21,9 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let journal = Store::at(folder.path()).create("a", Began::in_folder("/"), Options::default()).unwrap();
+    let journal = JournalStore::at(folder.path())
+        .create("a", SessionStart::in_folder("/"), JournalOptions::default())
+        .unwrap();
     let (without, with) = (engine(None), engine(Some(journal.clone())));
     let mut synced = OpenOptions::new().create(true).append(true).open(folder.path().join("synced")).unwrap();
     println!("| what | of all turns | without | with the journal | added | in `fdatasync`s |");
@@ -47,7 +49,7 @@ fn main() {
     }
 }
 
-/// One turn, in a task as a program has it; how long it took, in microseconds.
+/// Runs one turn in a task, as a program does; returns its duration in microseconds.
 async fn played(
     engine: &Engine,
     journal: Option<&Journal>,
@@ -58,19 +60,19 @@ async fn played(
     let task = tokio::spawn(async move {
         let calls: Vec<ToolCall> =
             (0..count).map(|call| ToolCall::new(format!("t{turn}c{call}"), name, json!({}))).collect();
-        let said: Vec<Value> = calls
+        let reply_items: Vec<Value> = calls
             .iter()
             .map(|call| json!({"type": "tool_use", "id": &*call.id, "name": &*call.name, "input": {}}))
             .collect();
         let started = Instant::now();
         if let Some(journal) = &journal {
-            journal.reply(turn as u64, &said).unwrap();
+            journal.reply(turn as u64, &reply_items).unwrap();
         }
         let results = engine.turn().run(calls).await;
         if let Some(journal) = &journal {
-            // The conversation is there anyway; what it costs to keep it is measured.
-            journal.items(0, &said).unwrap();
-            journal.turn_over().await.unwrap();
+            // The conversation exists anyway; the measurement covers recording it.
+            journal.items(0, &reply_items).unwrap();
+            journal.finish_turn().await.unwrap();
         }
         assert!(results.iter().all(|result| !result.is_error()));
         started.elapsed().as_secs_f64() * 1e6

@@ -1,4 +1,4 @@
-//! One session's journal, open for writing: the engine's recorder.
+//! The journal of one session, open for writing: the engine's recorder.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,45 +11,45 @@ use haft::ports::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, Reque
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::disk::Disk;
-use crate::encode::{self, Ended};
+use crate::journal_disk::JournalDisk;
+use crate::journal_writer::{self, JournalWriter, WriteCompletion, WriteRequest};
 use crate::limits::COPIED_BYTES_MAX;
-use crate::record::{Record, RefusedRecord, word};
-use crate::redact::Redactor;
-use crate::writer::{self, Job, Until, Writer};
+use crate::record::{Record, RefusedRecord, error_kind_name};
+use crate::record_encoding::{self, OutcomeFields};
+use crate::secret_redactor::SecretRedactor;
 
-/// When records are on the disk for good.
+/// When records are synced to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Durability {
-    /// Whenever the system likes: they survive the process, not a power failure.
+    /// Never: records survive a crash of the process, not a power failure.
     Off,
-    /// The intent of a call that can change something before it runs; everything else with the next such intent or at the
-    /// turn's end.
+    /// The intent of a call with side effects before the call runs; everything else with the next
+    /// such intent or at the end of the turn.
     #[default]
     Batch,
-    /// Each intent before the call runs and each outcome before it counts.
+    /// Each intent before the call runs, and each outcome before it is returned.
     Call,
 }
 
-/// How a journal is kept.
+/// Options for a journal.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// When records are on the disk.
+pub struct JournalOptions {
+    /// When records are synced.
     pub durability: Durability,
-    /// What is not to be in it.
-    pub redactor: Redactor,
+    /// The secrets that are removed from records.
+    pub redactor: SecretRedactor,
 }
 
-/// One session's journal, open for writing.
+/// The journal of one session, open for writing.
 ///
-/// Clones share it. When the last one is gone, what waits is written and the file is closed.
+/// Clones share it. Dropping the last one writes the queued records and closes the file.
 #[derive(Clone)]
-pub struct Journal(Arc<Inner>);
+pub struct Journal(Arc<JournalState>);
 
-struct Inner {
-    writer: Writer,
+struct JournalState {
+    writer: JournalWriter,
     durability: Durability,
     path: PathBuf,
     id: String,
@@ -62,111 +62,117 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Writes on at the end of this file.
+    /// Creates a journal that appends to a disk with `length` bytes and `next` complete lines.
     ///
     /// # Errors
-    /// No thread can be started.
-    pub fn on(
-        disk: Box<dyn Disk>,
+    /// The thread can't be started.
+    pub fn with_disk(
+        disk: Box<dyn JournalDisk>,
         (id, path): (&str, &Path),
         (length, next): (u64, u64),
-        options: Options,
+        options: JournalOptions,
     ) -> std::io::Result<Journal> {
         let durability = options.durability;
-        let writer = Writer::start(disk, (length, next), options.redactor, durability != Durability::Off)?;
+        let writer =
+            JournalWriter::start(disk, (length, next), options.redactor, durability != Durability::Off)?;
         let (path, id) = (path.to_owned(), id.to_owned());
-        Ok(Journal(Arc::new(Inner { writer, durability, path, id })))
+        Ok(Journal(Arc::new(JournalState { writer, durability, path, id })))
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// Its file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Notes something; returns at once.
+    /// Queues a record without waiting.
     ///
     /// # Errors
-    /// The journal can't be written now.
+    /// The journal is closed, the queue is full, or the last write failed; after a failed write, the
+    /// record is queued nevertheless.
     pub fn note(&self, record: Record) -> Result<(), RecordError> {
-        self.queue(Job::Json(encode::record(&record)))
+        self.enqueue(WriteRequest::Json(record_encoding::encode_record(&record)))
     }
 
-    /// Notes what the conversation has from the place `from` on; returns at once.
+    /// Queues the items of the conversation from index `from` on, without waiting.
     ///
     /// # Errors
-    /// The journal can't be written now.
+    /// The journal is closed, the queue is full, or the last write failed; after a failed write, the
+    /// record is queued nevertheless.
     pub fn items(&self, from: usize, items: &[Value]) -> Result<(), RecordError> {
-        // A copy is made sooner than JSON, which whoever writes can make; but of much there is no third copy.
-        let job = match items.iter().map(writer::weight).sum::<usize>() <= COPIED_BYTES_MAX {
-            true => Job::Items(from, items.to_vec()),
-            false => Job::Json(encode::items(from, items)),
-        };
-        self.queue(job)
+        // Copying is faster than encoding, which the writing thread can do. Large items are encoded
+        // here to avoid a third copy.
+        let request =
+            match items.iter().map(journal_writer::estimate_json_bytes).sum::<usize>() <= COPIED_BYTES_MAX {
+                true => WriteRequest::Items(from, items.to_vec()),
+                false => WriteRequest::Json(record_encoding::encode_items(from, items)),
+            };
+        self.enqueue(request)
     }
 
-    /// Notes that the model's message is whole; returns at once.
+    /// Queues the complete message of the model, without waiting.
     ///
     /// # Errors
-    /// The journal can't be written now.
+    /// The journal is closed, the queue is full, or the last write failed; after a failed write, the
+    /// record is queued nevertheless.
     pub fn reply(&self, turn: u64, items: &[Value]) -> Result<(), RecordError> {
-        self.queue(Job::Json(encode::reply(turn, items)))
+        self.enqueue(WriteRequest::Json(record_encoding::encode_reply(turn, items)))
     }
 
-    fn queue(&self, job: Job) -> Result<(), RecordError> {
-        self.0.writer.put(job, Until::Queued).map(drop).map_err(failed)
+    fn enqueue(&self, request: WriteRequest) -> Result<(), RecordError> {
+        self.0.writer.submit(request, WriteCompletion::Queued).map(drop).map_err(record_error)
     }
 
-    /// Notes that a turn is over: what was noted is written and synced with the next intent, or by itself in a moment.
-    /// Nobody waits for that, unless everything is to be on the disk at once.
+    /// Marks the end of a turn. Its records are written and synced with the next intent, or alone
+    /// after a short delay. Only `Durability::Call` waits for the sync.
     ///
     /// # Errors
-    /// The journal can't be written now.
-    pub async fn turn_over(&self) -> Result<(), RecordError> {
+    /// The journal can't be written.
+    pub async fn finish_turn(&self) -> Result<(), RecordError> {
         let until = match self.0.durability {
-            Durability::Off => Until::Queued,
-            Durability::Batch => Until::Over,
-            Durability::Call => Until::Synced,
+            Durability::Off => WriteCompletion::Queued,
+            Durability::Batch => WriteCompletion::TurnOver,
+            Durability::Call => WriteCompletion::Synced,
         };
-        self.put(Job::Json(encode::record(&Record::note("turn"))), until).await
+        self.submit(WriteRequest::Json(record_encoding::encode_record(&Record::note("turn"))), until).await
     }
 
-    /// Returns when everything that was noted survives this process. It is on the disk a moment later, with the next intent
-    /// or by itself; at once where everything is.
+    /// Waits until all records survive a crash of this process. They are synced with the next
+    /// intent or after a short delay; `Durability::Call` waits for the sync.
     ///
     /// # Errors
-    /// It does not.
+    /// The journal can't be written.
     pub async fn settle(&self) -> Result<(), RecordError> {
         let until = match self.0.durability {
-            Durability::Off => Until::Written,
-            Durability::Batch => Until::Settled,
-            Durability::Call => Until::Synced,
+            Durability::Off => WriteCompletion::Written,
+            Durability::Batch => WriteCompletion::Settled,
+            Durability::Call => WriteCompletion::Synced,
         };
-        self.put(Job::Json(encode::record(&Record::note("turn"))), until).await
+        self.submit(WriteRequest::Json(record_encoding::encode_record(&Record::note("turn"))), until).await
     }
 
-    /// Writes what waits, and takes no more.
+    /// Writes the queued records and closes the journal.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// A record could not be written.
     pub fn close(&self) -> Result<(), RecordError> {
-        self.0.writer.close().map_err(failed)
+        self.0.writer.close().map_err(record_error)
     }
 
-    async fn put(&self, job: Job, until: Until) -> Result<(), RecordError> {
-        let Some(done) = self.0.writer.put(job, until).map_err(failed)? else { return Ok(()) };
+    async fn submit(&self, request: WriteRequest, until: WriteCompletion) -> Result<(), RecordError> {
+        let Some(done) = self.0.writer.submit(request, until).map_err(record_error)? else { return Ok(()) };
         match done.await {
-            Ok(done) => done.map_err(failed),
-            Err(_) => Err(failed("the journal's thread is gone".to_owned())),
+            Ok(done) => done.map_err(record_error),
+            Err(_) => Err(record_error("the journal's thread is gone".to_owned())),
         }
     }
 }
 
-fn failed(message: String) -> RecordError {
+fn record_error(message: String) -> RecordError {
     RecordError { message }
 }
 
@@ -174,14 +180,14 @@ impl Recorder for Journal {
     fn before<'a>(&'a self, intent: &'a Intent<'a>) -> BoxFuture<'a, Result<(), RecordError>> {
         Box::pin(async move {
             let effects = intent.effects;
-            let touched = effects.writes.iter().chain(&effects.deletes);
-            let paths = touched.map(|path| path.at.real.clone()).collect();
+            let changed_paths = effects.writes.iter().chain(&effects.deletes);
+            let paths = changed_paths.map(|path| path.at.real.clone()).collect();
             let until = match (intent.side_effects, self.0.durability) {
-                (true, Durability::Off) => Until::Written,
-                (true, _) | (false, Durability::Call) => Until::Synced,
-                (false, _) => Until::Idle,
+                (true, Durability::Off) => WriteCompletion::Written,
+                (true, _) | (false, Durability::Call) => WriteCompletion::Synced,
+                (false, _) => WriteCompletion::Idle,
             };
-            self.put(Job::Intent(encode::intent(intent), paths), until).await
+            self.submit(WriteRequest::Intent(record_encoding::encode_intent(intent), paths), until).await
         })
     }
 
@@ -191,34 +197,34 @@ impl Recorder for Journal {
         result: &'a ToolResult,
     ) -> BoxFuture<'a, Result<(), RecordError>> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let ended = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
+        let ended_at = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         Box::pin(async move {
             let until = match (intent.side_effects, self.0.durability) {
-                (_, Durability::Call) => Until::Synced,
-                (true, _) => Until::Passed,
-                (false, _) => Until::Idle,
+                (_, Durability::Call) => WriteCompletion::Synced,
+                (true, _) => WriteCompletion::WriteSoon,
+                (false, _) => WriteCompletion::Idle,
             };
-            let ended = Ended {
+            let outcome = OutcomeFields {
                 agent: intent.agent.to_owned(),
                 turn: intent.turn,
-                at: ended,
+                at: ended_at,
                 with_result: intent.side_effects,
                 moved: intent.moved.clone(),
                 result: result.clone(),
             };
-            self.put(Job::Outcome(ended), until).await
+            self.submit(WriteRequest::Outcome(outcome), until).await
         })
     }
 
     fn refused(&self, refusal: &RefusedCall<'_>) {
-        // Whoever settles the turn hears of a journal that can't be written.
+        // The call that settles the turn reports write errors.
         let _ = self.note(Record::Refused(Box::new(RefusedRecord {
             agent: refusal.agent.to_owned(),
             turn: refusal.turn,
             call: refusal.call_id.to_owned(),
             tool: refusal.tool.to_owned(),
             input: refusal.input.clone(),
-            kind: word(refusal.kind),
+            kind: error_kind_name(refusal.kind),
             why: refusal.why.to_owned(),
             source: refusal.decision.map(|decision| decision.source),
             unanswered: refusal.decision.is_some_and(|decision| decision.unanswered().is_some()),

@@ -1,24 +1,26 @@
-//! Bounds of the journal.
+//! Limits of the journal.
 
-/// The longest line, in bytes. What would be longer is cut in its values, and says so.
+/// The maximum length of a line, in bytes. A longer record is replaced by a note.
 pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// A record of this length is written by itself, in bytes; shorter ones are put together first.
+/// A record of this length is written without copying it into the line buffer, in bytes.
 pub const COPIED_BYTES_MAX: usize = 256 * 1024;
-/// How much may wait for the disk before calls that change something are refused, in bytes.
+/// How many bytes may wait for the disk before new records are rejected.
 pub const QUEUE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// The largest file whose content is hashed before a call may change it, in bytes. Of larger ones size and time are kept.
+/// The largest file that is hashed before a call that may change it, in bytes. For larger files,
+/// size and time are recorded.
 pub const HASHED_BYTES_MAX: u64 = 1024 * 1024;
-/// How many of the files that a call declares are looked at before it runs.
-pub const LOOKED_FILES_MAX: usize = 64;
-/// How many calls without a place in the conversation a model is told of when a session goes on, the newest.
-pub const STRAY_TOLD_MAX: usize = 100;
-/// The most of one text in a record, in bytes.
+/// How many of a call's declared files are recorded before it runs.
+pub const FILES_PER_CALL_MAX: usize = 64;
+/// How many calls outside of the conversation the model is told about after a resume; the newest
+/// count.
+pub const STRAY_CALLS_MAX: usize = 100;
+/// The maximum length of one text in a record, in bytes.
 pub const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The shortest value that is taken for a secret: shorter ones would be found everywhere.
+/// The shortest value that is redacted. Shorter values would match ordinary text.
 pub const SECRET_CHARS_MIN: usize = 6;
-/// How many sessions a list shows and a cleaning looks at.
+/// How many sessions a listing shows and a cleanup examines.
 pub const SESSIONS_MAX: usize = 100_000;
-/// How long sessions are kept unless settings say something else, in days.
+/// The default retention of sessions, in days.
 pub const KEPT_DAYS: u64 = 30;
-/// How much all sessions together may take unless settings say something else, in bytes.
+/// The default limit for all sessions together, in bytes.
 pub const KEPT_BYTES: u64 = 1024 * 1024 * 1024;

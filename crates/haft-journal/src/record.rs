@@ -1,7 +1,7 @@
-//! The kinds of records, as they are kept.
+//! The kinds of records and their serialized form.
 //!
-//! A record is what happened, in the words of the core; it is written once and never changed. Readers of later versions
-//! know these kinds and fields; what they don't know they pass over and count.
+//! A record describes an event in the terms of the core. It is written once and never changed.
+//! Later versions can read these kinds and fields; readers skip and count what they don't know.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,108 +14,109 @@ use haft::decision::{DecisionReason, DecisionSource};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A record with its place: the `n`th of its session, and when it was made.
+/// A record with its number and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stamped {
-    /// Counts from 0 without a gap; order is by this and never by time.
+pub struct StampedRecord {
+    /// The number of the record, from 0 without gaps. It defines the order; time doesn't.
     pub n: u64,
-    /// Milliseconds since 1970 by the clock of the machine, which may jump.
+    /// Milliseconds since 1970 by the system clock, which may jump.
     pub at: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub record: Record,
 }
 
-/// Something that happened in a session.
+/// An event in a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Record {
-    /// A session began, or goes on in another process.
-    Began(Began),
-    /// A name for people.
+    /// A session started or was resumed by another process.
+    Began(SessionStart),
+    /// The title of the session.
     Title {
-        /// The name.
+        /// The title.
         text: String,
     },
-    /// The conversation has these items from the place `from` on; what was there before is replaced.
+    /// Items of the conversation from index `from` on; they replace earlier ones.
     Items {
-        /// How many items before stay.
+        /// The number of earlier items that stay.
         from: usize,
-        /// Those that follow, in the provider's JSON.
+        /// The items in the provider's JSON.
         items: Vec<Value>,
     },
-    /// The model's message is whole; its calls run, and its items follow with their results.
+    /// The model's message is complete. Its calls run next, and its items follow with their
+    /// results.
     Reply {
         /// The turn.
         turn: u64,
-        /// In the provider's JSON.
+        /// The message in the provider's JSON.
         items: Vec<Value>,
     },
-    /// The tools of a turn, where they differ from those of the turn before.
+    /// The tools of a turn, if they differ from those of the turn before.
     Tools {
-        /// Of their definitions.
+        /// The hash of the definitions.
         hash: String,
-        /// Their names.
+        /// The names of the tools.
         names: Vec<String>,
     },
     /// A call is about to run.
     Intent(Box<IntentRecord>),
-    /// What came of one.
+    /// The outcome of a call.
     Outcome(Box<OutcomeRecord>),
-    /// A call that was not run, and why.
+    /// A call that was not run, with the reason.
     Refused(Box<RefusedRecord>),
-    /// What a message of the model cost.
+    /// The token usage of a message of the model.
     Spent {
         /// The turn.
         turn: u64,
-        /// Tokens that were sent.
+        /// Input tokens.
         input: u64,
-        /// Of these, read from the provider's prompt cache.
+        /// Input tokens that the provider's prompt cache served.
         cached: u64,
-        /// Tokens that the model wrote.
+        /// Output tokens.
         output: u64,
     },
-    /// A task goes on in the background.
+    /// A background task was started.
     Task {
         /// Its id.
         id: String,
-        /// What it is.
+        /// Its description.
         words: String,
     },
-    /// Such a task has ended.
+    /// A background task ended.
     TaskEnded {
         /// Its id.
         id: String,
     },
-    /// A worktree is about to be made.
+    /// A worktree is about to be created.
     Worktree {
-        /// Where.
+        /// The path of the worktree.
         path: PathBuf,
-        /// Of which repository.
+        /// The repository.
         repository: PathBuf,
-        /// Its branch.
+        /// The branch.
         branch: String,
     },
-    /// What is known of files now, by path, in the words of whoever has to know it again.
+    /// What tools know about files, by path; the format belongs to the tools.
     Seen {
-        /// Only what is new.
+        /// Changes since the last such record.
         files: BTreeMap<String, Value>,
     },
-    /// A hook did something.
+    /// A hook had an effect.
     Hook {
-        /// Whose call it was about.
+        /// The agent whose call it was.
         agent: String,
         /// The turn.
         turn: u64,
-        /// The call, if it was about one.
+        /// The call, if the hook ran for one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
-        /// When it ran.
+        /// The hook's event.
         when: String,
         /// The hook.
         hook: String,
-        /// What came of it.
+        /// The effect.
         outcome: String,
     },
     /// What was decided on a request of a child of a running call.
@@ -133,66 +134,66 @@ pub enum Record {
         /// The source of the decision.
         source: DecisionSource,
     },
-    /// Something for the reader of a log.
+    /// A note for readers of the log.
     Note {
-        /// What.
+        /// The text.
         text: String,
     },
     /// The session ended by itself.
     Ended {
-        /// Why, as one word.
+        /// The reason, as one word.
         why: String,
     },
 }
 
 impl Record {
-    /// Something for the reader of a log.
+    /// Creates a note for readers of the log.
     pub fn note(text: impl Into<String>) -> Record {
         Record::Note { text: text.into() }
     }
 }
 
-/// How a session began.
+/// How a session started.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Began {
-    /// Of the program.
+pub struct SessionStart {
+    /// The version of the program.
     pub version: String,
     /// The working directory.
     pub cwd: PathBuf,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Who is asked, where a model is.
+    /// The provider, if the session uses a model.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub provider: String,
-    /// Which model.
+    /// The model.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// The form of the conversation's items.
+    /// The format of the conversation's items.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub wire: String,
-    /// Where the provider is reached, where that was said.
+    /// The provider's base URL, if it was configured.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub base_url: String,
     /// The permission mode.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mode: String,
-    /// Which command it is: `run`, `serve`, …
+    /// The command: `run`, `serve`, …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
 }
 
-impl Began {
-    /// A session of this process in this folder.
-    pub fn in_folder(cwd: impl Into<PathBuf>) -> Began {
+impl SessionStart {
+    /// Creates the start of a session in a directory by this process.
+    pub fn in_folder(cwd: impl Into<PathBuf>) -> SessionStart {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Began { version, cwd: cwd.into(), pid: std::process::id(), ..Began::default() }
+        SessionStart { version, cwd: cwd.into(), pid: std::process::id(), ..SessionStart::default() }
     }
 }
 
 /// A call that is about to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntentRecord {
-    /// Whose call.
+    /// The agent of the call.
     pub agent: String,
     /// The turn.
     pub turn: u64,
@@ -200,49 +201,49 @@ pub struct IntentRecord {
     pub call: String,
     /// The tool.
     pub tool: String,
-    /// The input as it runs.
+    /// The input with which the call runs.
     pub input: Value,
     /// SHA-256 of the input's canonical JSON.
     pub digest: String,
-    /// What it declares, in words.
+    /// The declared effects, as text.
     pub effects: String,
-    /// Whether it can change anything.
+    /// Whether the call has side effects.
     pub changes: bool,
-    /// Whether it may be run again.
+    /// Whether the call may be run again.
     pub again: bool,
-    /// Who allowed it: the rule, the mode, the user.
+    /// What allowed the call: a rule, the mode, the user.
     pub by: String,
     /// The source of the decision. Records of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<DecisionSource>,
-    /// How what it may change looked before.
+    /// The state of the files that the call may change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<Before>,
-    /// Where the agent was, if it had moved.
+    pub files: Vec<FileBefore>,
+    /// Where the agent had moved, if it had.
     #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
     pub moved: Moved,
 }
 
-/// A file before a call that may change it.
+/// The state of a file before a call that may change it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Before {
-    /// Where.
+pub struct FileBefore {
+    /// The path.
     pub path: PathBuf,
-    /// Its size; none if there was nothing.
+    /// The size; `None` if the file did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// When it was changed last, in nanoseconds since 1970.
+    /// The modification time, in nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<i64>,
-    /// SHA-256 of its content, where it is a file of a bearable size.
+    /// SHA-256 of the content, if the file is small enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutcomeRecord {
-    /// Whose call.
+    /// The agent of the call.
     pub agent: String,
     /// The turn.
     pub turn: u64,
@@ -250,32 +251,33 @@ pub struct OutcomeRecord {
     pub call: String,
     /// The tool.
     pub tool: String,
-    /// Why it failed, if it did: the kind of the error.
+    /// The kind of the error, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the model got. Left out of calls that change nothing: they can be run again.
+    /// The result that the model received. Omitted for calls without side effects, which can be run
+    /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Vec<Block>>,
-    /// SHA-256 of what the model got: its texts and bytes, one after another.
+    pub result: Option<Vec<RecordedBlock>>,
+    /// SHA-256 of the concatenated texts and bytes that the model received.
     pub digest: String,
-    /// How long it ran, in microseconds.
+    /// The duration in microseconds.
     pub micros: u64,
     /// Whether another call ran at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside: bool,
-    /// Where the whole result lies, if the model got a part.
+    /// The file with the complete result, if the model received a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<PathBuf>,
-    /// Where the agent was then, if it had moved.
+    /// Where the agent had moved after the call, if it had.
     #[serde(default, skip_serializing_if = "Moved::is_nowhere")]
     pub moved: Moved,
-    /// How long that is, in bytes.
+    /// The size of that file in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_bytes: Option<u64>,
-    /// When it ended, in microseconds since 1970; the time of the record is when it was written.
+    /// When the call ended, in microseconds since 1970. The record's own time is that of the write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// Whether the tool gave what it had kept from an earlier call.
+    /// Whether the tool returned a cached result of an earlier call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }
@@ -283,26 +285,26 @@ pub struct OutcomeRecord {
 /// A call that was not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RefusedRecord {
-    /// Whose call.
+    /// The agent of the call.
     pub agent: String,
     /// The turn.
     #[serde(default)]
     pub turn: u64,
     /// The call's id.
     pub call: String,
-    /// The tool, as the call named it.
+    /// The tool as the call named it.
     pub tool: String,
-    /// The input, as it came.
+    /// The input as received.
     pub input: Value,
     /// The kind of the error.
     pub kind: String,
-    /// Its words.
+    /// The error message.
     pub why: String,
-    /// The source of the decision that refused it. Calls that no decision was made on, and records of earlier versions, have
-    /// none.
+    /// The source of the decision that refused the call. Calls without a decision and records of
+    /// earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<DecisionSource>,
-    /// Whether the decision was to ask, in a session without a user.
+    /// Whether the decision was to ask in a session without a user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unanswered: bool,
     /// All reasons of the decision.
@@ -314,35 +316,35 @@ pub struct RefusedRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Block {
+pub enum RecordedBlock {
     /// Text.
     Text(String),
-    /// A picture or a document: media type and bytes in base64.
+    /// An image: media type and base64 data.
     Image(String, String),
-    /// The same for documents.
+    /// A document: media type and base64 data.
     Document(String, String),
     /// A JSON value.
     Json(Value),
-    /// Something that lies elsewhere: address and name.
+    /// A link: URI and name.
     Link(String, String),
 }
 
-impl Block {
-    /// As the core has it.
+impl RecordedBlock {
+    /// Converts the block to the core's type.
     pub fn into_content(self) -> Content {
         let bytes = |text: &str| STANDARD.decode(text).unwrap_or_default();
         match self {
-            Block::Text(text) => Content::text(text),
-            Block::Image(kind, data) => Content::image(kind, bytes(&data)),
-            Block::Document(kind, data) => Content::document(kind, bytes(&data)),
-            Block::Json(value) => Content::Structured(value),
-            Block::Link(uri, name) => Content::link(uri, name),
+            RecordedBlock::Text(text) => Content::text(text),
+            RecordedBlock::Image(kind, data) => Content::image(kind, bytes(&data)),
+            RecordedBlock::Document(kind, data) => Content::document(kind, bytes(&data)),
+            RecordedBlock::Json(value) => Content::Structured(value),
+            RecordedBlock::Link(uri, name) => Content::link(uri, name),
         }
     }
 }
 
-/// The kind of an error as programs read it.
-pub(crate) fn word(kind: haft::ErrorKind) -> String {
+/// Returns the serialized name of an error kind.
+pub(crate) fn error_kind_name(kind: haft::ErrorKind) -> String {
     let value = serde_json::to_value(kind).unwrap_or_default();
     value.as_str().map_or_else(|| format!("{kind:?}"), str::to_owned)
 }

@@ -1,112 +1,130 @@
-//! Which addresses are of the public internet, and which lead somewhere else: to this machine, its neighbours, the
-//! metadata service of a cloud, or nowhere.
+//! Classifies IP addresses as public or non-public (loopback, private, link-local, cloud metadata,
+//! reserved).
 //!
-//! A table of our own, because others answer another question: what is "global" by the registry includes multicast and
-//! IPv6 addresses with a private IPv4 address inside. Addresses that carry another one are taken apart: where the
-//! inner one is what is reached (mapped, NAT64) it is judged in their place, and the other forms are refused whatever
-//! is inside, because no public server lives there. IPv6 outside of what is given out (`2000::/3`) is refused too.
+//! The table is our own because other tables answer another question: the registry's "global" flag
+//! includes multicast and IPv6 addresses that embed a private IPv4 address. For an IPv6 address
+//! that embeds an IPv4 address, the embedded address is checked if packets reach it (IPv4-mapped,
+//! NAT64). The other embedding forms are always refused because no public server uses them. IPv6
+//! addresses outside of the allocated range `2000::/3` are refused too.
 //!
-//! An address is checked after a name was resolved, and the *checked* address is dialled. To check a name, or to
-//! resolve it a second time, is no check.
+//! The check runs after name resolution, and the *checked* address is dialled. Checking a name, or
+//! resolving it a second time, protects against nothing.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::host::{BadHost, shown};
+use crate::host::{HostParseError, printable_excerpt};
 
 /// Why an address isn't public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
-    /// Of somebody's own network. The only kind that a setting may allow.
+pub enum AddressKind {
+    /// A private network. The only kind that a setting can allow.
     Private,
     /// This machine.
     Loopback,
-    /// The neighbours on the wire, and most metadata services.
+    /// The local network segment, and most metadata services.
     LinkLocal,
-    /// A service that tells a cloud's machine its keys.
+    /// A metadata service, which gives credentials to a cloud machine.
     Metadata,
-    /// Many machines at once.
+    /// Multicast or broadcast.
     Multicast,
-    /// Kept for something else, or for nothing.
+    /// Reserved or unallocated.
     Reserved,
 }
 
-/// A range of addresses that aren't public.
+/// A range of non-public addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range<A> {
-    /// Its first address.
+pub struct AddressRange<A> {
+    /// The first address of the range.
     pub network: A,
-    /// How many leading bits its addresses share.
+    /// The length of the network prefix in bits.
     pub prefix: u8,
-    /// What they are.
-    pub kind: Kind,
-    /// The same in words, for a sentence: "`10.0.0.1` is a private address".
-    pub what: &'static str,
-    /// Whether the IPv4 address in the low 32 bits is judged in place of the whole.
-    pub as_inside: bool,
+    /// The kind of the addresses.
+    pub kind: AddressKind,
+    /// A description for messages: "`10.0.0.1` is a private address".
+    pub description: &'static str,
+    /// Whether the IPv4 address in the low 32 bits is checked instead of the whole address.
+    pub judged_by_embedded: bool,
 }
 
-const fn v4(octets: [u8; 4], prefix: u8, kind: Kind, what: &'static str) -> Range<Ipv4Addr> {
+const fn ipv4_range(
+    octets: [u8; 4],
+    prefix: u8,
+    kind: AddressKind,
+    description: &'static str,
+) -> AddressRange<Ipv4Addr> {
     let [a, b, c, d] = octets;
-    Range { network: Ipv4Addr::new(a, b, c, d), prefix, kind, what, as_inside: false }
+    AddressRange { network: Ipv4Addr::new(a, b, c, d), prefix, kind, description, judged_by_embedded: false }
 }
 
-const fn v6(first: u128, prefix: u8, kind: Kind, what: &'static str) -> Range<Ipv6Addr> {
-    Range { network: Ipv6Addr::from_bits(first), prefix, kind, what, as_inside: false }
+const fn ipv6_range(
+    first: u128,
+    prefix: u8,
+    kind: AddressKind,
+    description: &'static str,
+) -> AddressRange<Ipv6Addr> {
+    AddressRange { network: Ipv6Addr::from_bits(first), prefix, kind, description, judged_by_embedded: false }
 }
 
-const fn inside(first: u128, what: &'static str) -> Range<Ipv6Addr> {
-    Range { network: Ipv6Addr::from_bits(first), prefix: 96, kind: Kind::Reserved, what, as_inside: true }
+const fn embedding_range(first: u128, description: &'static str) -> AddressRange<Ipv6Addr> {
+    AddressRange {
+        network: Ipv6Addr::from_bits(first),
+        prefix: 96,
+        kind: AddressKind::Reserved,
+        description,
+        judged_by_embedded: true,
+    }
 }
 
-/// IPv4 that isn't public.
-pub const IPV4: &[Range<Ipv4Addr>] = &[
-    v4([0, 0, 0, 0], 8, Kind::Loopback, "an address of this machine"),
-    v4([10, 0, 0, 0], 8, Kind::Private, "a private address"),
-    v4([100, 64, 0, 0], 10, Kind::Private, "an address of a provider's inner network"),
-    v4([127, 0, 0, 0], 8, Kind::Loopback, "an address of this machine"),
-    v4([169, 254, 0, 0], 16, Kind::LinkLocal, "a link-local address"),
-    v4([172, 16, 0, 0], 12, Kind::Private, "a private address"),
-    v4([192, 0, 0, 0], 24, Kind::Reserved, "an address kept for protocols"),
-    v4([192, 0, 2, 0], 24, Kind::Reserved, "an address for documents"),
-    v4([192, 88, 99, 0], 24, Kind::Reserved, "an address of 6to4 relays"),
-    v4([192, 168, 0, 0], 16, Kind::Private, "a private address"),
-    v4([198, 18, 0, 0], 15, Kind::Reserved, "an address for benchmarks"),
-    v4([198, 51, 100, 0], 24, Kind::Reserved, "an address for documents"),
-    v4([203, 0, 113, 0], 24, Kind::Reserved, "an address for documents"),
-    v4([224, 0, 0, 0], 4, Kind::Multicast, "a multicast address"),
-    // Before the reserved range that it is the end of.
-    v4([255, 255, 255, 255], 32, Kind::Multicast, "the broadcast address"),
-    v4([240, 0, 0, 0], 4, Kind::Reserved, "a reserved address"),
+/// Non-public IPv4 ranges.
+pub const IPV4: &[AddressRange<Ipv4Addr>] = &[
+    ipv4_range([0, 0, 0, 0], 8, AddressKind::Loopback, "an address of this machine"),
+    ipv4_range([10, 0, 0, 0], 8, AddressKind::Private, "a private address"),
+    ipv4_range([100, 64, 0, 0], 10, AddressKind::Private, "a carrier-grade NAT address"),
+    ipv4_range([127, 0, 0, 0], 8, AddressKind::Loopback, "an address of this machine"),
+    ipv4_range([169, 254, 0, 0], 16, AddressKind::LinkLocal, "a link-local address"),
+    ipv4_range([172, 16, 0, 0], 12, AddressKind::Private, "a private address"),
+    ipv4_range([192, 0, 0, 0], 24, AddressKind::Reserved, "an address reserved for protocols"),
+    ipv4_range([192, 0, 2, 0], 24, AddressKind::Reserved, "a documentation address"),
+    ipv4_range([192, 88, 99, 0], 24, AddressKind::Reserved, "an address of 6to4 relays"),
+    ipv4_range([192, 168, 0, 0], 16, AddressKind::Private, "a private address"),
+    ipv4_range([198, 18, 0, 0], 15, AddressKind::Reserved, "a benchmarking address"),
+    ipv4_range([198, 51, 100, 0], 24, AddressKind::Reserved, "a documentation address"),
+    ipv4_range([203, 0, 113, 0], 24, AddressKind::Reserved, "a documentation address"),
+    ipv4_range([224, 0, 0, 0], 4, AddressKind::Multicast, "a multicast address"),
+    // Stands before the reserved range that contains it.
+    ipv4_range([255, 255, 255, 255], 32, AddressKind::Multicast, "the broadcast address"),
+    ipv4_range([240, 0, 0, 0], 4, AddressKind::Reserved, "a reserved address"),
 ];
 
-/// IPv6 that isn't public. The first range that holds an address counts.
-pub const IPV6: &[Range<Ipv6Addr>] = &[
-    v6(0, 128, Kind::Loopback, "an address of this machine"),
-    v6(1, 128, Kind::Loopback, "an address of this machine"),
-    v6(0, 96, Kind::Reserved, "an IPv4 address in an abandoned form"),
-    inside(0xffff << 32, "an IPv4 address inside IPv6"),
-    v6(0xffff << 48, 96, Kind::Reserved, "an IPv4 address in a form for translators"),
-    inside(0x64_ff9b << 96, "an IPv4 address behind a translator"),
-    v6(0x64_ff9b_0001 << 80, 48, Kind::Private, "an address of a private translator"),
-    v6(0x100 << 112, 64, Kind::Reserved, "an address where everything is dropped"),
-    v6(0x2001 << 112, 32, Kind::Reserved, "a Teredo address, with IPv4 inside"),
-    v6(0x2001_0002 << 96, 48, Kind::Reserved, "an address for benchmarks"),
-    v6(0x2001 << 112, 23, Kind::Reserved, "an address kept for protocols"),
-    v6(0x2001_0db8 << 96, 32, Kind::Reserved, "an address for documents"),
-    v6(0x2002 << 112, 16, Kind::Reserved, "a 6to4 address, with IPv4 inside"),
-    v6(0x3fff << 112, 20, Kind::Reserved, "an address for documents"),
-    v6(0x5f00 << 112, 16, Kind::Reserved, "an address for routing"),
-    v6(0xfc00 << 112, 7, Kind::Private, "a private address"),
-    v6(0xfe80 << 112, 10, Kind::LinkLocal, "a link-local address"),
-    v6(0xfec0 << 112, 10, Kind::Private, "a private address in an abandoned form"),
-    v6(0xff00 << 112, 8, Kind::Multicast, "a multicast address"),
+/// Non-public IPv6 ranges. The first range that contains an address applies.
+pub const IPV6: &[AddressRange<Ipv6Addr>] = &[
+    ipv6_range(0, 128, AddressKind::Loopback, "an address of this machine"),
+    ipv6_range(1, 128, AddressKind::Loopback, "an address of this machine"),
+    ipv6_range(0, 96, AddressKind::Reserved, "a deprecated IPv4-compatible address"),
+    embedding_range(0xffff << 32, "an IPv4-mapped address"),
+    ipv6_range(0xffff << 48, 96, AddressKind::Reserved, "an IPv4-translated address"),
+    embedding_range(0x64_ff9b << 96, "a NAT64 address"),
+    ipv6_range(0x64_ff9b_0001 << 80, 48, AddressKind::Private, "a private NAT64 address"),
+    ipv6_range(0x100 << 112, 64, AddressKind::Reserved, "a discard-only address"),
+    ipv6_range(0x2001 << 112, 32, AddressKind::Reserved, "a Teredo address, with IPv4 inside"),
+    ipv6_range(0x2001_0002 << 96, 48, AddressKind::Reserved, "a benchmarking address"),
+    ipv6_range(0x2001 << 112, 23, AddressKind::Reserved, "an address reserved for protocols"),
+    ipv6_range(0x2001_0db8 << 96, 32, AddressKind::Reserved, "a documentation address"),
+    ipv6_range(0x2002 << 112, 16, AddressKind::Reserved, "a 6to4 address, with IPv4 inside"),
+    ipv6_range(0x3fff << 112, 20, AddressKind::Reserved, "a documentation address"),
+    ipv6_range(0x5f00 << 112, 16, AddressKind::Reserved, "a segment routing address"),
+    ipv6_range(0xfc00 << 112, 7, AddressKind::Private, "a private address"),
+    ipv6_range(0xfe80 << 112, 10, AddressKind::LinkLocal, "a link-local address"),
+    ipv6_range(0xfec0 << 112, 10, AddressKind::Private, "a deprecated site-local address"),
+    ipv6_range(0xff00 << 112, 8, AddressKind::Multicast, "a multicast address"),
 ];
 
-/// Single addresses at which clouds hand out keys. Some lie in ranges that a setting may allow, one in none at all.
-pub const METADATA: &[IpAddr] = &[
+/// Addresses of cloud metadata services. Some are within ranges that a setting can allow, and one
+/// is in a public range.
+pub const METADATA_ADDRESSES: &[IpAddr] = &[
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
@@ -116,75 +134,80 @@ pub const METADATA: &[IpAddr] = &[
     IpAddr::V6(Ipv6Addr::from_bits((0xfd20_00ce << 96) | 0x254)),
 ];
 
-/// An address that isn't of the public internet.
+/// An address that isn't public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotPublic {
-    /// The whole address.
+pub struct NonPublicAddress {
+    /// The complete address.
     pub address: IpAddr,
-    /// The one inside that was judged, if there is one.
-    pub inside: Option<Ipv4Addr>,
-    /// Why not.
-    pub kind: Kind,
-    what: &'static str,
+    /// The embedded IPv4 address that was checked, if there is one.
+    pub embedded: Option<Ipv4Addr>,
+    /// Why the address isn't public.
+    pub kind: AddressKind,
+    description: &'static str,
 }
 
-impl fmt::Display for NotPublic {
+impl fmt::Display for NonPublicAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.inside {
-            Some(inside) => write!(f, "`{}` holds `{inside}`, {}", self.address, self.what),
-            None => write!(f, "`{}` is {}", self.address, self.what),
+        match self.embedded {
+            Some(embedded) => write!(f, "`{}` holds `{embedded}`, {}", self.address, self.description),
+            None => write!(f, "`{}` is {}", self.address, self.description),
         }
     }
 }
 
-impl std::error::Error for NotPublic {}
+impl std::error::Error for NonPublicAddress {}
 
-/// Whether an address is of the public internet.
+/// Checks that an address is public.
 ///
 /// ```
-/// use haft_net::address::{Kind, check};
+/// use haft_net::address::{AddressKind, check};
 ///
 /// assert!(check("1.1.1.1".parse().unwrap()).is_ok());
 /// let refused = check("::ffff:169.254.169.254".parse().unwrap()).unwrap_err();
-/// assert_eq!(refused.kind, Kind::Metadata);
-/// assert_eq!(check("10.0.0.1".parse().unwrap()).unwrap_err().to_string(), "`10.0.0.1` is a private address");
+/// assert_eq!(refused.kind, AddressKind::Metadata);
+/// let refused = check("10.0.0.1".parse().unwrap()).unwrap_err();
+/// assert_eq!(refused.to_string(), "`10.0.0.1` is a private address");
 /// ```
 ///
 /// # Errors
-/// Why it isn't, with the kind of address that it is.
-pub fn check(address: IpAddr) -> Result<(), NotPublic> {
-    let no = |kind, what, inside| Err(NotPublic { address, inside, kind, what });
-    if METADATA.contains(&address) {
-        return no(Kind::Metadata, "the metadata service of a cloud", None);
+/// The address isn't public; the error has its kind.
+pub fn check(address: IpAddr) -> Result<(), NonPublicAddress> {
+    let refusal =
+        |kind, description, embedded| Err(NonPublicAddress { address, embedded, kind, description });
+    if METADATA_ADDRESSES.contains(&address) {
+        return refusal(AddressKind::Metadata, "the metadata service of a cloud", None);
     }
     let address_6 = match address {
         IpAddr::V4(address) => {
             let bits = address.to_bits();
             let mut ranges = IPV4.iter();
-            let found = ranges
-                .find(|range| same_start(bits.into(), range.network.to_bits().into(), range.prefix + 96));
-            return found.map_or(Ok(()), |range| no(range.kind, range.what, None));
+            let matching_range = ranges.find(|range| {
+                have_same_prefix(bits.into(), range.network.to_bits().into(), range.prefix + 96)
+            });
+            return matching_range.map_or(Ok(()), |range| refusal(range.kind, range.description, None));
         }
         IpAddr::V6(address) => address,
     };
     let bits = address_6.to_bits();
     let low = Ipv4Addr::from_bits(bits as u32);
-    let found = IPV6.iter().find(|range| same_start(bits, range.network.to_bits(), range.prefix));
-    match found {
-        Some(range) if range.as_inside => {
-            check(low.into()).or_else(|inner| no(inner.kind, inner.what, Some(low)))
+    let matching_range =
+        IPV6.iter().find(|range| have_same_prefix(bits, range.network.to_bits(), range.prefix));
+    match matching_range {
+        Some(range) if range.judged_by_embedded => {
+            check(low.into()).or_else(|inner| refusal(inner.kind, inner.description, Some(low)))
         }
-        Some(range) => no(range.kind, range.what, None),
-        None if bits >> 125 != 1 => no(Kind::Reserved, "an address that nobody was given", None),
-        // ISATAP: an ordinary network, whose last half says which IPv4 machine is meant.
+        Some(range) => refusal(range.kind, range.description, None),
+        None if bits >> 125 != 1 => refusal(AddressKind::Reserved, "an unallocated address", None),
+        // ISATAP: the prefix is an ordinary network, and the interface identifier embeds an IPv4
+        // address.
         None if matches!(bits as u64 >> 32, 0x5efe | 0x0200_5efe) => {
-            check(low.into()).or_else(|inner| no(inner.kind, inner.what, Some(low)))
+            check(low.into()).or_else(|inner| refusal(inner.kind, inner.description, Some(low)))
         }
         None => Ok(()),
     }
 }
 
-/// A range of private addresses, as settings write it.
+/// A range of private addresses in the form that settings use.
 ///
 /// ```
 /// use haft_net::address::PrivateRange;
@@ -202,23 +225,23 @@ pub struct PrivateRange {
 }
 
 impl PrivateRange {
-    /// Whether an address lies in it.
+    /// Returns whether the range contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
-                same_start(network.to_bits().into(), address.to_bits().into(), self.prefix + 96)
+                have_same_prefix(network.to_bits().into(), address.to_bits().into(), self.prefix + 96)
             }
             (IpAddr::V6(network), IpAddr::V6(address)) => {
-                same_start(network.to_bits(), address.to_bits(), self.prefix)
+                have_same_prefix(network.to_bits(), address.to_bits(), self.prefix)
             }
             _ => false,
         }
     }
 
-    /// Whether a range of the tables holds all of it, and is private.
+    /// Returns whether a private range of the tables contains the whole range.
     fn is_private(&self) -> bool {
-        let within = |network: IpAddr, prefix: u8, kind: Kind| {
-            kind == Kind::Private
+        let within = |network: IpAddr, prefix: u8, kind: AddressKind| {
+            kind == AddressKind::Private
                 && prefix <= self.prefix
                 && PrivateRange { network, prefix }.contains(self.network)
         };
@@ -228,14 +251,14 @@ impl PrivateRange {
 }
 
 impl FromStr for PrivateRange {
-    type Err = BadHost;
+    type Err = HostParseError;
 
-    fn from_str(text: &str) -> Result<PrivateRange, BadHost> {
+    fn from_str(text: &str) -> Result<PrivateRange, HostParseError> {
         let bad = || {
-            BadHost::new(format!(
-                "`{}` is no range of private addresses; one within `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16`, \
-                 `100.64.0.0/10` or `fc00::/7` is accepted",
-                shown(text)
+            HostParseError::new(format!(
+                "`{}` is no range of private addresses; one within `10.0.0.0/8`, `172.16.0.0/12`, \
+                 `192.168.0.0/16`, `100.64.0.0/10` or `fc00::/7` is accepted",
+                printable_excerpt(text)
             ))
         };
         let (network, prefix) = text.split_once('/').ok_or_else(bad)?;
@@ -253,7 +276,7 @@ impl fmt::Display for PrivateRange {
     }
 }
 
-/// Whether two addresses, as 128 bits, begin with the same bits.
-fn same_start(one: u128, other: u128, bits: u8) -> bool {
+/// Returns whether the first `bits` bits of two 128-bit addresses are equal.
+fn have_same_prefix(one: u128, other: u128, bits: u8) -> bool {
     (one ^ other).checked_shr(128 - u32::from(bits)).unwrap_or(0) == 0
 }

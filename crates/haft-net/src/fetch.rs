@@ -1,17 +1,18 @@
-//! Pages over HTTP: every address checked, the checked one dialled, at every redirect; and bounds on all that a server can do
-//! to who asks it.
+//! An HTTP client that checks every address, also after redirects, and limits everything that a
+//! server can send.
 //!
-//! A request is one connection by HTTP/1.1, made for it and closed after it. No connection is kept: a name that was good a
-//! minute ago is looked up and checked again. There are no cookies, no proxy of the environment, and no keys but those that
-//! a caller gives for one request. Redirects are followed on the same host only; where one leads elsewhere, that is the
-//! answer, since whoever allowed this host has said nothing of the other.
+//! Each request opens one HTTP/1.1 connection and closes it. Connections are not reused: a name
+//! that was checked a minute ago is resolved and checked again. There are no cookies, no proxies
+//! from the environment, and no credentials except those that the caller adds to one request.
+//! Redirects within the same origin are followed. A redirect to another origin is returned to the
+//! caller, because permission for one host doesn't cover another.
 //!
-//! Built on hyper's connections and not on a whole client, because the address that is dialled has to be the one that was
-//! checked, and a client resolves, keeps and retries by itself.
+//! This is built on hyper's connections instead of a complete client, because the dialled address
+//! must be the checked one. A complete client resolves, pools and retries on its own.
 
+mod body_decoder;
 pub mod limits;
 mod target;
-mod unpack;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,153 +34,157 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-pub use limits::Limits;
-pub use target::{BadTarget, Target};
+pub use limits::FetchLimits;
+pub use target::{FetchTarget, TargetParseError};
 
-use crate::host::{Host, HostRule, shown};
-use crate::outside::{Internet, Outside, Pass, checked};
-use unpack::{Bad, Body, Wanted};
+use crate::host::{Host, HostRule, printable_excerpt};
+use crate::network_access::{AddressAllowance, NetworkAccess, SystemNetwork, retain_allowed};
+use body_decoder::{BodyDecoder, DecodeError, DecodeProgress};
 
-/// Who asks, for those who run servers.
+/// Identifies haft to server operators.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// For code.
-    pub kind: FailureKind,
-    words: String,
+pub struct FetchError {
+    /// The kind of the failure.
+    pub kind: FetchErrorKind,
+    message: String,
 }
 
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum FailureKind {
-    /// It may not be reached.
+pub enum FetchErrorKind {
+    /// The host may not be reached.
     Refused,
-    /// Its name has no address.
+    /// The name has no address.
     Unresolved,
-    /// Nobody answers there.
+    /// No address of the host accepts a connection.
     Unreachable,
-    /// It can't show that it is who it should be, or speaks no TLS.
+    /// The TLS handshake failed: the certificate is invalid, or the server speaks no TLS.
     Untrusted,
-    /// It took too long.
+    /// A timeout expired.
     TimedOut,
-    /// Redirects without an end, or to where nothing is fetched from.
-    Redirects,
-    /// A body that grows out of all proportion.
-    Bomb,
-    /// What came is no HTTP, or broke off.
-    Broken,
+    /// Too many redirects, or a redirect to an address that can't be fetched.
+    InvalidRedirect,
+    /// The body grows too much when it is decompressed.
+    DecompressionBomb,
+    /// The response is not valid HTTP, or the connection broke.
+    Malformed,
 }
 
-impl Failure {
-    fn new(kind: FailureKind, words: impl Into<String>) -> Failure {
-        Failure { kind, words: words.into() }
+impl FetchError {
+    fn new(kind: FetchErrorKind, message: impl Into<String>) -> FetchError {
+        FetchError { kind, message: message.into() }
     }
 
-    /// Whether the same request may succeed a little later.
-    pub fn may_pass(&self) -> bool {
-        matches!(self.kind, FailureKind::Unreachable | FailureKind::TimedOut | FailureKind::Broken)
+    /// Returns whether the same request may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self.kind,
+            FetchErrorKind::Unreachable | FetchErrorKind::TimedOut | FetchErrorKind::Malformed
+        )
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for FetchError {}
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Debug, Clone)]
-pub struct Ask {
-    target: Target,
+pub struct FetchRequest {
+    target: FetchTarget,
     method: Method,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Ask {
-    /// A page.
-    pub fn get(target: Target) -> Ask {
-        Ask { target, method: Method::GET, headers: HeaderMap::new(), body: Bytes::new() }
+impl FetchRequest {
+    /// Creates a GET request.
+    pub fn get(target: FetchTarget) -> FetchRequest {
+        FetchRequest { target, method: Method::GET, headers: HeaderMap::new(), body: Bytes::new() }
     }
 
-    /// An answer to these bytes of JSON.
-    pub fn post_json(target: Target, body: impl Into<Bytes>) -> Ask {
-        let ask = Ask { target, method: Method::POST, headers: HeaderMap::new(), body: body.into() };
-        ask.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
+    /// Creates a POST request with a JSON body.
+    pub fn post_json(target: FetchTarget, body: impl Into<Bytes>) -> FetchRequest {
+        let fetch_request =
+            FetchRequest { target, method: Method::POST, headers: HeaderMap::new(), body: body.into() };
+        fetch_request.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Ask {
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> FetchRequest {
         self.headers.insert(name, value);
         self
     }
 }
 
-/// What a server said.
+/// The response of a server.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    /// Where it came from, after redirects.
-    pub target: Target,
-    /// The address that was dialled.
+pub struct FetchResponse {
+    /// The final address, after redirects.
+    pub target: FetchTarget,
+    /// The IP address that was dialled.
     pub address: IpAddr,
-    /// The status, for example 200.
+    /// The status code, for example 200.
     pub status: u16,
-    /// The headers.
+    /// The response headers.
     pub headers: HeaderMap,
-    /// The body, unpacked.
+    /// The decoded body.
     pub body: Vec<u8>,
-    /// Whether the body was longer and its end is missing.
-    pub cut: bool,
+    /// Whether the body was truncated at a limit.
+    pub is_truncated: bool,
 }
 
-impl Answer {
-    /// A header, where it is there and text.
+impl FetchResponse {
+    /// Returns a header that exists and is valid text.
     pub fn header(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// What came of following redirects.
+/// The result of a fetch that follows redirects.
 #[derive(Debug, Clone)]
-pub enum Fetched {
-    /// An answer, whatever its status.
-    Page(Answer),
-    /// It is at another host now, which was not asked.
-    Elsewhere {
-        /// The page that said so.
-        from: Target,
-        /// Where it is.
-        to: Target,
-        /// The status, for example 301.
+pub enum FetchResult {
+    /// A response with any status code.
+    Page(FetchResponse),
+    /// A redirect to another origin. That origin got no request.
+    OtherOrigin {
+        /// The address that redirected.
+        from: FetchTarget,
+        /// The target of the redirect.
+        to: FetchTarget,
+        /// The status code of the redirect, for example 301.
         status: u16,
     },
 }
 
-/// Asks servers. Clones share what is being resolved and the machine's certificates.
+/// An HTTP client. Clones share the limit on name lookups and the TLS configuration.
 ///
 /// ```no_run
-/// use haft_net::fetch::{Fetched, Fetcher, Target};
+/// use haft_net::fetch::{FetchResult, Fetcher, FetchTarget};
 ///
 /// # async fn page() -> Result<(), Box<dyn std::error::Error>> {
 /// let fetcher = Fetcher::new();
-/// match fetcher.get(&Target::parse("https://example.com/")?, "text/html").await? {
-///     Fetched::Page(answer) => println!("{} bytes", answer.body.len()),
-///     Fetched::Elsewhere { to, .. } => println!("now at {to}"),
+/// match fetcher.get(&FetchTarget::parse("https://example.com/")?, "text/html").await? {
+///     FetchResult::Page(response) => println!("{} bytes", response.body.len()),
+///     FetchResult::OtherOrigin { to, .. } => println!("now at {to}"),
 /// }
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct Fetcher {
-    outside: Arc<dyn Outside>,
-    limits: Limits,
-    opened: Arc<[HostRule]>,
-    denied: Arc<[HostRule]>,
+    network: Arc<dyn NetworkAccess>,
+    limits: FetchLimits,
+    allowed_rules: Arc<[HostRule]>,
+    denied_rules: Arc<[HostRule]>,
     private: bool,
     resolving: Arc<Semaphore>,
     tls: Arc<OnceLock<Result<Arc<ClientConfig>, String>>>,
@@ -192,92 +197,95 @@ impl Default for Fetcher {
 }
 
 impl Fetcher {
-    /// One that reaches public addresses and nothing else.
+    /// Creates a fetcher that reaches public addresses only.
     pub fn new() -> Fetcher {
         Fetcher {
-            outside: Arc::new(Internet),
-            limits: Limits::default(),
-            opened: Arc::new([]),
-            denied: Arc::new([]),
+            network: Arc::new(SystemNetwork),
+            limits: FetchLimits::default(),
+            allowed_rules: Arc::new([]),
+            denied_rules: Arc::new([]),
             private: false,
             resolving: Arc::new(Semaphore::new(limits::RESOLVING_MAX)),
             tls: Arc::default(),
         }
     }
 
-    /// With other bounds.
+    /// Replaces the limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Fetcher {
+    pub fn with_limits(mut self, limits: FetchLimits) -> Fetcher {
         self.limits = limits;
         self
     }
 
-    /// With names and connections of one's own.
+    /// Replaces the resolver and the network.
     #[must_use]
-    pub fn with_outside(mut self, outside: Arc<dyn Outside>) -> Fetcher {
-        self.outside = outside;
+    pub fn with_network(mut self, network: Arc<dyn NetworkAccess>) -> Fetcher {
+        self.network = network;
         self
     }
 
-    /// Also ports of this machine that one of these rules names with its port (`localhost:8080`), and private addresses that
-    /// one names. What is public needs no rule here.
+    /// Allows ports of this machine that a rule names with the port (`localhost:8080`), and private
+    /// addresses that a rule names. Public addresses need no rule here.
     #[must_use]
     pub fn with_opened(mut self, rules: impl IntoIterator<Item = HostRule>) -> Fetcher {
-        self.opened = rules.into_iter().collect();
+        self.allowed_rules = rules.into_iter().collect();
         self
     }
 
-    /// Never these hosts.
+    /// Denies these hosts.
     #[must_use]
     pub fn with_denied(mut self, rules: impl IntoIterator<Item = HostRule>) -> Fetcher {
-        self.denied = rules.into_iter().collect();
+        self.denied_rules = rules.into_iter().collect();
         self
     }
 
-    /// Names may lead to private addresses (an intranet). This machine, its neighbours and metadata services stay out of
-    /// reach.
+    /// Allows names to resolve to private addresses (an intranet). This machine, link-local
+    /// addresses and metadata services stay denied.
     #[must_use]
     pub fn with_private_addresses(mut self, allowed: bool) -> Fetcher {
         self.private = allowed;
         self
     }
 
-    /// Trusts what this says in place of the machine's certificates.
+    /// Replaces the TLS configuration, including the trusted certificates.
     #[must_use]
     pub fn with_tls(mut self, config: Arc<ClientConfig>) -> Fetcher {
         self.tls = Arc::new(OnceLock::from(Ok(config)));
         self
     }
 
-    /// Where a page is asked for: by `https`, but at this machine and at private addresses that a rule opens, which seldom
-    /// speak it.
-    pub fn upgraded(&self, target: &Target) -> Target {
+    /// Returns the address with `https`. This machine, and private addresses that a rule allows,
+    /// keep `http` because they seldom support TLS.
+    pub fn prefer_https(&self, target: &FetchTarget) -> FetchTarget {
         let inner = match target.host() {
             host if host.is_local() => true,
             host @ Host::Address(address) => {
-                crate::address::check(*address).is_err() && self.names(host, target.port())
+                crate::address::check(*address).is_err() && self.is_named_by_rule(host, target.port())
             }
             Host::Name(_) => false,
         };
-        if target.is_encrypted() || inner { target.clone() } else { target.encrypted() }
+        if target.is_encrypted() || inner { target.clone() } else { target.with_https() }
     }
 
-    /// What a host may turn out to be.
+    /// Returns which non-public addresses the host may resolve to.
     ///
     /// # Errors
-    /// It may not be asked at all.
-    fn pass(&self, target: &Target) -> Result<Pass, Failure> {
+    /// The host is denied.
+    fn address_allowance(&self, target: &FetchTarget) -> Result<AddressAllowance, FetchError> {
         let (host, port) = (target.host(), target.port());
-        let denied = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
-        if let Some(rule) = self.denied.iter().find(denied) {
-            return Err(Failure::new(FailureKind::Refused, format!("the rule `{rule}` denies `{host}`")));
+        let is_denied = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
+        if let Some(rule) = self.denied_rules.iter().find(is_denied) {
+            return Err(FetchError::new(
+                FetchErrorKind::Refused,
+                format!("the rule `{rule}` denies `{host}`"),
+            ));
         }
         if host.is_local() {
-            return if self.opened.iter().any(|rule| rule.opens_local(host, port)) {
-                Ok(Pass { local: true, ..Pass::default() })
+            return if self.allowed_rules.iter().any(|rule| rule.opens_local(host, port)) {
+                Ok(AddressAllowance { local: true, ..AddressAllowance::default() })
             } else {
-                Err(Failure::new(
-                    FailureKind::Refused,
+                Err(FetchError::new(
+                    FetchErrorKind::Refused,
                     format!(
                         "`{}:{port}` is the user's own machine; only a rule with its port, `{}` among \
                          `sandbox.network.allowedDomains`, opens it",
@@ -287,82 +295,87 @@ impl Fetcher {
                 ))
             };
         }
-        let named = matches!(host, Host::Address(_)) && self.names(host, port);
-        Ok(Pass { private: self.private || named, ..Pass::default() })
+        let named = matches!(host, Host::Address(_)) && self.is_named_by_rule(host, port);
+        Ok(AddressAllowance { private: self.private || named, ..AddressAllowance::default() })
     }
 
-    fn names(&self, host: &Host, port: u16) -> bool {
-        self.opened.iter().any(|rule| rule.opens(host) && rule.port().is_none_or(|only| only == port))
+    fn is_named_by_rule(&self, host: &Host, port: u16) -> bool {
+        self.allowed_rules.iter().any(|rule| rule.opens(host) && rule.port().is_none_or(|only| only == port))
     }
 
-    /// A page, by redirects on the same host if need be.
+    /// Fetches a page and follows redirects within the same origin.
     ///
     /// # Errors
-    /// Why there is none. A status that says so is an answer.
-    pub async fn get(&self, target: &Target, accept: &'static str) -> Result<Fetched, Failure> {
-        self.in_time(async {
+    /// There is no response. A response with an error status is not an error.
+    pub async fn get(&self, target: &FetchTarget, accept: &'static str) -> Result<FetchResult, FetchError> {
+        self.within_deadline(async {
             let mut target = target.clone();
             for _ in 0..=self.limits.redirects {
-                let ask = Ask::get(target.clone()).header(header::ACCEPT, HeaderValue::from_static(accept));
-                let answer = self.exchange(&ask).await?;
-                let Some(to) = redirect(&answer)? else { return Ok(Fetched::Page(answer)) };
-                if !is_same(&target, &to) {
-                    return Ok(Fetched::Elsewhere { from: target, to, status: answer.status });
+                let fetch_request = FetchRequest::get(target.clone())
+                    .header(header::ACCEPT, HeaderValue::from_static(accept));
+                let response = self.exchange(&fetch_request).await?;
+                let Some(to) = redirect_target(&response)? else { return Ok(FetchResult::Page(response)) };
+                if !is_same_origin(&target, &to) {
+                    return Ok(FetchResult::OtherOrigin { from: target, to, status: response.status });
                 }
                 target = to;
             }
-            let words = format!("it redirects more than {} times", self.limits.redirects);
-            Err(Failure::new(FailureKind::Redirects, words))
+            let message = format!("it redirects more than {} times", self.limits.redirects);
+            Err(FetchError::new(FetchErrorKind::InvalidRedirect, message))
         })
         .await
     }
 
-    /// One answer; a redirect is one too.
+    /// Sends one request and returns its response; redirects are not followed.
     ///
     /// # Errors
-    /// Why there is none.
-    pub async fn send(&self, ask: &Ask) -> Result<Answer, Failure> {
-        self.in_time(self.exchange(ask)).await
+    /// There is no response.
+    pub async fn send(&self, fetch_request: &FetchRequest) -> Result<FetchResponse, FetchError> {
+        self.within_deadline(self.exchange(fetch_request)).await
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let late = |_| late("the whole answer", self.limits.whole);
-        timeout(self.limits.whole, work).await.map_err(late)?
+    async fn within_deadline<T>(
+        &self,
+        work: impl Future<Output = Result<T, FetchError>>,
+    ) -> Result<T, FetchError> {
+        let timeout_error = |_| timeout_error("the request", self.limits.total);
+        timeout(self.limits.total, work).await.map_err(timeout_error)?
     }
 
-    async fn exchange(&self, ask: &Ask) -> Result<Answer, Failure> {
-        let target = &ask.target;
+    async fn exchange(&self, fetch_request: &FetchRequest) -> Result<FetchResponse, FetchError> {
+        let target = &fetch_request.target;
         let (stream, address) = self.connect(target).await?;
         if !target.is_encrypted() {
-            return self.speak(ask, stream, address).await;
+            return self.exchange_http(fetch_request, stream, address).await;
         }
-        let untrusted = |words: String| Failure::new(FailureKind::Untrusted, words);
+        let untrusted = |message: String| FetchError::new(FetchErrorKind::Untrusted, message);
         let config = self.tls().map_err(untrusted)?;
         let name = match target.host() {
             Host::Name(name) => ServerName::try_from(name.clone()),
             Host::Address(address) => Ok(ServerName::from(*address)),
         };
-        let name = name.map_err(|_| untrusted(format!("`{}` can't be in a certificate", target.host())))?;
+        let name =
+            name.map_err(|_| untrusted(format!("`{}` is not a valid server name for TLS", target.host())))?;
         let handshake = TlsConnector::from(config).connect(name, stream);
         match timeout(self.limits.handshake, handshake).await {
-            Ok(Ok(stream)) => self.speak(ask, stream, address).await,
+            Ok(Ok(stream)) => self.exchange_http(fetch_request, stream, address).await,
             Ok(Err(error)) => Err(untrusted(format!(
-                "no encrypted connection to `{}:{}` can be made: {error}",
+                "the TLS handshake with `{}:{}` failed: {error}",
                 target.host().bracketed(),
                 target.port()
             ))),
-            Err(_) => Err(late("agreeing on encryption", self.limits.handshake)),
+            Err(_) => Err(timeout_error("the TLS handshake", self.limits.handshake)),
         }
     }
 
-    /// Made when the first request needs it, because reading the machine's certificates takes a while.
+    /// Created on the first use, because loading the system's certificates is slow.
     fn tls(&self) -> Result<Arc<ClientConfig>, String> {
         let make = || {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let mut config = ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .and_then(|builder| builder.with_platform_verifier())
-                .map_err(|error| format!("the certificates of this machine can't be read: {error}"))?
+                .map_err(|error| format!("failed to load the certificates of the system: {error}"))?
                 .with_no_client_auth();
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
             Ok(Arc::new(config))
@@ -370,45 +383,46 @@ impl Fetcher {
         self.tls.get_or_init(make).clone()
     }
 
-    /// A connection to one of the host's addresses, all of which were checked.
-    async fn connect(&self, target: &Target) -> Result<(TcpStream, IpAddr), Failure> {
+    /// Connects to one of the host's addresses after checking all of them.
+    async fn connect(&self, target: &FetchTarget) -> Result<(TcpStream, IpAddr), FetchError> {
         let (host, port) = (target.host(), target.port());
-        let pass = self.pass(target)?;
+        let allowance = self.address_allowance(target)?;
         let addresses = match host {
             Host::Address(address) => vec![*address],
             host if host.is_local() => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
             Host::Name(name) => self.resolve(name).await?,
         };
-        let addresses =
-            checked(host, addresses, &pass).map_err(|words| Failure::new(FailureKind::Refused, words))?;
+        let addresses = retain_allowed(host, addresses, &allowance)
+            .map_err(|message| FetchError::new(FetchErrorKind::Refused, message))?;
         let mut last = None;
         for address in addresses.into_iter().take(limits::ADDRESSES_MAX) {
-            match timeout(self.limits.dial, self.outside.dial((address, port).into())).await {
+            match timeout(self.limits.dial, self.network.dial((address, port).into())).await {
                 Ok(Ok(stream)) => {
-                    // Small messages go at once; where that can't be set they go a little later.
+                    // Sends small writes without delay. A failure only adds latency.
                     let _ = stream.set_nodelay(true);
                     return Ok((stream, address));
                 }
                 Ok(Err(error)) => last = Some(error.to_string()),
-                Err(_) => last = Some("it didn't answer in time".to_owned()),
+                Err(_) => last = Some("the connection timed out".to_owned()),
             }
         }
         Err(match last {
-            Some(why) => Failure::new(
-                FailureKind::Unreachable,
+            Some(why) => FetchError::new(
+                FetchErrorKind::Unreachable,
                 format!("`{}:{port}` can't be reached: {why}", host.bracketed()),
             ),
-            None => unresolved(&host.to_string(), "it has no address"),
+            None => unresolved_error(&host.to_string(), "it has no address"),
         })
     }
 
-    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {
+    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, FetchError> {
         let lookup = async {
-            // Goes with the lookup and not with whoever waits for it: one that hangs keeps its place.
+            // The lookup holds the permit, not the caller: a lookup that hangs keeps its permit
+            // after the caller's timeout.
             let permit = self.resolving.clone().acquire_owned().await;
-            let (outside, name) = (self.outside.clone(), name.to_owned());
+            let (network, name) = (self.network.clone(), name.to_owned());
             tokio::task::spawn_blocking(move || {
-                let addresses = outside.resolve(&name);
+                let addresses = network.resolve(&name);
                 drop(permit);
                 addresses
             })
@@ -416,136 +430,160 @@ impl Fetcher {
         };
         match timeout(self.limits.resolve, lookup).await {
             Ok(Ok(Ok(addresses))) => Ok(addresses),
-            Ok(Ok(Err(error))) => Err(unresolved(name, &error.to_string())),
-            Ok(Err(_)) => Err(unresolved(name, "looking it up failed")),
-            Err(_) => Err(late(&format!("looking up `{name}`"), self.limits.resolve)),
+            Ok(Ok(Err(error))) => Err(unresolved_error(name, &error.to_string())),
+            Ok(Err(_)) => Err(unresolved_error(name, "looking it up failed")),
+            Err(_) => Err(timeout_error(&format!("the lookup of `{name}`"), self.limits.resolve)),
         }
     }
 
-    async fn speak<S>(&self, ask: &Ask, stream: S, address: IpAddr) -> Result<Answer, Failure>
+    async fn exchange_http<S>(
+        &self,
+        fetch_request: &FetchRequest,
+        stream: S,
+        address: IpAddr,
+    ) -> Result<FetchResponse, FetchError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |error: &dyn std::error::Error| Failure::new(FailureKind::Broken, broken(error));
+        let malformed_error = |error: &dyn std::error::Error| {
+            FetchError::new(FetchErrorKind::Malformed, malformed_error(error))
+        };
         let (mut sender, connection) = http1::Builder::new()
             .max_buf_size(limits::HEAD_BYTES_MAX)
             .max_headers(limits::HEADERS_MAX)
             .handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| broken(&error))?;
-        // Ends with the request, whatever comes of it.
-        let _driver = Driver(tokio::spawn(async move {
-            // What goes wrong is told by the request.
+            .map_err(|error| malformed_error(&error))?;
+        // Aborted when the request ends.
+        let _driver = ConnectionTask(tokio::spawn(async move {
+            // The request reports the error.
             let _ = connection.await;
         }));
-        let request = request(ask).map_err(|error| broken(&error))?;
+        let request = build_request(fetch_request).map_err(|error| malformed_error(&error))?;
         let response = match timeout(self.limits.head, sender.send_request(request)).await {
-            Ok(response) => response.map_err(|error| broken(&error))?,
-            Err(_) => return Err(late("the beginning of the answer", self.limits.head)),
+            Ok(response) => response.map_err(|error| malformed_error(&error))?,
+            Err(_) => return Err(timeout_error("the response head", self.limits.head)),
         };
         let (head, mut incoming) = response.into_parts();
         let encoding = head.headers.get(header::CONTENT_ENCODING).map_or(Ok(""), |value| value.to_str());
         let encoding = encoding.unwrap_or("?");
-        let Some(mut body) = Body::new(encoding, &self.limits) else {
-            let words = format!("its body is packed as `{}`; `gzip` was asked for", shown(encoding));
-            return Err(Failure::new(FailureKind::Broken, words));
+        let Some(mut body) = BodyDecoder::new(encoding, &self.limits) else {
+            let message = format!(
+                "its body has the unsupported encoding `{}`; `gzip` was requested",
+                printable_excerpt(encoding)
+            );
+            return Err(FetchError::new(FetchErrorKind::Malformed, message));
         };
         let (mut sent, mut cut) = (0_usize, false);
         loop {
             let frame = match timeout(self.limits.idle, incoming.frame()).await {
-                Ok(Some(frame)) => frame.map_err(|error| broken(&error))?,
+                Ok(Some(frame)) => frame.map_err(|error| malformed_error(&error))?,
                 Ok(None) => break,
-                Err(_) => return Err(late("more of the answer", self.limits.idle)),
+                Err(_) => return Err(timeout_error("the response body", self.limits.idle)),
             };
             let Some(part) = frame.data_ref() else { continue };
-            let part = &part[..part.len().min(self.limits.sent_bytes - sent)];
+            let part = &part[..part.len().min(self.limits.encoded_bytes - sent)];
             sent += part.len();
-            let wanted = body.take(part).map_err(unpacked)?;
-            if wanted == Wanted::Enough {
+            let wanted = body.decode_part(part).map_err(decode_error)?;
+            if wanted == DecodeProgress::Enough {
                 break;
             }
-            if sent == self.limits.sent_bytes {
+            if sent == self.limits.encoded_bytes {
                 cut = true;
                 break;
             }
         }
-        let (body, cut) = body.finish(cut).map_err(unpacked)?;
+        let (body, cut) = body.finish(cut).map_err(decode_error)?;
         let (status, headers) = (head.status.as_u16(), head.headers);
-        Ok(Answer { target: ask.target.clone(), address, status, headers, body, cut })
+        Ok(FetchResponse {
+            target: fetch_request.target.clone(),
+            address,
+            status,
+            headers,
+            body,
+            is_truncated: cut,
+        })
     }
 }
 
-/// The task that moves the bytes of a connection.
-struct Driver(tokio::task::JoinHandle<()>);
+/// The task that drives the connection.
+struct ConnectionTask(tokio::task::JoinHandle<()>);
 
-impl Drop for Driver {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-fn request(ask: &Ask) -> Result<Request<Full<Bytes>>, http::Error> {
+fn build_request(fetch_request: &FetchRequest) -> Result<Request<Full<Bytes>>, http::Error> {
     let mut request = Request::builder()
-        .method(ask.method.clone())
-        .uri(ask.target.of_request())
-        .header(header::HOST, ask.target.authority())
+        .method(fetch_request.method.clone())
+        .uri(fetch_request.target.request_path())
+        .header(header::HOST, fetch_request.target.authority())
         .header(header::USER_AGENT, USER_AGENT)
         .header(header::ACCEPT_ENCODING, "gzip")
         .header(header::CONNECTION, "close");
-    for (name, value) in &ask.headers {
+    for (name, value) in &fetch_request.headers {
         request = request.header(name, value);
     }
-    request.body(Full::new(ask.body.clone()))
+    request.body(Full::new(fetch_request.body.clone()))
 }
 
-/// Where an answer sends who asked.
-fn redirect(answer: &Answer) -> Result<Option<Target>, Failure> {
-    if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
+/// Returns the target of a redirect.
+fn redirect_target(response: &FetchResponse) -> Result<Option<FetchTarget>, FetchError> {
+    if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
-    let Some(place) = answer.headers.get(header::LOCATION) else { return Ok(None) };
+    let Some(place) = response.headers.get(header::LOCATION) else { return Ok(None) };
     let bad = |why: String| {
-        Failure::new(FailureKind::Redirects, format!("it redirects to where nothing is fetched: {why}"))
+        FetchError::new(
+            FetchErrorKind::InvalidRedirect,
+            format!("it redirects to an address that can't be fetched: {why}"),
+        )
     };
-    let place = place.to_str().map_err(|_| bad("the place is no text".to_owned()))?;
-    let to = answer.target.join(place).map_err(|error| bad(error.to_string()))?;
-    if answer.target.is_encrypted() && !to.is_encrypted() && to.host() == answer.target.host() {
-        return Err(bad(format!("`{}` is not encrypted, and this page is", shown(to.as_str()))));
+    let place = place.to_str().map_err(|_| bad("the location is not valid text".to_owned()))?;
+    let to = response.target.join(place).map_err(|error| bad(error.to_string()))?;
+    if response.target.is_encrypted() && !to.is_encrypted() && to.host() == response.target.host() {
+        return Err(bad(format!("`{}` is not encrypted, and this page is", printable_excerpt(to.as_str()))));
     }
     Ok(Some(to))
 }
 
-/// Whether a redirect stays where it was allowed to go.
-fn is_same(from: &Target, to: &Target) -> bool {
+/// Returns whether a redirect stays within the origin that was allowed.
+fn is_same_origin(from: &FetchTarget, to: &FetchTarget) -> bool {
     from.host() == to.host() && (from.port() == to.port() || (from.port(), to.port()) == (80, 443))
 }
 
-fn late(what: &str, after: Duration) -> Failure {
+fn timeout_error(what: &str, after: Duration) -> FetchError {
     let seconds = after.as_secs_f64();
-    Failure::new(FailureKind::TimedOut, format!("{what} didn't come within {seconds} s"))
+    FetchError::new(FetchErrorKind::TimedOut, format!("{what} timed out after {seconds} s"))
 }
 
-fn unresolved(name: &str, why: &str) -> Failure {
-    let words = format!("the name `{name}` can't be resolved: {why}; look at how it is spelt");
-    Failure::new(FailureKind::Unresolved, words)
+fn unresolved_error(name: &str, why: &str) -> FetchError {
+    let message = format!("the name `{name}` can't be resolved: {why}; check the spelling");
+    FetchError::new(FetchErrorKind::Unresolved, message)
 }
 
-fn unpacked(bad: Bad) -> Failure {
+fn decode_error(bad: DecodeError) -> FetchError {
     match bad {
-        Bad::Bomb => {
-            Failure::new(FailureKind::Bomb, "its body unpacks to many times its size; that is refused")
-        }
-        Bad::Broken => Failure::new(FailureKind::Broken, "its body is not packed as it says, or broke off"),
+        DecodeError::DecompressionBomb => FetchError::new(
+            FetchErrorKind::DecompressionBomb,
+            "its body decompresses to many times its size; that is refused",
+        ),
+        DecodeError::Malformed => FetchError::new(
+            FetchErrorKind::Malformed,
+            "its body doesn't match its declared encoding, or is truncated",
+        ),
     }
 }
 
-/// What hyper says of a connection, with what is behind it.
-fn broken(error: &dyn std::error::Error) -> String {
-    let mut words = vec![error.to_string()];
+/// Formats an error of hyper with its sources.
+fn malformed_error(error: &dyn std::error::Error) -> String {
+    let mut message = vec![error.to_string()];
     let mut next = error.source();
     while let Some(error) = next {
-        words.push(error.to_string());
+        message.push(error.to_string());
         next = error.source();
     }
-    format!("the answer can't be read: {}", words.join(": "))
+    format!("failed to read the response: {}", message.join(": "))
 }

@@ -1,20 +1,22 @@
-//! Hosts, and rules on them: what `WebFetch(domain:…)` means, usable by whoever reaches out.
+//! Hosts and host rules: the meaning of `WebFetch(domain:…)`, for every part of haft that opens
+//! connections.
 //!
-//! Names are compared label by label and never as text: `example.com.evil.net` begins like `example.com` and is not
-//! below it. They are compared in the form in which they are sent, small ASCII letters with `xn--` labels; what isn't
-//! ASCII is refused, on the wire and in rules, so that nobody has to guess which of two spellings was meant. A number
-//! in another spelling (`127.1`, `0x7f000001`) looks like a name and is resolved like an address: refused as well.
+//! Names are compared label by label and never as substrings: `example.com.evil.net` starts with
+//! `example.com` and is not a subdomain of it. They are compared in the form that is sent:
+//! lower-case ASCII with `xn--` labels. Non-ASCII names are refused in requests and in rules, so no
+//! spelling is ambiguous. Alternative spellings of IP addresses (`127.1`, `0x7f000001`) are refused
+//! too: they look like names, but resolvers take them for addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The longest name of a host.
+/// The maximum length of a host name.
 const NAME_BYTES_MAX: usize = 253;
-/// The longest part of it between two dots.
+/// The maximum length of one label.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// A host: a name in its one form, or an address.
+/// A host: a normalized name or an address.
 ///
 /// ```
 /// use haft_net::host::Host;
@@ -25,37 +27,37 @@ const LABEL_BYTES_MAX: usize = 63;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// A name: small letters, no dot at the end.
+    /// A name in lower case without a trailing dot.
     Name(String),
-    /// An address; IPv4 where it was written inside of IPv6.
+    /// An address; IPv4-mapped IPv6 addresses become IPv4.
     Address(IpAddr),
 }
 
-/// A text that is no host, or no rule for hosts: why, and what is accepted.
+/// A text that is not a valid host or host rule; the message says why and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadHost(String);
+pub struct HostParseError(String);
 
-impl BadHost {
-    pub(crate) fn new(why: String) -> BadHost {
-        BadHost(why)
+impl HostParseError {
+    pub(crate) fn new(why: String) -> HostParseError {
+        HostParseError(why)
     }
 }
 
-impl fmt::Display for BadHost {
+impl fmt::Display for HostParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadHost {}
+impl std::error::Error for HostParseError {}
 
 impl Host {
-    /// Reads a host without scheme, port and path; an IPv6 address with or without brackets.
+    /// Parses a host without scheme, port and path; an IPv6 address may have brackets.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Host, BadHost> {
-        let bad = |why: &str| Err(BadHost(format!("`{}` {why}", shown(text))));
+    /// The text is not a valid host.
+    pub fn parse(text: &str) -> Result<Host, HostParseError> {
+        let bad = |why: &str| Err(HostParseError(format!("`{}` {why}", printable_excerpt(text))));
         if !text.is_ascii() {
             return bad("is not ASCII; write the host name as it is sent, with `xn--` labels");
         }
@@ -77,17 +79,18 @@ impl Host {
             }
             if !label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
                 return bad(
-                    "is no host name; it has letters, digits, `-`, `_` and dots, without scheme, port and path",
+                    "is no host name; it has letters, digits, `-`, `_` and dots, without scheme, port and \
+                     path",
                 );
             }
         }
-        if is_number(name.rsplit('.').next().unwrap_or_default()) {
+        if is_numeric_label(name.rsplit('.').next().unwrap_or_default()) {
             return bad("is a number and no name; write an address as four numbers, `192.0.2.1`");
         }
         Ok(Host::Name(name))
     }
 
-    /// Whether it means the machine on which it is used.
+    /// Returns whether the host is this machine.
     pub fn is_local(&self) -> bool {
         match self {
             Host::Name(name) => name == "localhost" || name.ends_with(".localhost"),
@@ -95,13 +98,13 @@ impl Host {
         }
     }
 
-    /// The rule that opens a port of this machine under this name of it.
+    /// Returns the rule that opens a port of this machine under this name.
     pub fn local_rule(&self, port: u16) -> HostRule {
         let usual = HostRule::exact(&Host::Name("localhost".into())).with_port(port);
         if usual.opens_local(self, port) { usual } else { HostRule::exact(self).with_port(port) }
     }
 
-    /// As it stands before a port: IPv6 in brackets.
+    /// Returns the host as it is written before a port: IPv6 addresses have brackets.
     pub fn bracketed(&self) -> String {
         match self {
             Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -119,18 +122,18 @@ impl fmt::Display for Host {
     }
 }
 
-/// Whether resolvers take a last label for a number, and the whole for an address.
-fn is_number(label: &str) -> bool {
+/// Returns whether resolvers parse this last label as a number and the whole name as an address.
+fn is_numeric_label(label: &str) -> bool {
     label.bytes().all(|byte| byte.is_ascii_digit())
         || label.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Hosts as a rule writes them: `example.com`, `*.example.com`, `*`, `api-*.example.com`, an address, and each of these
-/// with a port.
+/// A host pattern in a rule: `example.com`, `*.example.com`, `*`, `api-*.example.com`, or an
+/// address, each with an optional port.
 ///
-/// Case and a dot at the end don't matter. `*.h` is what is below `h` at any depth and not `h` itself; any other `*`
-/// stays inside of its label. Without a port it means the ports 80 and 443 where it allows, and every port where it
-/// denies.
+/// Case and a trailing dot are ignored. `*.h` matches every subdomain of `h` at any depth, and not
+/// `h` itself. Any other `*` matches within one label. Without a port, an allow rule means the
+/// ports 80 and 443, and a deny rule means every port.
 ///
 /// ```
 /// use haft_net::host::{Host, HostRule};
@@ -142,72 +145,77 @@ fn is_number(label: &str) -> bool {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostRule {
-    pattern: Pattern,
+    pattern: HostPattern,
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Pattern {
+enum HostPattern {
     All,
     Names { below: bool, labels: Vec<String> },
     Address(IpAddr),
 }
 
 impl HostRule {
-    /// Exactly this host.
+    /// Creates a rule for exactly this host.
     pub fn exact(host: &Host) -> HostRule {
         let pattern = match host {
             Host::Name(name) => {
-                Pattern::Names { below: false, labels: name.split('.').map(str::to_owned).collect() }
+                HostPattern::Names { below: false, labels: name.split('.').map(str::to_owned).collect() }
             }
-            Host::Address(address) => Pattern::Address(*address),
+            Host::Address(address) => HostPattern::Address(*address),
         };
         HostRule { pattern, port: None }
     }
 
-    /// The same for one port only.
+    /// Limits the rule to one port.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> HostRule {
         self.port = Some(port);
         self
     }
 
-    /// The port that it names.
+    /// Returns the port of the rule.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Whether `WebFetch(domain:…)` with this host would match; the port is another matter.
+    /// Returns whether `WebFetch(domain:…)` with this pattern matches a host. The port is not
+    /// considered.
     pub fn covers(&self, host: &Host) -> bool {
         match (&self.pattern, host) {
-            (Pattern::All, _) => true,
-            (Pattern::Address(one), Host::Address(other)) => one == other,
-            (Pattern::Address(_), Host::Name(_)) => false,
-            (Pattern::Names { below, labels }, host) => {
+            (HostPattern::All, _) => true,
+            (HostPattern::Address(one), Host::Address(other)) => one == other,
+            (HostPattern::Address(_), Host::Name(_)) => false,
+            (HostPattern::Names { below, labels }, host) => {
                 let host = host.to_string();
-                let given: Vec<&str> = host.split('.').collect();
-                let Some(more) = given.len().checked_sub(labels.len()) else { return false };
+                let host_labels: Vec<&str> = host.split('.').collect();
+                let Some(more) = host_labels.len().checked_sub(labels.len()) else { return false };
                 (more > 0) == *below
-                    && labels.iter().zip(&given[more..]).all(|(label, given)| fits(label, given))
+                    && labels
+                        .iter()
+                        .zip(&host_labels[more..])
+                        .all(|(label, host_labels)| label_matches(label, host_labels))
             }
         }
     }
 
-    /// Whether it covers the host and is precise enough to open it: an address, and this machine, only where the rule
-    /// names exactly that.
+    /// Returns whether the rule matches a host and is precise enough to allow it: only an exact
+    /// rule allows an address or this machine.
     pub fn opens(&self, host: &Host) -> bool {
         match (&self.pattern, host) {
-            (Pattern::Address(one), Host::Address(other)) => one == other,
+            (HostPattern::Address(one), Host::Address(other)) => one == other,
             (_, Host::Address(_)) => false,
-            (Pattern::Names { below: false, labels }, host) if host.is_local() => {
+            (HostPattern::Names { below: false, labels }, host) if host.is_local() => {
                 labels.join(".") == host.to_string()
             }
             (_, host) => !host.is_local() && self.covers(host),
         }
     }
 
-    /// Whether it opens a port of this machine. A rule for one of its usual names opens it by each of them; its other
-    /// addresses, at which others may listen, need a rule of their own. Without a port a rule opens none.
+    /// Returns whether the rule opens a port of this machine. A rule for `localhost`, `127.0.0.1`
+    /// or `::1` applies to all three. Other loopback addresses need their own rule, because other
+    /// programs may listen there. A rule without a port opens nothing.
     pub fn opens_local(&self, host: &Host, port: u16) -> bool {
         let usual = || ["localhost", "127.0.0.1", "::1"].map(Host::parse).into_iter().flatten();
         let same = || usual().any(|name| name == *host) && usual().any(|name| self.opens(&name));
@@ -216,13 +224,13 @@ impl HostRule {
 }
 
 impl FromStr for HostRule {
-    type Err = BadHost;
+    type Err = HostParseError;
 
-    fn from_str(text: &str) -> Result<HostRule, BadHost> {
+    fn from_str(text: &str) -> Result<HostRule, HostParseError> {
         let text = text.trim();
-        let wanted = "a host such as `example.com`, `*.example.com`, `example.com:8443` or `*` is accepted, without \
-                      scheme and path";
-        let bad = |why: &str| BadHost(format!("`{}` {why}; {wanted}", shown(text)));
+        let wanted = "a host such as `example.com`, `*.example.com`, `example.com:8443` or `*` is \
+                      accepted, without scheme and path";
+        let bad = |why: &str| HostParseError(format!("`{}` {why}; {wanted}", printable_excerpt(text)));
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
                 let number =
@@ -235,7 +243,7 @@ impl FromStr for HostRule {
             _ => (text, None),
         };
         if host == "*" {
-            return Ok(HostRule { pattern: Pattern::All, port });
+            return Ok(HostRule { pattern: HostPattern::All, port });
         }
         if !host.contains('*') {
             if host.contains(':') && !host.starts_with('[') {
@@ -248,24 +256,25 @@ impl FromStr for HostRule {
             Some(rest) => (true, rest),
             None => (false, host),
         };
-        // A letter in place of each star: the rest has to be a name. Patterns of numbers are for denying.
+        // With a letter in place of each star, the rest must be a valid name. Numeric patterns
+        // serve deny rules.
         let number = rest.bytes().all(|byte| byte.is_ascii_digit() || b".*".contains(&byte));
         if !(number && rest.contains('*')) || rest.split('.').any(str::is_empty) {
             Host::parse(&rest.replace('*', "x")).map_err(|_| bad("is no host"))?;
         }
         let rest = rest.strip_suffix('.').unwrap_or(rest).to_ascii_lowercase();
         let labels = rest.split('.').map(str::to_owned).collect();
-        Ok(HostRule { pattern: Pattern::Names { below, labels }, port })
+        Ok(HostRule { pattern: HostPattern::Names { below, labels }, port })
     }
 }
 
-/// As it can be written in settings.
+/// The form that settings accept.
 impl fmt::Display for HostRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.pattern {
-            Pattern::All => f.write_str("*")?,
-            Pattern::Address(address) => f.write_str(&Host::Address(*address).bracketed())?,
-            Pattern::Names { below, labels } => {
+            HostPattern::All => f.write_str("*")?,
+            HostPattern::Address(address) => f.write_str(&Host::Address(*address).bracketed())?,
+            HostPattern::Names { below, labels } => {
                 let start = if *below { "*." } else { "" };
                 write!(f, "{start}{}", labels.join("."))?;
             }
@@ -274,14 +283,14 @@ impl fmt::Display for HostRule {
     }
 }
 
-/// Whether a label fits one with stars in it.
-fn fits(pattern: &str, label: &str) -> bool {
+/// Returns whether a label matches a pattern with stars.
+fn label_matches(pattern: &str, label: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == label };
     let (between, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(mut left) = label.strip_prefix(head).and_then(|left| left.strip_suffix(tail)) else {
         return false;
     };
-    // The leftmost place of each part leaves the most room for the ones after it.
+    // Taking the leftmost match of each part leaves the most room for the parts after it.
     between.split('*').all(|part| match left.find(part) {
         Some(at) => {
             left = &left[at + part.len()..];
@@ -291,12 +300,12 @@ fn fits(pattern: &str, label: &str) -> bool {
     })
 }
 
-/// So much of a foreign text as a message has room for, without anything that a terminal obeys.
-pub fn shown(text: &str) -> String {
-    let mut shown: String =
+/// Returns an excerpt of an untrusted text for a message, with control characters replaced.
+pub fn printable_excerpt(text: &str) -> String {
+    let mut printable_excerpt: String =
         text.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(100).is_some() {
-        shown.push('…');
+        printable_excerpt.push('…');
     }
-    shown
+    printable_excerpt
 }

@@ -1,19 +1,21 @@
-//! Reaching out: which hosts and addresses may be reached, and pages from those that may.
+//! Network access checks: which hosts and addresses may be reached, and an HTTP client that obeys
+//! them.
 //!
-//! - [`host`] reads hosts and rules on them; [`preset`] names some.
-//! - [`address`] knows which addresses are public.
-//! - [`outside`] is the way from a host to a connection: names are resolved once, every address is checked, and the checked
-//!   one is dialled.
-//! - `fetch` (feature `fetch`) speaks HTTP over such connections, with bounds on all that a server can do to its client.
+//! - [`host`] parses hosts and host rules; [`host_preset`] names sets of hosts.
+//! - [`address`] tells public addresses from all others.
+//! - [`network_access`] resolves a name once, checks every address, and connects only to a checked
+//!   one.
+//! - `fetch` (feature `fetch`) speaks HTTP over such connections, with limits on everything that a
+//!   server can send.
 //!
-//! A crate of its own, because commands in a sandbox, tools for the web and a browser have to refuse the same addresses, and
-//! none of them should know the others. It knows no settings, no tools and no permissions: who may reach a host is decided
-//! elsewhere; here is what that host may turn out to be.
+//! This is a crate of its own because sandboxed commands, the web tools and the browser must refuse
+//! the same addresses without depending on each other. It knows no settings, tools or permissions:
+//! other crates decide which hosts are allowed, and this crate checks the addresses behind them.
 #![warn(missing_docs)]
 
 pub mod address;
 #[cfg(feature = "fetch")]
 pub mod fetch;
 pub mod host;
-pub mod outside;
-pub mod preset;
+pub mod host_preset;
+pub mod network_access;

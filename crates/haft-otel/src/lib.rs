@@ -1,39 +1,43 @@
-//! What calls did and how long they took, for an OpenTelemetry collector.
+//! Traces and metrics of tool calls, exported to an OpenTelemetry collector.
 //!
-//! [`Telemetry`] is the engine's [`Tracer`](haft::ports::Tracer) and an [`Observer`](haft_mcp::Observer) of MCP servers. It
-//! makes a span of each call and of each request to a server that no call asked for, measures how long they take, and sends
-//! both by OTLP over HTTP from a thread of its own. Where to is said by the standard variables: [`Config::from_env`].
+//! [`Telemetry`] is the engine's [`Tracer`](haft::ports::Tracer) and an
+//! [`Observer`](haft_mcp::Observer) of MCP servers. It creates a span for each call and for each
+//! MCP request outside of a call, measures their durations, and exports spans and metrics by OTLP
+//! over HTTP from a background thread. The standard environment variables configure it:
+//! [`TelemetryConfig::from_env`].
 //!
 //! ```
-//! use haft_otel::{Config, Telemetry};
+//! use haft_otel::{TelemetryConfig, Telemetry};
 //!
 //! // Nothing is sent unless a variable names a collector.
-//! assert!(Config::from_env(&|_| None).unwrap().is_none());
+//! assert!(TelemetryConfig::from_env(&|_| None).unwrap().is_none());
 //!
-//! let variables = |name: &str| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".into());
-//! let config = Config::from_env(&variables).unwrap().unwrap();
+//! const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+//! let variables = |name: &str| (name == ENDPOINT).then(|| "http://127.0.0.1:9".into());
+//! let config = TelemetryConfig::from_env(&variables).unwrap().unwrap();
 //! let telemetry = Telemetry::start(config);
 //! // … `ports.tracer = Some(telemetry.clone())` …
 //! assert!(telemetry.shutdown().is_none(), "nothing was there to be sent");
 //! ```
 //!
-//! # What it costs
+//! # Cost
 //!
-//! A call waits for nothing: spans go into a bounded queue, and what doesn't fit is counted. A collector that is gone costs
-//! that count and one warning at the end.
+//! A call never waits: spans go into a bounded queue, and spans that don't fit are counted. If the
+//! collector is unreachable, the only effects are that count and one warning at the end.
 //!
-//! The decision to question: the two messages of OTLP are written by hand (`wire.rs`), not by the official SDK. Their form is
-//! stable, one kind of span and three metrics are sent, and ids have to be known before a span begins.
+//! The two OTLP messages are encoded by hand (`otlp_encoding.rs`) instead of by the official SDK:
+//! their format is stable, there are one kind of span and three metrics, and span ids must be known
+//! before a span starts.
 #![warn(missing_docs)]
 
-mod config;
-mod export;
-mod id;
+mod duration_metrics;
 pub mod limits;
-mod metrics;
+mod otlp_encoding;
+mod otlp_exporter;
 mod span;
+mod span_ids;
 mod telemetry;
-mod wire;
+mod telemetry_config;
 
-pub use config::{BadConfig, Config};
 pub use telemetry::{SessionObserver, Telemetry};
+pub use telemetry_config::{ConfigError, TelemetryConfig};

@@ -1,26 +1,28 @@
-//! The bounds of what is kept and sent.
+//! Limits on what is buffered and exported.
 
 use std::time::Duration;
 
-/// How many spans wait to be sent. `OTEL_BSP_MAX_QUEUE_SIZE` says otherwise.
+/// How many spans the queue holds. `OTEL_BSP_MAX_QUEUE_SIZE` overrides it.
 pub const QUEUE_MAX: usize = 2_048;
-/// How many spans one request has. `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` says otherwise.
+/// How many spans one request contains. `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` overrides it.
 pub const BATCH_MAX: usize = 512;
-/// How long spans wait for others to be sent with. `OTEL_BSP_SCHEDULE_DELAY` says otherwise.
+/// How long a span waits for a full batch. `OTEL_BSP_SCHEDULE_DELAY` overrides it.
 pub const SPAN_DELAY: Duration = Duration::from_secs(5);
-/// How often metrics are sent. `OTEL_METRIC_EXPORT_INTERVAL` says otherwise.
+/// The interval between exports of metrics. `OTEL_METRIC_EXPORT_INTERVAL` overrides it.
 pub const METRIC_INTERVAL: Duration = Duration::from_secs(60);
-/// How long one request may take. `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise.
+/// The timeout of one request. `OTEL_EXPORTER_OTLP_TIMEOUT` overrides it.
 pub const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the end of the program waits for what is still to be sent.
+/// How long the shutdown waits for the last exports.
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(3);
-/// How many calls are watched at once; more are not traced, and counted.
+/// How many calls are traced at once; further calls are counted and not traced.
 pub const OPEN_MAX: usize = 10_000;
-/// How many sessions are remembered, so that each has a span around its calls.
+/// For how many sessions a start time is stored; further sessions get no session span.
 pub const SESSIONS_MAX: usize = 1_000;
-/// How many combinations of attributes one metric has; what comes after them is counted together, as the standard has it.
+/// How many combinations of attributes one metric has; further ones share an overflow series, as
+/// the standard requires.
 pub const SERIES_MAX: usize = 500;
-/// How many facts a call may have beside those that every span has.
+/// How many attributes a tool may add to the span of its call.
 pub const NOTES_MAX: usize = 32;
-/// The longest text of an attribute, in characters. `OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT` says otherwise.
+/// The maximum length of an attribute value, in characters. `OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT`
+/// overrides it.
 pub const VALUE_CHARS_MAX: usize = 4_096;

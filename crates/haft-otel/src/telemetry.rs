@@ -1,7 +1,8 @@
-//! From what the engine and MCP connections tell to spans and durations, by the conventions for generative AI.
+//! Converts events of the engine and of MCP connections to spans and durations, by the conventions
+//! for generative AI.
 //!
-//! A call that goes to an MCP server has one span, that of the call: what is known of the server is added to it, as the
-//! conventions want it, and the server goes on from there. Other requests to servers have spans of their own.
+//! A call of an MCP tool has one span, the span of the call: the conventions require that the
+//! attributes of the server are added to it. Other MCP requests have spans of their own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,123 +18,124 @@ use haft::{Content, ToolResult};
 use haft_mcp::{Asked, Carrier, Observer};
 use serde_json::{Value, json};
 
-use crate::config::Config;
-use crate::export::Exporter;
-use crate::id::Ids;
+use crate::duration_metrics;
 use crate::limits::{NOTES_MAX, OPEN_MAX, SESSIONS_MAX};
-use crate::metrics;
-use crate::span::{Kind, Span, nanos, now};
+use crate::otlp_exporter::OtlpExporter;
+use crate::span::{Span, SpanKind, to_nanos, unix_nanos_now};
+use crate::span_ids::SpanIds;
+use crate::telemetry_config::TelemetryConfig;
 
-/// Traces calls and measures them.
+/// Traces and measures calls.
 ///
-/// Start it once a program, give it to engines as `ports.tracer` and to MCP hosts as their observer, and call
-/// [`shutdown`](Telemetry::shutdown) at the end.
+/// Start it once per program, pass it to engines as `ports.tracer` and to MCP hosts as their
+/// observer, and call [`shutdown`](Telemetry::shutdown) at the end.
 pub struct Telemetry {
-    ids: Ids,
-    exporter: Exporter,
-    /// Calls that run.
-    open: Mutex<HashMap<Key, Open>>,
-    /// When the first call of each session began.
+    ids: SpanIds,
+    exporter: OtlpExporter,
+    /// Running calls.
+    open: Mutex<HashMap<CallKey, OpenCall>>,
+    /// The start time of the first call of each session.
     sessions: Mutex<HashMap<Arc<str>, u64>>,
-    /// How many spans were made that nobody asks for again.
-    fresh: AtomicU64,
+    /// The number of the next span that doesn't belong to a call.
+    next_span_number: AtomicU64,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct CallKey {
     session: Arc<str>,
     agent: Arc<str>,
     turn: u64,
     index: usize,
 }
 
-impl Key {
-    fn of(place: &CallPlace<'_>) -> Key {
+impl CallKey {
+    fn from_place(place: &CallPlace<'_>) -> CallKey {
         let CallPlace { session, agent, turn, call, .. } = *place;
-        Key { session: session.into(), agent: agent.into(), turn, index: call.index }
+        CallKey { session: session.into(), agent: agent.into(), turn, index: call.index }
     }
 }
 
-struct Open {
-    begun: u64,
+struct OpenCall {
+    start_nanos: u64,
     input: Option<Arc<Value>>,
     notes: Vec<(&'static str, Value)>,
 }
 
 impl Telemetry {
-    /// Begins. Nothing is sent, and no thread made, before there is something to send.
-    pub fn start(config: Config) -> Arc<Telemetry> {
+    /// Creates the tracer. It starts a thread and connects to the collector only when there is
+    /// something to export.
+    pub fn start(config: TelemetryConfig) -> Arc<Telemetry> {
         Arc::new(Telemetry {
-            ids: Ids::new(config.parent.clone()),
-            exporter: Exporter::new(config),
+            ids: SpanIds::new(config.parent.clone()),
+            exporter: OtlpExporter::new(config),
             open: Mutex::default(),
             sessions: Mutex::default(),
-            fresh: AtomicU64::new(0),
+            next_span_number: AtomicU64::new(0),
         })
     }
 
-    /// Sends what is left, for at most [`SHUTDOWN_MAX`](crate::limits::SHUTDOWN_MAX). Blocks; returns a warning if
-    /// something was lost.
+    /// Exports the remaining spans within [`SHUTDOWN_MAX`](crate::limits::SHUTDOWN_MAX). Blocks;
+    /// returns a warning if something was lost.
     pub fn shutdown(&self) -> Option<String> {
-        let ended = now();
-        for (session, begun) in lock(&self.sessions).drain() {
+        let end_nanos = unix_nanos_now();
+        for (session, start_nanos) in lock(&self.sessions).drain() {
             let parent = self.ids.parent();
             self.send(Span {
-                trace: self.ids.trace(&session),
-                id: self.ids.session(&session),
+                trace: self.ids.trace_id(&session),
+                id: self.ids.session_span_id(&session),
                 parent: parent.map(|parent| parent.span),
                 remote_parent: parent.is_some(),
                 state: parent.and_then(|parent| parent.state.clone()),
                 name: "invoke_agent haft".to_owned(),
-                kind: Kind::Internal,
-                begun,
-                ended,
+                kind: SpanKind::Internal,
+                start_nanos,
+                end_nanos,
                 attributes: vec![
                     ("gen_ai.operation.name", json!("invoke_agent")),
                     ("gen_ai.agent.name", json!("haft")),
                     ("gen_ai.conversation.id", json!(*session)),
                 ],
-                failed: None,
+                error: None,
             });
         }
         self.exporter.shutdown()
     }
 
-    /// Watches the MCP servers of a session.
+    /// Returns an observer for the MCP servers of a session.
     pub fn observer(self: &Arc<Telemetry>, session: impl Into<Arc<str>>) -> SessionObserver {
         SessionObserver { telemetry: self.clone(), session: session.into() }
     }
 
     fn send(&self, span: Span) {
-        if self.ids.sampled() {
-            self.exporter.send(span);
+        if self.ids.is_sampled() {
+            self.exporter.enqueue(span);
         }
     }
 
-    /// Remembers a session, so that there will be a span around its calls; says whether there will.
-    fn met(&self, session: &str, begun: u64) -> bool {
+    /// Stores the start time of a session, and returns whether the session will have a span.
+    fn register_session(&self, session: &str, start_nanos: u64) -> bool {
         let mut sessions = lock(&self.sessions);
         if sessions.contains_key(session) {
             return true;
         }
         let room = sessions.len() < SESSIONS_MAX;
         if room {
-            sessions.insert(session.into(), begun);
+            sessions.insert(session.into(), start_nanos);
         }
         room
     }
 
-    fn finished(&self, place: &CallPlace<'_>, result: &ToolResult) {
-        let ended = now();
-        let open = lock(&self.open).remove(&Key::of(place));
-        let open = open.unwrap_or(Open { begun: ended, input: None, notes: Vec::new() });
+    fn record_finished(&self, place: &CallPlace<'_>, result: &ToolResult) {
+        let end_nanos = unix_nanos_now();
+        let open = lock(&self.open).remove(&CallKey::from_place(place));
+        let open = open.unwrap_or(OpenCall { start_nanos: end_nanos, input: None, notes: Vec::new() });
         let error = result.error_kind().map(|kind| serde_json::to_value(kind).unwrap_or(Value::Null));
         let tool = json!(result.tool_name());
 
         let mut measured = vec![("gen_ai.tool.name", tool.clone())];
         measured.extend(error.clone().map(|error| ("error.type", error)));
         let took = result.duration();
-        self.exporter.measure(|all| all.add(metrics::TOOL, measured, took));
+        self.exporter.record_metrics(|all| all.record(duration_metrics::TOOL_CALL_DURATION, measured, took));
 
         let of_server = open.notes.iter().any(|(name, _)| *name == "mcp.method.name");
         let mut attributes = vec![
@@ -149,40 +151,40 @@ impl Telemetry {
         if self.exporter.config().content {
             let input = open.input.as_deref().or(result.input());
             attributes.extend(input.map(|input| ("gen_ai.tool.call.arguments", json!(input.to_string()))));
-            attributes.push(("gen_ai.tool.call.result", json!(words(result))));
+            attributes.push(("gen_ai.tool.call.result", json!(result_text(result))));
         }
-        let around = self.met(place.session, open.begun);
+        let has_session_span = self.register_session(place.session, open.start_nanos);
         self.send(Span {
-            trace: self.ids.trace(place.session),
-            id: self.ids.call(place),
-            parent: around.then(|| self.ids.session(place.session)),
+            trace: self.ids.trace_id(place.session),
+            id: self.ids.call_span_id(place),
+            parent: has_session_span.then(|| self.ids.session_span_id(place.session)),
             remote_parent: false,
             state: self.ids.parent().and_then(|parent| parent.state.clone()),
             name: format!("execute_tool {}", result.tool_name()),
-            kind: Kind::Internal,
-            begun: open.begun,
-            ended: ended.max(open.begun),
-            attributes: self.bounded(attributes),
-            failed: result.error().map(|error| self.bounded_text(error.message())),
+            kind: SpanKind::Internal,
+            start_nanos: open.start_nanos,
+            end_nanos: end_nanos.max(open.start_nanos),
+            attributes: self.truncate_values(attributes),
+            error: result.error().map(|error| self.redact_and_truncate(error.message())),
         });
     }
 
-    fn bounded(&self, mut attributes: Vec<(&'static str, Value)>) -> Vec<(&'static str, Value)> {
+    fn truncate_values(&self, mut attributes: Vec<(&'static str, Value)>) -> Vec<(&'static str, Value)> {
         for (_, value) in &mut attributes {
             if let Value::String(text) = value {
-                *text = self.bounded_text(text);
+                *text = self.redact_and_truncate(text);
             }
         }
         attributes
     }
 
-    fn bounded_text(&self, text: &str) -> String {
+    fn redact_and_truncate(&self, text: &str) -> String {
         truncate_chars(&redact_text(text), self.exporter.config().value_chars).to_owned()
     }
 }
 
-/// What the model got, as text.
-fn words(result: &ToolResult) -> String {
+/// Returns the text that the model received.
+fn result_text(result: &ToolResult) -> String {
     let texts = result.for_model().into_iter().map(|block| match block {
         Content::Text(text) => text.to_string(),
         Content::Structured(value) => value.to_string(),
@@ -197,29 +199,29 @@ impl Tracer for Telemetry {
         let place = CallPlace::new(&event.session, &event.agent, event.turn, call);
         match &event.what {
             What::Started { input, .. } => {
-                let begun = now();
+                let start_nanos = unix_nanos_now();
                 let input = self.exporter.config().content.then(|| input.clone());
                 let mut open = lock(&self.open);
                 if open.len() >= OPEN_MAX {
                     drop(open);
-                    self.exporter.lose();
+                    self.exporter.count_lost();
                     return;
                 }
-                open.insert(Key::of(&place), Open { begun, input, notes: Vec::new() });
+                open.insert(CallKey::from_place(&place), OpenCall { start_nanos, input, notes: Vec::new() });
                 drop(open);
-                self.met(&event.session, begun);
+                self.register_session(&event.session, start_nanos);
             }
-            What::Finished(result) => self.finished(&place, result),
+            What::Finished(result) => self.record_finished(&place, result),
             _ => {}
         }
     }
 
     fn context(&self, call: CallPlace<'_>) -> Option<TraceContext> {
-        Some(self.ids.context(&call))
+        Some(self.ids.trace_context(&call))
     }
 
     fn note(&self, call: CallPlace<'_>, name: &'static str, value: Value) {
-        if let Some(open) = lock(&self.open).get_mut(&Key::of(&call)) {
+        if let Some(open) = lock(&self.open).get_mut(&CallKey::from_place(&call)) {
             open.notes.retain(|(known, _)| *known != name);
             if open.notes.len() < NOTES_MAX {
                 open.notes.push((name, value));
@@ -228,7 +230,7 @@ impl Tracer for Telemetry {
     }
 }
 
-/// Watches the MCP servers of one session: see [`Telemetry::observer`].
+/// Observes the MCP servers of one session: see [`Telemetry::observer`].
 pub struct SessionObserver {
     telemetry: Arc<Telemetry>,
     session: Arc<str>,
@@ -238,7 +240,7 @@ impl Observer for SessionObserver {
     fn asked(&self, asked: &Asked<'_>) {
         let telemetry = &*self.telemetry;
         let mut attributes = vec![("mcp.method.name", json!(asked.method))];
-        attributes.extend(of_carrier(asked.carrier, asked.revision));
+        attributes.extend(carrier_attributes(asked.carrier, asked.revision));
         if asked.method.starts_with("tools/") {
             attributes.extend(asked.name.map(|name| ("gen_ai.tool.name", json!(name))));
         } else {
@@ -251,39 +253,43 @@ impl Observer for SessionObserver {
             }
         }
         let took = asked.took;
-        telemetry.exporter.measure(|all| all.add(metrics::REQUEST, attributes.clone(), took));
-        // The call has the span.
+        telemetry.exporter.record_metrics(|all| {
+            all.record(duration_metrics::MCP_REQUEST_DURATION, attributes.clone(), took)
+        });
+        // The request is part of the call's span.
         if asked.method == "tools/call" {
             return;
         }
         attributes.extend(asked.uri.map(|uri| ("mcp.resource.uri", json!(uri))));
         attributes.push(("haft.mcp.server", json!(asked.server)));
-        let ended = now();
-        let begun = ended.saturating_sub(nanos(took));
-        let around = telemetry.met(&self.session, begun);
-        let number = telemetry.fresh.fetch_add(1, Ordering::Relaxed);
+        let end_nanos = unix_nanos_now();
+        let start_nanos = end_nanos.saturating_sub(to_nanos(took));
+        let has_session_span = telemetry.register_session(&self.session, start_nanos);
+        let number = telemetry.next_span_number.fetch_add(1, Ordering::Relaxed);
         telemetry.send(Span {
-            trace: telemetry.ids.trace(&self.session),
-            id: telemetry.ids.fresh(number),
-            parent: around.then(|| telemetry.ids.session(&self.session)),
+            trace: telemetry.ids.trace_id(&self.session),
+            id: telemetry.ids.standalone_span_id(number),
+            parent: has_session_span.then(|| telemetry.ids.session_span_id(&self.session)),
             remote_parent: false,
             state: telemetry.ids.parent().and_then(|parent| parent.state.clone()),
             name: [Some(asked.method), asked.name].into_iter().flatten().collect::<Vec<_>>().join(" "),
-            kind: Kind::Client,
-            begun,
-            ended,
-            attributes: telemetry.bounded(attributes),
-            failed: asked.error.map(|error| telemetry.bounded_text(error)),
+            kind: SpanKind::Client,
+            start_nanos,
+            end_nanos,
+            attributes: telemetry.truncate_values(attributes),
+            error: asked.error.map(|error| telemetry.redact_and_truncate(error)),
         });
     }
 
     fn ended(&self, carrier: &Carrier, revision: &str, after: Duration) {
-        let attributes = of_carrier(carrier, revision);
-        self.telemetry.exporter.measure(|all| all.add(metrics::CONNECTION, attributes, after));
+        let attributes = carrier_attributes(carrier, revision);
+        self.telemetry
+            .exporter
+            .record_metrics(|all| all.record(duration_metrics::MCP_SESSION_DURATION, attributes, after));
     }
 }
 
-fn of_carrier(carrier: &Carrier, revision: &str) -> Vec<(&'static str, Value)> {
+fn carrier_attributes(carrier: &Carrier, revision: &str) -> Vec<(&'static str, Value)> {
     let Carrier { transport, protocol, address, port, .. } = carrier;
     let mut attributes = vec![("network.transport", json!(transport))];
     if !revision.is_empty() {

@@ -41,11 +41,11 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
-pub use haft_net::{address, host, preset};
+pub use haft_net::{address, host, host_preset};
 pub use policy::{InvalidHost, NetworkPolicy};
 pub(crate) use ticket::Ticket;
 
-use haft_net::outside::{Internet, Outside};
+use haft_net::network_access::{NetworkAccess, SystemNetwork};
 use host::HostRule;
 use limits::Times;
 use session::Session;
@@ -75,13 +75,13 @@ impl Network {
     /// # Errors
     /// A socket can't be used, no thread can be had, or no rule opens one of the machine's ports.
     pub(crate) fn start(listeners: Listeners, policy: NetworkPolicy) -> io::Result<Network> {
-        Network::start_with(listeners, policy, Arc::new(Internet), Times::default())
+        Network::start_with(listeners, policy, Arc::new(SystemNetwork), Times::default())
     }
 
     fn start_with(
         listeners: Listeners,
         policy: NetworkPolicy,
-        outside: Arc<dyn Outside>,
+        outside: Arc<dyn NetworkAccess>,
         times: Times,
     ) -> io::Result<Network> {
         if let Some((port, _)) = listeners.host_ports.iter().find(|(port, _)| !policy.opens_host_port(*port))

@@ -24,7 +24,7 @@ use crate::init::Walls;
 use crate::local::LocalProcesses;
 use crate::net::address::PrivateRange;
 use crate::net::host::HostRule;
-use crate::net::preset::Preset;
+use crate::net::host_preset::HostPreset;
 use crate::net::{InvalidHost, Listeners, Network, NetworkPolicy, Ticket};
 use crate::pool::{Pool, refused};
 use crate::profile::{Profile, ProfileConfig};
@@ -211,7 +211,7 @@ impl SandboxConfig {
 
     /// Lets children reach the hosts of a preset as well, but for those that a rule denies.
     #[must_use]
-    pub fn with_preset(mut self, preset: Preset) -> SandboxConfig {
+    pub fn with_preset(mut self, preset: HostPreset) -> SandboxConfig {
         self.network = self.network.with_preset(preset);
         self
     }

@@ -26,7 +26,7 @@ use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
 use haft::registry::{NotFound, Snapshot};
 use haft::{Effects, Engine, EngineBuilder, ToolCall, ToolResult, Workspace};
-use haft_journal::Began;
+use haft_journal::SessionStart;
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
 use haft_tools::cron::CronTable;
@@ -114,11 +114,11 @@ impl SessionParts {
             resumed.restore_call_log(state.as_deref(), &self.calls, self.engine.registry());
         }
         LazyJournal::new(move |began| {
-            let began = began.unwrap_or_else(|| Began {
+            let began = began.unwrap_or_else(|| SessionStart {
                 command: EMBEDDED.to_owned(),
                 mode: policy.current().to_string(),
                 wire: wire.clone(),
-                ..Began::in_folder(&cwd)
+                ..SessionStart::in_folder(&cwd)
             });
             let lookup: Lookup<'_> = &|name| environment.get(name);
             let opened =

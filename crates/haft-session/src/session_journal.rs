@@ -19,7 +19,10 @@ use haft::sync::lock;
 use haft::text::truncate_chars;
 use haft::{ToolCall, ToolResult};
 use haft_agent::{Conversation, ConversationRecorder, TokenUsage as Cost, ToolDefinitions};
-use haft_journal::{Began, Durability, Journal, Mark, Options, Record, Redactor, Store, StoreError};
+use haft_journal::{
+    Durability, Journal, JournalOptions, JournalStore, Record, ResumePoint, SecretRedactor, SessionStart,
+    StoreError,
+};
 use haft_policy::settings::{self, JournalSettings};
 use haft_tools::Seen;
 use haft_tools::worktrees::{self, Worktree};
@@ -73,11 +76,11 @@ pub struct LazyJournal {
 }
 
 /// Opens a journal, which begins with a run or, without one, with a call.
-type OpenJournal = dyn Fn(Option<Began>) -> Result<JournalState, SessionError> + Send + Sync;
+type OpenJournal = dyn Fn(Option<SessionStart>) -> Result<JournalState, SessionError> + Send + Sync;
 
 impl LazyJournal {
     pub fn new(
-        open: impl Fn(Option<Began>) -> Result<JournalState, SessionError> + Send + Sync + 'static,
+        open: impl Fn(Option<SessionStart>) -> Result<JournalState, SessionError> + Send + Sync + 'static,
     ) -> Arc<LazyJournal> {
         let open = Box::new(open);
         Arc::new(LazyJournal { open, opening: Mutex::default(), journaled: OnceLock::new() })
@@ -103,7 +106,7 @@ impl LazyJournal {
     ///
     /// # Errors
     /// The journal belongs to another process.
-    pub fn begin_run(&self, began: Began) -> Result<JournalState, SessionError> {
+    pub fn begin_run(&self, began: SessionStart) -> Result<JournalState, SessionError> {
         let _opening = lock(&self.opening);
         if let Some(opened) = self.journaled.get() {
             if let Some(recorder) = opened.recorder() {
@@ -232,18 +235,18 @@ impl SessionRecorder {
     pub fn open(
         state: Option<&Path>,
         settings: &JournalSettings,
-        (id, began): (&str, Began),
-        mark: Option<Mark>,
+        (id, began): (&str, SessionStart),
+        mark: Option<ResumePoint>,
         lookup: Lookup<'_>,
         notices: &NoticeSink,
     ) -> Result<JournalState, SessionError> {
         let Some(state) = state.filter(|_| settings.enabled.unwrap_or(true)) else {
             return Ok(JournalState::Off);
         };
-        let store = Store::at(state);
+        let store = JournalStore::at(state);
         let options = options(settings, lookup);
         let opened = match mark {
-            Some(mark) => store.go_on(id, mark, began, options),
+            Some(mark) => store.resume(id, mark, began, options),
             None => store.create(id, began, options),
         };
         // Not before: what goes on now is no matter how old. What can't be removed is tried again next time.
@@ -254,9 +257,10 @@ impl SessionRecorder {
             most.unwrap_or(haft_journal::limits::KEPT_BYTES),
         );
         match opened {
-            Err(error @ (StoreError::Running(_) | StoreError::LookedAt(_) | StoreError::GoneOn(_))) => {
-                Err(SessionError::journal(error.to_string()))
-            }
+            Err(
+                error
+                @ (StoreError::Running(_) | StoreError::ReadLocked(_) | StoreError::ChangedMeanwhile(_)),
+            ) => Err(SessionError::journal(error.to_string())),
             Ok(journal) => Ok(JournalState::In(Arc::new(SessionRecorder {
                 journal,
                 tools: Mutex::default(),
@@ -336,7 +340,7 @@ impl SessionRecorder {
     }
 }
 
-fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
+fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> JournalOptions {
     let names = settings.redact.iter().map(String::as_str).chain(SECRET);
     let value = |name: &str| lookup(name).and_then(|value| value.into_string().ok());
     let secrets = names.filter_map(|name| Some((name.to_owned(), value(name)?)));
@@ -345,7 +349,7 @@ fn options(settings: &JournalSettings, lookup: Lookup<'_>) -> Options {
         settings::Durability::Batch => Durability::Batch,
         settings::Durability::Call => Durability::Call,
     };
-    Options { durability, redactor: Redactor::new(secrets) }
+    JournalOptions { durability, redactor: SecretRedactor::new(secrets) }
 }
 
 impl ConversationRecorder for SessionRecorder {
@@ -389,7 +393,7 @@ impl ConversationRecorder for SessionRecorder {
             if !files.is_empty() {
                 self.note(Record::Seen { files });
             }
-            if let Err(error) = self.journal.turn_over().await {
+            if let Err(error) = self.journal.finish_turn().await {
                 self.failed(&error);
             }
         })

@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use haft_journal::Store;
+use haft_journal::JournalStore;
 
 use crate::{Environment, SessionError, loaded_settings};
 
 /// The sessions whose journals are kept on this machine.
-pub struct SessionStore(Store);
+pub struct SessionStore(JournalStore);
 
 /// A session that is kept.
 #[derive(Debug, Clone)]
@@ -48,13 +48,13 @@ impl SessionStore {
         let places = loaded_settings::places(std::path::Path::new("."), &|name| environment.get(name))?;
         let missing = "no sessions are kept: there is no state directory; set HAFT_STATE_DIR or HOME";
         let state = places.state_dir.ok_or_else(|| SessionError::journal(missing))?;
-        Ok(SessionStore(Store::at(&state)))
+        Ok(SessionStore(JournalStore::at(&state)))
     }
 
     /// Lists the sessions, newest first. A session that can't be read is left out.
     pub fn list(&self) -> Vec<SessionEntry> {
-        let entry = |session: haft_journal::Session| {
-            let head = self.0.head(&session.id).ok()?;
+        let entry = |session: haft_journal::StoredSession| {
+            let head = self.0.summary(&session.id).ok()?;
             Some(SessionEntry {
                 id: session.id,
                 cwd: head.began.cwd,

@@ -1,4 +1,4 @@
-//! `cargo xtask simulate --seed N`: tells the story of a seed.
+//! `cargo xtask simulate --seed N`: prints the event trace of a seed.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,7 +7,7 @@
 
 use std::process::ExitCode;
 
-use haft_sim::{Bug, simulate};
+use haft_sim::{PlantedBug, simulate};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,12 +18,12 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let story = simulate(seed, bug);
-    print!("{}", story.text());
-    if story.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let report = simulate(seed, bug);
+    print!("{}", report.text());
+    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn parse(args: &[&str]) -> Result<(u64, Option<Bug>), String> {
+fn parse(args: &[&str]) -> Result<(u64, Option<PlantedBug>), String> {
     let (seed, bug) = match args {
         ["--seed", seed] => (seed, None),
         ["--seed", seed, "--bug", bug] => (seed, Some(bug)),
@@ -31,8 +31,8 @@ fn parse(args: &[&str]) -> Result<(u64, Option<Bug>), String> {
     };
     let seed = seed.parse().map_err(|_| format!("`{seed}` is no seed; a number is accepted"))?;
     let bug = bug.map(|name| {
-        let found = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == **name);
-        found.ok_or_else(|| format!("no bug `{name}`; there are: {:?}", Bug::ALL))
+        let matching = PlantedBug::ALL.into_iter().find(|bug| format!("{bug:?}") == **name);
+        matching.ok_or_else(|| format!("no bug `{name}`; there are: {:?}", PlantedBug::ALL))
     });
     Ok((seed, bug.transpose()?))
 }

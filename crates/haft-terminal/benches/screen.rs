@@ -1,7 +1,9 @@
-//! What a screen costs: a long answer, and many events, against what a terminal itself takes to read the bytes.
+//! The cost of a screen: a long answer and many events, compared to writing the bytes to a
+//! terminal.
 //!
-//! Drawing goes to a pipe that is read and thrown away, as fast as a terminal could at best; the yardstick is the same text
-//! written to the same pipe without a screen. Memory is what the process has more at the end than it had after a tenth.
+//! Frames are written to a pipe that is read and discarded, as fast as the fastest terminal. The
+//! baseline is the same text written to the same pipe without a screen. The memory figure is the
+//! growth since a tenth of the work.
 
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use haft::testing::EventLog;
 use haft::view::Progress;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 use haft_agent::{ReplyDelta, RunEvent};
-use haft_terminal::bench::Drawing;
+use haft_terminal::bench::ScreenBench;
 
 const MB: usize = 1024 * 1024;
 
@@ -22,7 +24,7 @@ fn main() {
     let plain = timed(|| {
         let (mut write, reader) = sink();
         for chunk in answer.as_bytes().chunks(4096) {
-            write.write_all(chunk).expect("somebody reads");
+            write.write_all(chunk).expect("the pipe has a reader");
         }
         drop(write);
         reader.join().expect("the reader ends");
@@ -32,9 +34,9 @@ fn main() {
     let mut frames = Vec::new();
     let drawn = timed(|| {
         let (write, reader) = sink();
-        let mut drawing = Drawing::new(write, 100, 40);
+        let mut drawing = ScreenBench::new(write, 100, 40);
         let chunks: Vec<&str> = split(&answer, 64);
-        // About a frame's worth of what a fast model says at once: everything between two frames comes together.
+        // About one frame of a fast model: all text between two frames arrives together.
         for (at, batch) in chunks.chunks(1_000).enumerate() {
             let began = Instant::now();
             batch
@@ -54,10 +56,10 @@ fn main() {
     note("its slowest frame of 64 KB", worst(&frames));
     size("more memory at its end than after a tenth", memory);
 
-    // 10,000 events a second are 333 in a frame, of which a frame may take 33 ms.
+    // 10,000 events per second are 333 per frame, and a frame may take 33 ms.
     let mut frames = Vec::new();
     let (write, reader) = sink();
-    let mut drawing = Drawing::new(write, 100, 40);
+    let mut drawing = ScreenBench::new(write, 100, 40);
     let events = calls(10);
     events.iter().for_each(|event| drawing.event(RunEvent::Tool(event.clone())));
     let mut memory = (0, 0);
@@ -87,7 +89,7 @@ fn main() {
     size("more memory after 900 frames than after 90", memory);
 }
 
-/// Events of calls that begin, as an engine tells them.
+/// The events of starting calls, from a real engine.
 fn calls(count: usize) -> Vec<haft::event::Event> {
     let nothing =
         tool("nothing", "Does nothing.", |_: NoInput, _| async { Ok(()) }).effects(|_| Effects::none());
@@ -133,7 +135,7 @@ fn worst(frames: &[Duration]) -> Duration {
     frames.iter().copied().max().unwrap_or_default()
 }
 
-/// Bytes of memory that the process has.
+/// Returns the resident memory in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     status.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096

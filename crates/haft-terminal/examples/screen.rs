@@ -1,8 +1,9 @@
-//! A conversation with a scripted model on a live screen: `cargo run -p haft-terminal --example screen -- SCRIPT [WORDS]`.
+//! A conversation with a scripted model on a live screen. To run it:
+//! `cargo run -p haft-terminal --example screen -- SCRIPT [WORDS]`
 //!
-//! The script is one of `docs/scripted-model.md`. Beside the file tools there are a few that show what a screen has to cope
-//! with: tools that wait, that may or may not be interrupted, that destroy something, that fail. Where there is no terminal,
-//! the same is printed as lines.
+//! The script format is described in `docs/scripted-model.md`. Beside the file tools, there are
+//! tools for what a screen must handle: tools that wait, that can or can't be interrupted, that are
+//! destructive, that fail. Without a terminal, the example prints plain lines.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use haft::{Effects, Engine, EngineBuilder, NoInput, Permissions, Registry, ToolE
 use haft_agent::{AgentLoop, Conversation, RunEvent, RunHandle, RunSink, ToolEventSink};
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
-use haft_terminal::{Fit, Line, Lines, Look, Options, Screen, Typed};
+use haft_terminal::{ColorMode, Line, OutputMode, PlainLines, Screen, ScreenOptions, UserInput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -71,7 +72,7 @@ fn tools() -> Result<Vec<AnyTool>, haft::tool::BadTool> {
     tools.push(
         tool("execute", "Asks first.", run).effects(|input: &Words| Effects::runs(&input.words)).build()?,
     );
-    // Asks, and several may ask at once.
+    // Several calls may ask at the same time.
     let question = |input: Words, _| async move { Ok::<_, ToolError>(input.words) };
     tools.push(
         tool("question", "Asks first.", question).effects(|_: &Words| Effects::observes("x.io")).build()?,
@@ -110,23 +111,23 @@ fn main() -> Result<(), Failed> {
         std::io::IsTerminal::is_terminal(&std::io::stdin()),
         std::io::IsTerminal::is_terminal(&std::io::stdout()),
     ];
-    let fit = Fit::of(|name| std::env::var(name).ok(), terminal == [true, true]);
+    let fit = OutputMode::of(|name| std::env::var(name).ok(), terminal == [true, true]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match fit {
-        Fit::Live(look) => runtime.block_on(live(model, look, &words.join(" "))),
-        Fit::Plain => runtime.block_on(plain(model, &words.join(" "))),
+        OutputMode::Live(look) => runtime.block_on(live(model, look, &words.join(" "))),
+        OutputMode::Plain => runtime.block_on(plain(model, &words.join(" "))),
     }
 }
 
-/// Lines to standard output.
-struct Printed(Mutex<Lines>);
+/// Writes lines to standard output.
+struct Printed(Mutex<PlainLines>);
 
 impl RunSink for Printed {
     fn send(&self, event: RunEvent) {
         let lines = self.0.lock().expect("nothing panics here").event(event);
         let mut shown = String::new();
         lines.iter().for_each(|line: &Line| {
-            line.write(Look::Plain, &mut shown);
+            line.write(ColorMode::Plain, &mut shown);
             shown.push('\n');
         });
         let _ = std::io::stdout().write_all(shown.as_bytes());
@@ -134,15 +135,15 @@ impl RunSink for Printed {
 }
 
 async fn plain(model: ScriptedModel, words: &str) -> Result<(), Failed> {
-    let sink = Arc::new(Printed(Mutex::new(Lines::new(100, std::env::current_dir()?))));
+    let sink = Arc::new(Printed(Mutex::new(PlainLines::new(100, std::env::current_dir()?))));
     let engine = engine(&Permissions::new())?.events(ToolEventSink::new(sink.clone())).build();
     let agent = AgentLoop::new(engine, model).events(sink);
     agent.run(&mut Conversation::new(Wire::Anthropic), words).await;
     Ok(())
 }
 
-async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Failed> {
-    let mut options = Options::new(std::env::current_dir()?).look(look);
+async fn live(model: ScriptedModel, look: ColorMode, first: &str) -> Result<(), Failed> {
+    let mut options = ScreenOptions::new(std::env::current_dir()?).color_mode(look);
     if let Ok(file) = std::env::var("SCREEN_HISTORY") {
         options = options.history(file);
     }
@@ -166,20 +167,20 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
         AgentLoop::new(engine.clone(), model.clone()).events(sink.clone()).handle(handle.clone())
     };
     let mut conversation = Conversation::new(Wire::Anthropic);
-    let mut next = (!first.is_empty()).then(|| Typed::Words(first.to_owned()));
+    let mut next = (!first.is_empty()).then(|| UserInput::Words(first.to_owned()));
     loop {
         let typed = match next.take() {
             Some(typed) => typed,
-            None => screen.next().await.unwrap_or(Typed::Leave),
+            None => screen.next().await.unwrap_or(UserInput::Leave),
         };
         match typed {
-            Typed::Words(words) => {
+            UserInput::Words(words) => {
                 let handle = RunHandle::new();
                 let agent = agent(&handle);
                 let mut left = false;
-                let other = |typed: Typed| match typed {
-                    Typed::NextMode => next_mode(),
-                    Typed::Leave | Typed::Interrupt(_) => left = true,
+                let other = |typed: UserInput| match typed {
+                    UserInput::NextMode => next_mode(),
+                    UserInput::Leave | UserInput::Interrupt(_) => left = true,
                     _ => {}
                 };
                 let outcome = screen.during(&handle, agent.run(&mut conversation, &words), other).await;
@@ -188,20 +189,20 @@ async fn live(model: ScriptedModel, look: Look, first: &str) -> Result<(), Faile
                 }
                 remote.footer(format!("scripted · {}", outcome.ended.word()));
             }
-            Typed::Command { name, .. } if name == "tools" => {
+            UserInput::Command { name, .. } if name == "tools" => {
                 let names: Vec<String> =
                     engine.snapshot().offers().iter().map(|offer| offer.name().to_owned()).collect();
                 remote.say(&format!("  {}", names.join(" ")));
             }
-            Typed::Command { name, .. } if name == "clear" => {
+            UserInput::Command { name, .. } if name == "clear" => {
                 conversation = Conversation::new(Wire::Anthropic);
                 remote.clear();
             }
-            Typed::Command { name, rest } => {
+            UserInput::Command { name, rest } => {
                 remote.say(&format!("  /{name} {rest}: not in this example"));
             }
-            Typed::NextMode => next_mode(),
-            Typed::Leave => break,
+            UserInput::NextMode => next_mode(),
+            UserInput::Leave => break,
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
-//! What was typed before, kept in a file that only its user can read.
+//! The input history, in a file that only its user can read.
 //!
-//! The file has one JSON string a line, the newest last, and is looked at when somebody first asks for it. What begins
-//! with a blank isn't kept, as in shells. A file that can't be read or written costs the history and nothing else.
+//! The file has one JSON string per line, newest last, and is read on first use. As in shells,
+//! input that starts with a space is not recorded. An unreadable file disables the history only.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -10,29 +10,30 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::{HISTORY_FILE_BYTES_MAX, HISTORY_MAX, HISTORY_TEXT_BYTES_MAX};
 
-/// The texts, and which of them is shown.
+/// The entries, and the position in them.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub(crate) struct InputHistory {
     path: Option<PathBuf>,
     loaded: bool,
     texts: Vec<String>,
-    /// The one that is shown, and what was typed before it was.
+    /// The index of the shown entry, and the unsent draft.
     shown: Option<(usize, String)>,
-    /// How many lines the file has.
+    /// The number of lines in the file.
     lines: usize,
 }
 
-impl History {
-    pub(crate) fn new(path: Option<PathBuf>) -> History {
-        History { path, ..History::default() }
+impl InputHistory {
+    pub(crate) fn new(path: Option<PathBuf>) -> InputHistory {
+        InputHistory { path, ..InputHistory::default() }
     }
 
-    /// Keeps a text.
+    /// Records an entry.
     pub(crate) fn add(&mut self, text: &str) {
         self.shown = None;
-        let kept = !text.trim().is_empty() && !text.starts_with(' ') && text.len() <= HISTORY_TEXT_BYTES_MAX;
+        let is_recordable =
+            !text.trim().is_empty() && !text.starts_with(' ') && text.len() <= HISTORY_TEXT_BYTES_MAX;
         self.load();
-        if !kept || self.texts.last().is_some_and(|last| last == text) {
+        if !is_recordable || self.texts.last().is_some_and(|last| last == text) {
             return;
         }
         self.texts.push(text.to_owned());
@@ -41,14 +42,14 @@ impl History {
         }
         self.lines += 1;
         let Some(path) = &self.path else { return };
-        // Nothing depends on it: there is no one to tell, and nothing to do.
+        // The history is optional, so errors are ignored.
         let _ = if self.lines > 2 * HISTORY_MAX { rewrite(path, &self.texts) } else { append(path, text) };
         if self.lines > 2 * HISTORY_MAX {
             self.lines = self.texts.len();
         }
     }
 
-    /// The one before; `now` is what is typed, and comes back after the newest.
+    /// Returns the previous entry. `now` is the draft, which comes back after the newest entry.
     pub(crate) fn older(&mut self, now: &str) -> Option<&str> {
         self.load();
         let (at, draft) = match self.shown.take() {
@@ -60,7 +61,7 @@ impl History {
         self.texts.get(at).map(String::as_str)
     }
 
-    /// The one after, and at last what was typed.
+    /// Returns the next entry, and the draft after the newest one.
     pub(crate) fn newer(&mut self) -> Option<String> {
         let (at, draft) = self.shown.take()?;
         match self.texts.get(at + 1) {
@@ -72,8 +73,8 @@ impl History {
         }
     }
 
-    /// What is typed is no longer one of them.
-    pub(crate) fn leave(&mut self) {
+    /// Resets the position: the input is edited and no longer an entry.
+    pub(crate) fn reset_position(&mut self) {
         self.shown = None;
     }
 
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn it_goes_back_and_forth_and_keeps_the_draft() {
-        let mut history = History::new(None);
+        let mut history = InputHistory::new(None);
         history.add("one");
         history.add("two");
         history.add("two");
@@ -141,13 +142,13 @@ mod tests {
     fn it_outlives_the_program_and_stays_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/history");
-        let mut history = History::new(Some(path.clone()));
+        let mut history = InputHistory::new(Some(path.clone()));
         for number in 0..2 * HISTORY_MAX + 5 {
             history.add(&format!("text\n{number}"));
         }
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(fs::read_to_string(&path).unwrap().lines().count() <= 2 * HISTORY_MAX);
-        let mut again = History::new(Some(path));
+        let mut again = InputHistory::new(Some(path));
         assert_eq!(again.older("").unwrap(), format!("text\n{}", 2 * HISTORY_MAX + 4));
         assert_eq!(again.texts.len(), HISTORY_MAX);
     }
@@ -157,8 +158,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history");
         fs::write(&path, b"\"good\"\n{broken\n\xff\n").unwrap();
-        assert_eq!(History::new(Some(path)).older(""), Some("good"));
-        let mut nowhere = History::new(Some(dir.path().to_owned()));
+        assert_eq!(InputHistory::new(Some(path)).older(""), Some("good"));
+        let mut nowhere = InputHistory::new(Some(dir.path().to_owned()));
         nowhere.add("x");
         assert_eq!(nowhere.older(""), Some("x"));
     }

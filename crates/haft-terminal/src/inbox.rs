@@ -1,9 +1,10 @@
-//! What waits for the screen: bounded, and never in the way of those who send.
+//! The queue of events for the screen: bounded, and never blocking the senders.
 //!
-//! The screen takes everything that came since its last frame at once. What a later event makes worthless is merged on
-//! the way in: text with the text before it, progress with the progress of the same call. What still doesn't fit,
-//! because the terminal takes nothing for a while, is left out by a stated rule and counted: text beyond a few megabytes,
-//! progress from half of the queue on, everything else when the queue is full. The end of a run is always taken.
+//! The screen takes all events since its last frame together. An event that supersedes an earlier
+//! one is merged with it: text with the text before it, progress with earlier progress of the same
+//! call. If the terminal is too slow, events are dropped by fixed rules and counted: text beyond a
+//! few megabytes, progress from half of the queue on, everything else when the queue is full. The
+//! end of a run is never dropped.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -16,109 +17,109 @@ use haft_agent::{ReplyDelta, RunEvent};
 use tokio::sync::oneshot;
 
 use crate::limits::{WAITING_EVENTS_MAX, WAITING_TEXT_BYTES_MAX};
-use crate::screen::Change;
+use crate::screen::ScreenChange;
 
-/// How far back an event looks for one that it replaces.
-const LOOKED_BACK: usize = 32;
+/// How many events are searched for a superseded one.
+const MERGE_SEARCH_MAX: usize = 32;
 
-/// Something for the screen.
-pub(crate) enum Note {
+/// An event, question or change for the screen.
+pub(crate) enum ScreenNote {
     Event(RunEvent),
-    Ask(Ask),
-    /// A question is no longer asked.
+    OpenPrompt(OpenPrompt),
+    /// A question was withdrawn.
     Withdrawn(u64),
-    /// The host changes what is shown.
-    Change(Change),
+    /// A change by the host.
+    ScreenChange(ScreenChange),
 }
 
-/// A question and where its answer goes.
-pub(crate) struct Ask {
+/// A question with the channel for its answer.
+pub(crate) struct OpenPrompt {
     pub(crate) id: u64,
-    pub(crate) what: Asked,
+    pub(crate) what: PromptRequest,
 }
 
-pub(crate) enum Asked {
+pub(crate) enum PromptRequest {
     Approval(Box<Approval>, oneshot::Sender<Answer>),
     Question(UserQuestion, oneshot::Sender<Option<Vec<String>>>),
 }
 
-/// What came since the last frame.
+/// Everything since the last frame.
 #[derive(Default)]
-pub(crate) struct Taken {
-    pub(crate) notes: VecDeque<Note>,
-    /// Bytes of text that were left out.
+pub(crate) struct InboxBatch {
+    pub(crate) notes: VecDeque<ScreenNote>,
+    /// Dropped bytes of text.
     pub(crate) lost_bytes: u64,
-    /// Other events that were left out.
+    /// Other dropped events.
     pub(crate) lost_events: u64,
 }
 
-/// The queue, and the pipe that wakes the screen.
-pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
+/// The queue, and the pipe that wakes the screen's thread.
+pub(crate) struct ScreenInbox {
+    queue: Mutex<InboxQueue>,
     wake: std::io::PipeWriter,
 }
 
 #[derive(Default)]
-struct Queue {
-    taken: Taken,
+struct InboxQueue {
+    batch: InboxBatch,
     text_bytes: usize,
-    /// The screen was woken and hasn't looked yet.
+    /// Whether the screen was woken and has not taken the batch yet.
     woken: bool,
     closed: bool,
 }
 
-impl Inbox {
-    pub(crate) fn new(wake: std::io::PipeWriter) -> Inbox {
-        Inbox { queue: Mutex::default(), wake }
+impl ScreenInbox {
+    pub(crate) fn new(wake: std::io::PipeWriter) -> ScreenInbox {
+        ScreenInbox { queue: Mutex::default(), wake }
     }
 
-    /// Takes an event, or leaves it out.
+    /// Queues an event, or drops and counts it.
     pub(crate) fn event(&self, event: RunEvent) {
         self.push(|queue| queue.event(event));
     }
 
-    /// Takes a question or a change; false once the screen is closed.
-    pub(crate) fn note(&self, note: Note) -> bool {
+    /// Queues a question or a change; returns `false` if the screen is closed.
+    pub(crate) fn note(&self, note: ScreenNote) -> bool {
         let mut open = true;
         self.push(|queue| {
             open = !queue.closed;
             if open {
-                queue.taken.notes.push_back(note);
+                queue.batch.notes.push_back(note);
             }
         });
         open
     }
 
-    /// Everything that came.
-    pub(crate) fn take(&self) -> Taken {
+    /// Takes the whole batch.
+    pub(crate) fn take(&self) -> InboxBatch {
         let mut queue = lock(&self.queue);
         queue.woken = false;
         queue.text_bytes = 0;
-        std::mem::take(&mut queue.taken)
+        std::mem::take(&mut queue.batch)
     }
 
-    /// Takes nothing more. What waits is dropped, and with it the ways back to those who asked.
+    /// Closes the inbox. Dropping the batch drops the answer channels, which tells the askers.
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.queue);
         queue.closed = true;
-        let dropped = std::mem::take(&mut queue.taken);
+        let dropped = std::mem::take(&mut queue.batch);
         drop(queue);
         drop(dropped);
     }
 
-    fn push(&self, change: impl FnOnce(&mut Queue)) {
+    fn push(&self, change: impl FnOnce(&mut InboxQueue)) {
         let mut queue = lock(&self.queue);
         change(&mut queue);
         let wake = !std::mem::replace(&mut queue.woken, true);
         drop(queue);
         if wake {
-            // One byte at most is in the pipe, so this never waits.
+            // The pipe contains at most one byte, so this never blocks.
             let _ = (&self.wake).write(&[0]);
         }
     }
 }
 
-impl Queue {
+impl InboxQueue {
     fn event(&mut self, event: RunEvent) {
         if self.closed {
             return;
@@ -126,64 +127,68 @@ impl Queue {
         let event = match event {
             RunEvent::Model(ReplyDelta::Text(text)) => return self.text(text, None),
             RunEvent::Model(ReplyDelta::CallInput { call, json }) => return self.text(json, Some(call)),
-            // Of other agents only the calls are shown, and those carry their names.
+            // Only the calls of other agents are shown, with the agents' names.
             RunEvent::Agent { event, .. } => match *event {
                 RunEvent::Tool(event) => RunEvent::Tool(event),
                 _ => return,
             },
             event => event,
         };
-        let passing = matches!(
+        let is_droppable = matches!(
             &event,
             RunEvent::Model(ReplyDelta::Thinking(_) | ReplyDelta::Usage(_))
                 | RunEvent::Tool(Event { what: What::Progress(_) | What::Partial(_), .. })
         );
-        if passing && let Some(old) = self.replaced(&event) {
-            *old = Note::Event(event);
+        if is_droppable && let Some(old) = self.find_superseded(&event) {
+            *old = ScreenNote::Event(event);
             return;
         }
-        let most = if passing { WAITING_EVENTS_MAX / 2 } else { WAITING_EVENTS_MAX };
-        if self.taken.notes.len() >= most && !matches!(event, RunEvent::Ended { .. }) {
-            self.taken.lost_events += 1;
+        let most = if is_droppable { WAITING_EVENTS_MAX / 2 } else { WAITING_EVENTS_MAX };
+        if self.batch.notes.len() >= most && !matches!(event, RunEvent::Ended { .. }) {
+            self.batch.lost_events += 1;
             return;
         }
-        self.taken.notes.push_back(Note::Event(event));
+        self.batch.notes.push_back(ScreenNote::Event(event));
     }
 
-    /// Text of the answer, or of a call's input: joins what came before it.
+    /// Appends text of the answer or of a call's input to the previous text if possible.
     fn text(&mut self, text: String, call: Option<usize>) {
         if self.text_bytes + text.len() > WAITING_TEXT_BYTES_MAX {
-            self.taken.lost_bytes += text.len() as u64;
+            self.batch.lost_bytes += text.len() as u64;
             return;
         }
         self.text_bytes += text.len();
-        match (self.taken.notes.back_mut(), call) {
-            (Some(Note::Event(RunEvent::Model(ReplyDelta::Text(before)))), None) => before.push_str(&text),
-            (Some(Note::Event(RunEvent::Model(ReplyDelta::CallInput { call, json }))), Some(same))
+        match (self.batch.notes.back_mut(), call) {
+            (Some(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(before)))), None) => {
+                before.push_str(&text)
+            }
+            (Some(ScreenNote::Event(RunEvent::Model(ReplyDelta::CallInput { call, json }))), Some(same))
                 if *call == same =>
             {
                 json.push_str(&text);
             }
-            (_, None) => self.taken.notes.push_back(Note::Event(RunEvent::Model(ReplyDelta::Text(text)))),
+            (_, None) => {
+                self.batch.notes.push_back(ScreenNote::Event(RunEvent::Model(ReplyDelta::Text(text))))
+            }
             (_, Some(call)) => {
                 let delta = ReplyDelta::CallInput { call, json: text };
-                self.taken.notes.push_back(Note::Event(RunEvent::Model(delta)));
+                self.batch.notes.push_back(ScreenNote::Event(RunEvent::Model(delta)));
             }
         }
     }
 
-    /// The event that this one makes worthless.
-    fn replaced(&mut self, event: &RunEvent) -> Option<&mut Note> {
+    /// Returns the queued event that this one supersedes.
+    fn find_superseded(&mut self, event: &RunEvent) -> Option<&mut ScreenNote> {
         let RunEvent::Tool(event) = event else { return None };
-        let same = |note: &&mut Note| match note {
-            Note::Event(RunEvent::Tool(old)) => {
+        let same = |note: &&mut ScreenNote| match note {
+            ScreenNote::Event(RunEvent::Tool(old)) => {
                 old.call == event.call
                     && old.agent == event.agent
                     && std::mem::discriminant(&old.what) == std::mem::discriminant(&event.what)
             }
             _ => false,
         };
-        self.taken.notes.iter_mut().rev().take(LOOKED_BACK).find(same)
+        self.batch.notes.iter_mut().rev().take(MERGE_SEARCH_MAX).find(same)
     }
 }
 
@@ -191,9 +196,9 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn inbox() -> (Inbox, std::io::PipeReader) {
+    fn inbox() -> (ScreenInbox, std::io::PipeReader) {
         let (reader, writer) = std::io::pipe().unwrap();
-        (Inbox::new(writer), reader)
+        (ScreenInbox::new(writer), reader)
     }
 
     fn text(text: &str) -> RunEvent {
@@ -206,14 +211,14 @@ mod tests {
         for _ in 0..10_000 {
             inbox.event(text("word "));
         }
-        let taken = inbox.take();
-        assert_eq!(taken.notes.len(), 1);
+        let batch = inbox.take();
+        assert_eq!(batch.notes.len(), 1);
         let large = "x".repeat(1024 * 1024);
         for _ in 0..6 {
             inbox.event(text(&large));
         }
-        let taken = inbox.take();
-        assert_eq!(taken.lost_bytes, 2 * 1024 * 1024);
+        let batch = inbox.take();
+        assert_eq!(batch.lost_bytes, 2 * 1024 * 1024);
         inbox.event(text("after"));
         assert_eq!(inbox.take().lost_bytes, 0);
     }
@@ -226,10 +231,10 @@ mod tests {
         }
         let usage = haft_agent::TokenUsage::default();
         inbox.event(RunEvent::Ended { why: haft_agent::RunEnd::Finished, usage });
-        let taken = inbox.take();
-        assert_eq!(taken.notes.len(), WAITING_EVENTS_MAX + 1);
-        assert_eq!(taken.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);
-        assert!(matches!(taken.notes.back(), Some(Note::Event(RunEvent::Ended { .. }))));
+        let batch = inbox.take();
+        assert_eq!(batch.notes.len(), WAITING_EVENTS_MAX + 1);
+        assert_eq!(batch.lost_events, 20_000 - WAITING_EVENTS_MAX as u64);
+        assert!(matches!(batch.notes.back(), Some(ScreenNote::Event(RunEvent::Ended { .. }))));
     }
 
     #[test]
@@ -237,9 +242,12 @@ mod tests {
         let (inbox, _reader) = inbox();
         let (send, mut answer) = oneshot::channel();
         let question = UserQuestion { text: "?".into(), choices: Vec::new(), several: false };
-        assert!(inbox.note(Note::Ask(Ask { id: 1, what: Asked::Question(question, send) })));
+        assert!(inbox.note(ScreenNote::OpenPrompt(OpenPrompt {
+            id: 1,
+            what: PromptRequest::Question(question, send)
+        })));
         inbox.close();
         assert!(answer.try_recv().is_err());
-        assert!(!inbox.note(Note::Withdrawn(1)));
+        assert!(!inbox.note(ScreenNote::Withdrawn(1)));
     }
 }

@@ -1,56 +1,59 @@
-//! The screen on which a person watches a run, approves calls, types and interrupts.
+//! The screen of a run: shows it live, asks for approvals, reads input and interrupts.
 //!
 //! ```text
-//! RunEvent ──▶ inbox ──▶ story ──▶ finished lines ──▶ scrollback      keys ──▶ input line ──▶ Typed ──▶ host
-//!  (bounded, merged)       └─────▶ what is open ────▶ live part           └──▶ question ───▶ Answer ──▶ engine
+//! RunEvent ─▶ inbox ─▶ transcript ─▶ finished lines ─▶ scrollback   keys ─▶ input line ─▶ UserInput ─▶ host
+//!  (bounded, merged)       └───────▶ open calls ─────▶ live region   └────▶ prompt panel ─▶ Answer ─▶ engine
 //! ```
 //!
-//! **No second screen.** What is finished is printed as lines and belongs to the terminal: it can be scrolled, searched,
-//! copied, and is still there afterwards. Only a part at the bottom is live and redrawn: open calls, a question, the input
-//! line. A full-screen program would have to bring its own scrolling, search and selection, keep everything that was ever
-//! said in memory, and leave nothing behind. The price is that a finished line can't change: results are folded for good
-//! (Ctrl-O prints them again, whole), and lines keep the width that they had.
+//! **No alternate screen.** Finished output is printed as lines and belongs to the terminal: users
+//! can scroll, search and copy it, and it stays after the program ends. Only a region at the bottom
+//! is live and redrawn: open calls, a question, the input line. A full-screen program would have to
+//! implement scrolling, search and selection, keep the whole session in memory, and leave nothing
+//! behind. The disadvantage: a finished line can't change. Long results stay folded (Ctrl-O prints
+//! them again in full), and lines keep their width when the terminal is resized.
 //!
-//! **No terminal library.** What is needed is a renderer of a few lines, a decoder of keys, and termios, which the binary
-//! has already. A library for full screens would be most of the build and do the lesser part of it.
+//! **No terminal library.** The crate needs a line renderer, a key decoder and termios, which the
+//! binary already contains. A full-screen library would be most of the build and solve the smaller
+//! part of the problem.
 //!
-//! **Nothing that others wrote reaches the terminal as it is.** Lines can only be made of safe text; see [`Line`].
-//! What is shown of a call is its tool's view, and no tool is known here by name.
+//! **No untrusted text reaches the terminal unescaped.** Lines are built from sanitized text only;
+//! see [`Line`]. A call is shown by its tool's view; this crate knows no tool by name.
 //!
-//! Starts no process, reads no environment and no settings: a host gives what is needed.
+//! The crate starts no processes and reads no environment variables or settings: the host passes
+//! everything in.
 
 #[doc(hidden)]
 pub mod bench;
-mod body;
+mod call_row;
 mod choice_list;
-mod converse;
-mod edit;
+mod folded_lines;
+mod frame_painter;
 mod history;
 mod inbox;
-mod keys;
+mod key_decoder;
 pub mod limits;
-pub mod look;
+mod line_editor;
 mod markdown;
+pub mod output_mode;
 #[cfg(doctest)]
 mod pages;
-mod paint;
-mod plain;
+mod partial_input;
+mod plain_lines;
 mod plot;
 mod question;
-mod row;
+mod raw_terminal;
 mod screen;
-mod story;
+mod screen_thread;
 mod style;
 mod text;
-mod tty;
-mod ui;
-mod writing;
+mod transcript;
+mod user_input;
 
-pub use converse::{Slash, Typed};
-pub use look::Fit;
-pub use plain::Lines;
+pub use output_mode::OutputMode;
+pub use plain_lines::PlainLines;
 pub use plot::{bar, spark};
-pub use screen::{Options, OutsideEditor, Remote, Screen, ScreenAsker, ScreenSink, show};
-pub use style::{Line, Look, Style};
+pub use raw_terminal::restore;
+pub use screen::{ExternalEditor, Screen, ScreenAsker, ScreenHandle, ScreenOptions, ScreenSink, show};
+pub use style::{ColorMode, Line, Style};
 pub use text::thousands;
-pub use tty::restore;
+pub use user_input::{SlashCommand, UserInput};

@@ -1,8 +1,9 @@
-//! Markdown as it is written: lines that are finished come out, the rest can be shown as it stands.
+//! Incremental Markdown rendering: finished lines are emitted, and the unfinished rest can be
+//! rendered at any time.
 //!
-//! Each line of the source is a line of its own: models break lines where they mean it, and a line that is finished can
-//! be given away, so that an answer of any length takes no more memory than its last lines. Only a table is kept until
-//! it ends, for its columns. What isn't known here is shown as it was written, never lost.
+//! Each source line is a line of its own: models break lines intentionally. A finished line is
+//! emitted immediately, so an answer of any length needs memory for its last lines only. Only a
+//! table is buffered until it ends, to align its columns. Unknown syntax is shown as its source.
 
 mod inline;
 mod table;
@@ -12,61 +13,62 @@ use haft::text::truncate_bytes;
 use crate::limits::{LINE_BYTES_MAX, TABLE_ROWS_MAX};
 use crate::style::{Line, Style};
 
-use self::inline::{Whole, inline};
+use self::inline::{LineCompleteness, inline};
 
-/// Lays out one text.
+/// Renders one text.
 #[derive(Debug)]
-pub(crate) struct Markdown {
+pub(crate) struct MarkdownWriter {
     columns: usize,
-    /// What stands before the first line, and how far the others are indented for it.
+    /// The prefix of the first line; further lines are indented by its width.
     bullet: Line,
     begun: bool,
-    /// A blank line came, and is due as soon as something follows it.
+    /// Whether an empty line is due before the next output.
     blank: bool,
-    /// The line that is being written.
+    /// The line that is being received.
     unfinished: String,
-    /// That line is the rest of one that was too long.
-    goes_on: bool,
-    within: Within,
+    /// Whether that line continues one that was too long.
+    is_continuation: bool,
+    within: BlockState,
 }
 
 #[derive(Debug)]
-enum Within {
+enum BlockState {
     Text,
-    Code(Fence),
+    Code(CodeFence),
     /// The rows so far.
     Table(Vec<String>),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Fence {
+struct CodeFence {
     mark: u8,
     length: usize,
     indent: usize,
-    /// Lines of it are marked as added and removed.
+    /// Whether added and removed lines are highlighted.
     diff: bool,
 }
 
-impl Markdown {
-    /// For lines of so many columns; the first begins with `bullet`, the others stand under what follows it.
-    pub(crate) fn new(columns: usize, bullet: Line) -> Markdown {
-        Markdown {
+impl MarkdownWriter {
+    /// Creates a writer for lines of `columns` columns; the first starts with `bullet`, and the
+    /// others are indented.
+    pub(crate) fn new(columns: usize, bullet: Line) -> MarkdownWriter {
+        MarkdownWriter {
             columns,
             bullet,
             begun: false,
             blank: false,
             unfinished: String::new(),
-            goes_on: false,
-            within: Within::Text,
+            is_continuation: false,
+            within: BlockState::Text,
         }
     }
 
-    /// From now on lines have so many columns.
+    /// Sets the width of further lines.
     pub(crate) fn resize(&mut self, columns: usize) {
         self.columns = columns;
     }
 
-    /// Takes more of the text; gives the lines that are finished.
+    /// Processes more text; appends the finished lines.
     pub(crate) fn push(&mut self, text: &str, out: &mut Vec<Line>) {
         let mut rest = text;
         while let Some(end) = rest.find('\n') {
@@ -77,45 +79,45 @@ impl Markdown {
                 let line = std::mem::take(&mut self.unfinished);
                 self.line(&line, out);
             }
-            self.goes_on = false;
+            self.is_continuation = false;
             rest = &rest[end + 1..];
         }
         self.unfinished.push_str(rest);
         while self.unfinished.len() > LINE_BYTES_MAX {
             let part = split(&mut self.unfinished);
             self.line(&part, out);
-            self.goes_on = true;
+            self.is_continuation = true;
         }
     }
 
-    /// The text is over: gives what is left.
+    /// Ends the text; appends the remaining lines.
     pub(crate) fn finish(&mut self, out: &mut Vec<Line>) {
         let last = std::mem::take(&mut self.unfinished);
         if !last.is_empty() {
             self.line(&last, out);
         }
         self.end_table(out);
-        self.within = Within::Text;
+        self.within = BlockState::Text;
     }
 
-    /// What is not finished, as it would look if it were.
+    /// Renders the unfinished part as if it were finished.
     pub(crate) fn tail(&self) -> Vec<Line> {
-        let mut shown = Markdown::new(self.columns, self.bullet.clone());
-        (shown.begun, shown.blank, shown.goes_on) = (self.begun, self.blank, self.goes_on);
+        let mut shown = MarkdownWriter::new(self.columns, self.bullet.clone());
+        (shown.begun, shown.blank, shown.is_continuation) = (self.begun, self.blank, self.is_continuation);
         let mut out = Vec::new();
         match &self.within {
-            Within::Text => {}
-            Within::Code(fence) => shown.within = Within::Code(*fence),
-            Within::Table(rows) => shown.within = Within::Table(rows.clone()),
+            BlockState::Text => {}
+            BlockState::Code(fence) => shown.within = BlockState::Code(*fence),
+            BlockState::Table(rows) => shown.within = BlockState::Table(rows.clone()),
         }
         let last = self.unfinished.trim_end();
         if !last.is_empty() {
             match &mut shown.within {
-                // The rows of a table come at once, and its last one may lack its end.
-                Within::Table(rows) if is_row(last) => rows.push(last.to_owned()),
-                Within::Code(fence) if fence.is_beginning_of(last) => {}
+                // The rows of a table are rendered together, and the last one may be incomplete.
+                BlockState::Table(rows) if is_row(last) => rows.push(last.to_owned()),
+                BlockState::Code(fence) if fence.is_beginning_of(last) => {}
                 _ if is_mark(last) => {}
-                _ => shown.lines(last, Whole::No, &mut out),
+                _ => shown.lines(last, LineCompleteness::No, &mut out),
             }
         }
         shown.end_table(&mut out);
@@ -128,26 +130,26 @@ impl Markdown {
             let mut rest = line.to_owned();
             while !rest.is_empty() {
                 let part = split(&mut rest);
-                self.lines(&part, Whole::Yes, out);
-                self.goes_on = true;
+                self.lines(&part, LineCompleteness::Yes, out);
+                self.is_continuation = true;
             }
-            self.goes_on = false;
+            self.is_continuation = false;
         } else {
-            self.lines(line, Whole::Yes, out);
+            self.lines(line, LineCompleteness::Yes, out);
         }
     }
 
-    fn lines(&mut self, line: &str, whole: Whole, out: &mut Vec<Line>) {
-        if let Within::Code(fence) = &self.within {
+    fn lines(&mut self, line: &str, completeness: LineCompleteness, out: &mut Vec<Line>) {
+        if let BlockState::Code(fence) = &self.within {
             if fence.is_end(line) {
-                self.within = Within::Text;
+                self.within = BlockState::Text;
             } else {
                 let fence = *fence;
                 self.code(line, fence, out);
             }
             return;
         }
-        if let Within::Table(rows) = &mut self.within {
+        if let BlockState::Table(rows) = &mut self.within {
             if is_row(line) {
                 rows.push(line.to_owned());
                 if rows.len() == TABLE_ROWS_MAX {
@@ -163,44 +165,44 @@ impl Markdown {
             return;
         }
         let indent = line.len() - trimmed.len();
-        if self.goes_on {
-            return self.text(Line::default(), trimmed, Style::PLAIN, indent, whole, out);
+        if self.is_continuation {
+            return self.text(Line::default(), trimmed, Style::PLAIN, indent, completeness, out);
         }
-        if let Some(fence) = Fence::of(line) {
-            self.within = Within::Code(fence);
+        if let Some(fence) = CodeFence::parse(line) {
+            self.within = BlockState::Code(fence);
             return;
         }
         if is_row(line) {
-            self.within = Within::Table(vec![line.to_owned()]);
+            self.within = BlockState::Table(vec![line.to_owned()]);
             return;
         }
         let level = trimmed.bytes().take_while(|byte| *byte == b'#').count();
         if (1..=6).contains(&level) && trimmed[level..].starts_with(' ') {
             let title = trimmed[level..].trim().trim_end_matches('#').trim_end();
             self.blank = self.begun;
-            return self.text(Line::default(), title, Style::HEADING, 0, whole, out);
+            return self.text(Line::default(), title, Style::HEADING, 0, completeness, out);
         }
         if is_rule(trimmed) {
             let rule = "─".repeat(self.inner().min(40));
-            return self.put(Line::of(&rule, Style::DIM), out);
+            return self.put(Line::from_text(&rule, Style::DIM), out);
         }
         if let Some(quoted) = trimmed.strip_prefix('>') {
-            let bar = Line::of("│ ", Style::DIM);
-            return self.quote(bar, quoted.trim_start(), whole, out);
+            let bar = Line::from_text("│ ", Style::DIM);
+            return self.quote(bar, quoted.trim_start(), completeness, out);
         }
-        if let Some((mark, rest)) = item(trimmed) {
+        if let Some((mark, rest)) = parse_list_item(trimmed) {
             let mut lead = Line::default();
-            lead.blanks(indent.min(self.inner() / 3));
-            let (mark, rest) = match (mark, checked(rest)) {
+            lead.push_spaces(indent.min(self.inner() / 3));
+            let (mark, rest) = match (mark, parse_checkbox(rest)) {
                 (_, Some((done, rest))) => (if done { "☑" } else { "☐" }, rest),
                 ("-" | "*" | "+", None) => ("•", rest),
                 (number, None) => (number, rest),
             };
             lead.push(mark, Style::DIM);
-            lead.blanks(1);
-            return self.text(lead, rest, Style::PLAIN, 0, whole, out);
+            lead.push_spaces(1);
+            return self.text(lead, rest, Style::PLAIN, 0, completeness, out);
         }
-        self.text(Line::default(), trimmed, Style::PLAIN, indent, whole, out);
+        self.text(Line::default(), trimmed, Style::PLAIN, indent, completeness, out);
     }
 
     fn inner(&self) -> usize {
@@ -213,19 +215,19 @@ impl Markdown {
         text: &str,
         style: Style,
         indent: usize,
-        whole: Whole,
+        completeness: LineCompleteness,
         out: &mut Vec<Line>,
     ) {
-        lead.blanks(indent.min(self.inner() / 3));
+        lead.push_spaces(indent.min(self.inner() / 3));
         let hang = lead.width();
-        lead.append(&inline(text, style, whole));
+        lead.append(&inline(text, style, completeness));
         for line in lead.wrap(self.inner(), hang) {
             self.put(line, out);
         }
     }
 
-    fn quote(&mut self, bar: Line, text: &str, whole: Whole, out: &mut Vec<Line>) {
-        let quoted = inline(text, Style::PLAIN.italic(), whole);
+    fn quote(&mut self, bar: Line, text: &str, completeness: LineCompleteness, out: &mut Vec<Line>) {
+        let quoted = inline(text, Style::PLAIN.italic(), completeness);
         for line in quoted.wrap(self.inner() - bar.width(), 0) {
             let mut shown = bar.clone();
             shown.append(&line);
@@ -233,25 +235,25 @@ impl Markdown {
         }
     }
 
-    fn code(&mut self, line: &str, fence: Fence, out: &mut Vec<Line>) {
+    fn code(&mut self, line: &str, fence: CodeFence, out: &mut Vec<Line>) {
         let style = match line.bytes().next() {
-            Some(b'+') if fence.diff => Style::GOOD,
-            Some(b'-') if fence.diff => Style::BAD,
+            Some(b'+') if fence.diff => Style::SUCCESS,
+            Some(b'-') if fence.diff => Style::ERROR,
             _ => Style::CODE,
         };
         let indent = line.bytes().take(fence.indent).take_while(|byte| *byte == b' ').count();
-        for part in Line::of(&line[indent..], style).chop(self.inner() - 2) {
+        for part in Line::from_text(&line[indent..], style).chop(self.inner() - 2) {
             let mut shown = Line::default();
-            shown.blanks(2);
+            shown.push_spaces(2);
             shown.append(&part);
             self.put(shown, out);
         }
     }
 
     fn end_table(&mut self, out: &mut Vec<Line>) {
-        if let Within::Table(rows) = &mut self.within {
+        if let BlockState::Table(rows) = &mut self.within {
             let rows = std::mem::take(rows);
-            self.within = Within::Text;
+            self.within = BlockState::Text;
             for line in table::lay_out(&rows, self.inner()) {
                 self.put(line, out);
             }
@@ -265,7 +267,7 @@ impl Markdown {
         let mut shown = Line::default();
         if std::mem::replace(&mut self.begun, true) {
             if !line.is_empty() {
-                shown.blanks(self.bullet.width());
+                shown.push_spaces(self.bullet.width());
             }
         } else {
             shown.append(&self.bullet);
@@ -275,13 +277,13 @@ impl Markdown {
     }
 }
 
-impl Fence {
-    fn of(line: &str) -> Option<Fence> {
+impl CodeFence {
+    fn parse(line: &str) -> Option<CodeFence> {
         let rest = line.trim_start();
         let mark = rest.bytes().next().filter(|byte| matches!(byte, b'`' | b'~'))?;
         let length = rest.bytes().take_while(|byte| *byte == mark).count();
         let language = rest[length..].trim();
-        (length >= 3 && !language.contains('`')).then(|| Fence {
+        (length >= 3 && !language.contains('`')).then(|| CodeFence {
             mark,
             length,
             indent: line.len() - rest.len(),
@@ -294,13 +296,13 @@ impl Fence {
         line.len() >= self.length && self.is_beginning_of(line)
     }
 
-    /// Whether a line may become the end.
+    /// Returns whether a line may become the closing fence.
     fn is_beginning_of(&self, line: &str) -> bool {
         line.trim().bytes().all(|byte| byte == self.mark)
     }
 }
 
-/// As much from the start as one line may have, at a blank if there is one.
+/// Splits off the start of a line that is too long, at a space if possible.
 fn split(text: &mut String) -> String {
     let mut end = truncate_bytes(text, LINE_BYTES_MAX).len();
     if end < text.len() {
@@ -322,14 +324,15 @@ fn is_rule(line: &str) -> bool {
     marks('-') || marks('*') || marks('_')
 }
 
-/// Whether a line that is still being written has no more than its mark: a list, a heading, a fence, a table.
+/// Returns whether an unfinished line consists of block markers only: a list, a heading, a fence, a
+/// table.
 fn is_mark(line: &str) -> bool {
     let line = line.trim();
     line.bytes().all(|byte| matches!(byte, b'-' | b'*' | b'+' | b'#' | b'`' | b'~' | b'|' | b'>' | b'_'))
 }
 
-/// The mark of a list's item, and what follows it.
-fn item(line: &str) -> Option<(&str, &str)> {
+/// Returns the marker of a list item, and the rest of the line.
+fn parse_list_item(line: &str) -> Option<(&str, &str)> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let mark = match line.as_bytes().get(digits)? {
         b'-' | b'*' | b'+' if digits == 0 => 1,
@@ -340,7 +343,7 @@ fn item(line: &str) -> Option<(&str, &str)> {
     Some((&line[..mark], rest.trim_start()))
 }
 
-fn checked(text: &str) -> Option<(bool, &str)> {
+fn parse_checkbox(text: &str) -> Option<(bool, &str)> {
     let done = match text.get(..4)? {
         "[ ] " => false,
         "[x] " | "[X] " => true,
@@ -356,7 +359,7 @@ mod tests {
     use super::*;
 
     fn rendered(source: &str, columns: usize) -> Vec<String> {
-        let mut markdown = Markdown::new(columns, Line::plain("● "));
+        let mut markdown = MarkdownWriter::new(columns, Line::plain("● "));
         let mut out = Vec::new();
         markdown.push(source, &mut out);
         markdown.finish(&mut out);
@@ -402,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_tail_shows_what_is_being_written() {
-        let mut markdown = Markdown::new(30, Line::plain("● "));
+        let mut markdown = MarkdownWriter::new(30, Line::plain("● "));
         let mut out = Vec::new();
         markdown.push("one\ntwo **bo", &mut out);
         let text = |lines: &[Line]| lines.iter().map(Line::text).collect::<Vec<_>>();
@@ -415,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_takes_no_memory() {
-        let mut markdown = Markdown::new(80, Line::plain("● "));
+        let mut markdown = MarkdownWriter::new(80, Line::plain("● "));
         let (mut lines, mut out) = (0, Vec::new());
         for _ in 0..1_000 {
             markdown.push(&"word ".repeat(1_000), &mut out);
@@ -431,7 +434,7 @@ mod tests {
         #[test]
         fn however_it_is_cut_the_outcome_is_the_same(source in "[a-c*_`#|>~ \\-\\[\\]()\n日]{0,120}", at in 0usize..120) {
             let at = source.char_indices().map(|(at, _)| at).nth(at).unwrap_or(source.len());
-            let mut markdown = Markdown::new(24, Line::plain("● "));
+            let mut markdown = MarkdownWriter::new(24, Line::plain("● "));
             let mut out = Vec::new();
             markdown.push(&source[..at], &mut out);
             for line in markdown.tail() {

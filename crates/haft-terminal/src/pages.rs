@@ -1,4 +1,4 @@
-//! The page of the documentation that shows this crate, so that its program is compiled.
+//! Includes the documentation page of this crate, so that its example is compiled.
 
 #[doc = include_str!("../../../docs/terminal.md")]
 struct Terminal;

@@ -1,11 +1,11 @@
-//! Small plots of one line, in characters that every terminal font has.
+//! One-line plots, in characters that common terminal fonts contain.
 
-/// Heights, from nothing to all.
+/// Bar heights in eighths.
 const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Widths of the last character of a bar.
+/// Widths of the last character of a horizontal bar, in eighths.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// Counts side by side, each as high as it is to the largest. What isn't zero is seen.
+/// Renders counts as columns, scaled to the largest. Non-zero counts are always visible.
 ///
 /// ```
 /// assert_eq!(haft_terminal::spark(&[0, 1, 4, 8]), " ▁▄█");
@@ -19,7 +19,8 @@ pub fn spark(counts: &[u64]) -> String {
     counts.iter().map(|count| height(*count)).collect()
 }
 
-/// A bar of at most so many columns, as long as `part` is to `whole`. What isn't zero is seen.
+/// Renders a bar of at most `columns` columns with a length of `part` / `whole`. A non-zero part is
+/// always visible.
 ///
 /// ```
 /// assert_eq!(haft_terminal::bar(1, 2, 4), "██");

@@ -1,12 +1,14 @@
-//! A question on the screen: what is asked, which keys answer it, and what they mean.
+//! A question on the screen: its content, and the keys that answer it.
 //!
-//! An approval shows everything that the answer is about: tool and title, what the call touches, the change or the whole
-//! input, with the part that the reason names marked, why it asks and which rule "always" would make.
+//! An approval shows everything that the answer covers: tool and title, effects, the diff or the
+//! complete input with the part that the reason names highlighted, the reason, and the rule that
+//! "always" would create.
 //!
-//! The answers are a list, and the input line keeps the focus until an arrow key moves it there. Enter answers only in
-//! the list; a digit answers in the list and while the input line is empty. All other text, and every paste, goes to
-//! the input line, so a sentence typed while a question appears approves nothing. The screen decides from when on keys
-//! count for a question, and whether a digit is part of a text.
+//! The answers are a list. The input line keeps the focus until an arrow key moves it to the list.
+//! Enter answers only in the list; a digit answers in the list and while the input line is empty.
+//! All other text and every paste go to the input line, so a sentence that is typed while a
+//! question appears approves nothing. The screen thread decides from when on keys count for a
+//! question, and whether a digit is part of a text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,141 +18,143 @@ use haft::Effects;
 use haft::ports::{Answer, Approval, UserQuestion};
 use serde_json::Value;
 
-use crate::body::{self, body};
 use crate::choice_list::{self, ApprovalChoice, ListKey, apply_list_key, approval_choices};
-use crate::edit::Editor;
-use crate::inbox::{Ask, Asked};
-use crate::keys::Key;
+use crate::folded_lines::{self, fold_body};
+use crate::inbox::{OpenPrompt, PromptRequest};
+use crate::key_decoder::TerminalKey;
 use crate::limits::UNFOLDED_LINES_MAX;
+use crate::line_editor::LineEditor;
 use crate::style::{Line, Style};
 use crate::text;
 
-/// How many lines of one field of an input are shown, unless all are asked for.
+/// How many lines of one input field are shown, unless everything is requested.
 const FIELD_LINES: usize = 8;
-/// Columns of a fact's name.
-const NAME: usize = 10;
+/// The width of the name column.
+const FACT_NAME_COLUMNS: usize = 10;
 
-/// A question and how far its answer is.
-pub(crate) struct Panel {
-    ask: Ask,
-    step: Step,
-    /// Since when it is on the screen.
-    pub(crate) seen: Option<Instant>,
-    /// What could be answered with it, as it was last drawn.
-    pub(crate) others: Others,
-    /// What is wrong with the last key.
+/// A question and the state of its answer.
+pub(crate) struct PromptPanel {
+    ask: OpenPrompt,
+    step: AnswerStep,
+    /// Since when it is visible.
+    pub(crate) shown_since: Option<Instant>,
+    /// The prompts that can be answered together with it, as last drawn.
+    pub(crate) pending: PendingPrompts,
+    /// The error of the last key.
     note: Option<String>,
 }
 
-/// What waits beside a question.
+/// The prompts that wait beside a question.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Others {
-    /// Other questions.
+pub(crate) struct PendingPrompts {
+    /// Other approvals.
     pub(crate) asked: usize,
-    /// Calls of the same tool in the same message that haven't asked yet.
+    /// Calls of the same tool in the same message that have not asked yet.
     pub(crate) coming: usize,
 }
 
-/// Where the answer is. A list has no focus while the input line has it.
-enum Step {
+/// The step of the answer. A list has no focus while the input line has it.
+enum AnswerStep {
     Approve { focus: Option<usize> },
-    Reason(Editor),
-    Input(Editor),
+    Reason(LineEditor),
+    Input(LineEditor),
     Choose { focus: Option<usize>, chosen: BTreeSet<usize> },
-    Free(Editor),
+    Free(LineEditor),
 }
 
-/// What a key's meaning depends on, outside of the question.
+/// The context that decides what a key means.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct KeyContext {
-    /// The user's own editor can be opened.
+    /// Whether an external editor is available.
     pub(crate) has_editor: bool,
-    /// Nothing is in the input line.
+    /// Whether the input line is empty.
     pub(crate) line_is_empty: bool,
-    /// The key came together with other text, or right after it.
+    /// Whether the key arrived together with other text, or right after it.
     pub(crate) in_text: bool,
 }
 
-/// Which keys answer a question at the moment.
+/// The keys that answer a question now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Accepts {
-    /// It wasn't seen for long enough.
+pub(crate) enum AnswerKeys {
+    /// None: it was not visible for long enough.
     Nothing,
-    /// Arrow keys and Enter: digits belong to the text in the input line.
+    /// Arrow keys and Enter; digits belong to the text in the input line.
     Arrows,
     /// Digits, too.
     Digits,
 }
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Act {
-    /// Nothing, or something about the panel itself.
+pub(crate) enum PanelAction {
+    /// None outside of the panel.
     Stay,
     /// The key belongs to the input line.
     InputLine,
     /// The question is answered.
-    Answer(Reply),
-    /// All questions are answered alike.
-    All(Yes),
-    /// The whole of it should be shown.
+    Answer(PanelReply),
+    /// All questions get the same answer.
+    All(BulkAnswer),
+    /// Print the complete question.
     Show,
-    /// The text should be edited in the user's own editor.
-    Outside(String),
+    /// Open the text in the external editor.
+    OpenEditor(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Yes {
-    Yes,
+pub(crate) enum BulkAnswer {
+    BulkAnswer,
     No,
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Reply {
+pub(crate) enum PanelReply {
     Approval(Answer),
-    /// Nothing if the user declined.
+    /// `None` if the user declined.
     Chosen(Option<Vec<String>>),
 }
 
-impl Panel {
-    pub(crate) fn new(ask: Ask) -> Panel {
+impl PromptPanel {
+    pub(crate) fn new(ask: OpenPrompt) -> PromptPanel {
         let step = match &ask.what {
-            Asked::Approval(..) => Step::Approve { focus: None },
-            Asked::Question(question, _) if question.choices.is_empty() => Step::Free(Editor::default()),
-            Asked::Question(..) => Step::Choose { focus: None, chosen: BTreeSet::new() },
+            PromptRequest::Approval(..) => AnswerStep::Approve { focus: None },
+            PromptRequest::Question(question, _) if question.choices.is_empty() => {
+                AnswerStep::Free(LineEditor::default())
+            }
+            PromptRequest::Question(..) => AnswerStep::Choose { focus: None, chosen: BTreeSet::new() },
         };
-        Panel { ask, step, seen: None, others: Others::default(), note: None }
+        PromptPanel { ask, step, shown_since: None, pending: PendingPrompts::default(), note: None }
     }
 
     pub(crate) fn id(&self) -> u64 {
         self.ask.id
     }
 
-    /// The call that it is about.
+    /// Returns the id of the call.
     pub(crate) fn call_id(&self) -> Option<&str> {
         match &self.ask.what {
-            Asked::Approval(approval, _) => Some(&approval.call_id),
-            Asked::Question(..) => None,
+            PromptRequest::Approval(approval, _) => Some(&approval.call_id),
+            PromptRequest::Question(..) => None,
         }
     }
 
-    /// Whether it may be answered with others, by one yes.
+    /// Returns whether one answer may allow it together with others.
     pub(crate) fn is_harmless_approval(&self) -> bool {
-        matches!(&self.ask.what, Asked::Approval(approval, _) if approval.is_harmless())
+        matches!(&self.ask.what, PromptRequest::Approval(approval, _) if approval.is_harmless())
     }
 
-    /// The tool that it is about.
+    /// Returns the tool of the call.
     pub(crate) fn tool(&self) -> Option<&str> {
         match &self.ask.what {
-            Asked::Approval(approval, _) => Some(&approval.tool),
-            Asked::Question(..) => None,
+            PromptRequest::Approval(approval, _) => Some(&approval.tool),
+            PromptRequest::Question(..) => None,
         }
     }
 
-    /// What it has in common with questions that one yes can answer: the tool, and the reason but for the names in it.
-    /// Nothing where each has to be looked at.
+    /// Returns what questions must share to be allowed by one answer: the tool, and the reason
+    /// without names. `None` if each question needs its own answer.
     pub(crate) fn kind(&self) -> Option<(String, String)> {
-        let Asked::Approval(approval, _) = &self.ask.what else { return None };
+        let PromptRequest::Approval(approval, _) = &self.ask.what else { return None };
         let Approval { effects, unconfined, again, .. } = &**approval;
         if !approval.is_harmless() || *unconfined || *again || effects.unknown {
             return None;
@@ -163,40 +167,40 @@ impl Panel {
     }
 
     pub(crate) fn is_approval(&self) -> bool {
-        matches!(&self.ask.what, Asked::Approval(..))
+        matches!(&self.ask.what, PromptRequest::Approval(..))
     }
 
-    /// Whether a text is being typed into it.
+    /// Returns whether a text is being typed into it.
     pub(crate) fn is_typing(&self) -> bool {
-        matches!(self.step, Step::Reason(_) | Step::Input(_))
+        matches!(self.step, AnswerStep::Reason(_) | AnswerStep::Input(_))
     }
 
-    /// Whether it has a list, and the input line has the focus.
+    /// Returns whether it shows a list and the input line has the focus.
     pub(crate) fn is_list_unfocused(&self) -> bool {
-        matches!(self.step, Step::Approve { focus: None } | Step::Choose { focus: None, .. })
+        matches!(self.step, AnswerStep::Approve { focus: None } | AnswerStep::Choose { focus: None, .. })
     }
 
-    /// Back to the list.
-    pub(crate) fn back(&mut self) {
+    /// Returns to the list.
+    pub(crate) fn return_to_list(&mut self) {
         if self.is_typing() {
-            self.step = Step::Approve { focus: None };
+            self.step = AnswerStep::Approve { focus: None };
             self.note = None;
         }
     }
 
-    /// The text that came back from the user's own editor.
-    pub(crate) fn edited(&mut self, text: Result<String, String>) {
+    /// Sets the text that the external editor returned.
+    pub(crate) fn set_edited_input(&mut self, text: Result<String, String>) {
         match text {
-            Ok(text) => self.step = Step::Input(Editor::with(text)),
+            Ok(text) => self.step = AnswerStep::Input(LineEditor::with_text(text)),
             Err(reason) => self.note = Some(format!("the editor could not be used: {reason}")),
         }
     }
 
-    /// Sends the answer; gives a line that remembers it.
-    pub(crate) fn answer(self, reply: Reply, cwd: &Path) -> Option<Line> {
+    /// Sends the answer; returns a line for the transcript.
+    pub(crate) fn answer(self, reply: PanelReply, cwd: &Path) -> Option<Line> {
         match (self.ask.what, reply) {
-            (Asked::Approval(approval, send), Reply::Approval(answer)) => {
-                let said = match &answer {
+            (PromptRequest::Approval(approval, send), PanelReply::Approval(answer)) => {
+                let answer_text = match &answer {
                     Answer::Once => "allowed once".to_owned(),
                     Answer::Session => {
                         format!("allowed for this session: {}", approval.lasting_rules.join(", "))
@@ -206,203 +210,216 @@ impl Panel {
                     Answer::Edit(_) => "allowed with another input".to_owned(),
                     _ => "no".to_owned(),
                 };
-                let title = body::title(&approval.view.title, cwd);
-                let line = Line::of(&format!("  ? {}   {title}: {said}", approval.tool), Style::DIM);
+                let title = folded_lines::relative_title(&approval.view.title, cwd);
+                let line =
+                    Line::from_text(&format!("  ? {}   {title}: {answer_text}", approval.tool), Style::DIM);
                 send.send(answer).is_ok().then_some(line)
             }
-            (Asked::Question(question, send), Reply::Chosen(chosen)) => {
-                let said = chosen.as_ref().map_or("not answered".to_owned(), |chosen| chosen.join(", "));
-                // The rest was for the answer.
+            (PromptRequest::Question(question, send), PanelReply::Chosen(chosen)) => {
+                let answer_text =
+                    chosen.as_ref().map_or("not answered".to_owned(), |chosen| chosen.join(", "));
+                // The other lines explained the answers.
                 let asked = question.text.lines().next().unwrap_or_default().trim_end();
                 let asked = asked.strip_suffix(':').unwrap_or(asked);
-                let line = Line::of(&format!("  ? {asked}: {said}"), Style::DIM);
+                let line = Line::from_text(&format!("  ? {asked}: {answer_text}"), Style::DIM);
                 send.send(chosen).is_ok().then_some(line)
             }
             _ => None,
         }
     }
 
-    pub(crate) fn key(&mut self, key: &Key, context: KeyContext) -> Act {
+    pub(crate) fn key(&mut self, key: &TerminalKey, context: KeyContext) -> PanelAction {
         self.note = None;
         match &mut self.step {
-            Step::Approve { .. } => self.approval_key(key, context),
-            Step::Reason(editor) => match key {
-                Key::Enter => match editor.text().trim() {
-                    "" => Act::Answer(Reply::Approval(Answer::No)),
-                    reason => Act::Answer(Reply::Approval(Answer::NoBecause(reason.to_owned()))),
+            AnswerStep::Approve { .. } => self.approval_key(key, context),
+            AnswerStep::Reason(editor) => match key {
+                TerminalKey::Enter => match editor.text().trim() {
+                    "" => PanelAction::Answer(PanelReply::Approval(Answer::No)),
+                    reason => PanelAction::Answer(PanelReply::Approval(Answer::NoBecause(reason.to_owned()))),
                 },
-                Key::Escape => {
-                    self.back();
-                    Act::Stay
+                TerminalKey::Escape => {
+                    self.return_to_list();
+                    PanelAction::Stay
                 }
                 key => {
                     editor.apply(key);
-                    Act::Stay
+                    PanelAction::Stay
                 }
             },
-            Step::Input(editor) => match key {
-                Key::Enter => match serde_json::from_str::<Value>(editor.text()) {
-                    Ok(input) => Act::Answer(Reply::Approval(Answer::Edit(input))),
+            AnswerStep::Input(editor) => match key {
+                TerminalKey::Enter => match serde_json::from_str::<Value>(editor.text()) {
+                    Ok(input) => PanelAction::Answer(PanelReply::Approval(Answer::Edit(input))),
                     Err(error) => {
                         self.note = Some(format!("that is not JSON: {error}"));
-                        Act::Stay
+                        PanelAction::Stay
                     }
                 },
-                Key::Escape => {
-                    self.back();
-                    Act::Stay
+                TerminalKey::Escape => {
+                    self.return_to_list();
+                    PanelAction::Stay
                 }
-                Key::Ctrl('g') if context.has_editor => Act::Outside(editor.text().to_owned()),
+                TerminalKey::Ctrl('g') if context.has_editor => {
+                    PanelAction::OpenEditor(editor.text().to_owned())
+                }
                 key => {
                     editor.apply(key);
-                    Act::Stay
+                    PanelAction::Stay
                 }
             },
-            Step::Free(editor) => match key {
-                Key::Enter if editor.text().trim().is_empty() => Act::Stay,
-                Key::Enter => Act::Answer(Reply::Chosen(Some(vec![editor.text().to_owned()]))),
-                Key::Escape => Act::Answer(Reply::Chosen(None)),
+            AnswerStep::Free(editor) => match key {
+                TerminalKey::Enter if editor.text().trim().is_empty() => PanelAction::Stay,
+                TerminalKey::Enter => {
+                    PanelAction::Answer(PanelReply::Chosen(Some(vec![editor.text().to_owned()])))
+                }
+                TerminalKey::Escape => PanelAction::Answer(PanelReply::Chosen(None)),
                 key => {
                     editor.apply(key);
-                    Act::Stay
+                    PanelAction::Stay
                 }
             },
-            Step::Choose { .. } => self.choice_key(key, context),
+            AnswerStep::Choose { .. } => self.choice_key(key, context),
         }
     }
 
-    fn approval_key(&mut self, key: &Key, context: KeyContext) -> Act {
-        let (Asked::Approval(approval, _), Step::Approve { focus }) = (&self.ask.what, &mut self.step) else {
-            return Act::Stay;
+    fn approval_key(&mut self, key: &TerminalKey, context: KeyContext) -> PanelAction {
+        let (PromptRequest::Approval(approval, _), AnswerStep::Approve { focus }) =
+            (&self.ask.what, &mut self.step)
+        else {
+            return PanelAction::Stay;
         };
-        let choices = approval_choices(approval, self.others);
+        let choices = approval_choices(approval, self.pending);
         let at = match apply_list_key(focus, choices.len(), key, context) {
-            ListKey::Moved => return Act::Stay,
+            ListKey::Moved => return PanelAction::Stay,
             ListKey::Text => return self.leave_to_input_line(key, context),
             ListKey::Pick(at) => Some(at),
             ListKey::Digit(number) => choices.iter().position(|choice| *choice as usize == number),
         };
         match at.and_then(|at| choices.get(at)) {
-            Some(choice) => self.pick(*choice, context),
-            None => self.refuse("there is no such choice"),
+            Some(choice) => self.choose(*choice, context),
+            None => self.show_note("there is no such choice"),
         }
     }
 
-    fn pick(&mut self, choice: ApprovalChoice, context: KeyContext) -> Act {
-        let answer = |answer| Act::Answer(Reply::Approval(answer));
+    fn choose(&mut self, choice: ApprovalChoice, context: KeyContext) -> PanelAction {
+        let answer = |answer| PanelAction::Answer(PanelReply::Approval(answer));
         match choice {
             ApprovalChoice::Once => answer(Answer::Once),
             ApprovalChoice::Session => answer(Answer::Session),
             ApprovalChoice::Always => answer(Answer::Always),
             ApprovalChoice::No => answer(Answer::No),
             ApprovalChoice::NoBecause => {
-                self.step = Step::Reason(Editor::default());
-                Act::Stay
+                self.step = AnswerStep::Reason(LineEditor::default());
+                PanelAction::Stay
             }
             ApprovalChoice::Edit => self.edit_input(context),
-            ApprovalChoice::ShowAll => Act::Show,
-            ApprovalChoice::AllOnce => Act::All(Yes::Yes),
-            ApprovalChoice::NoneOfThem => Act::All(Yes::No),
+            ApprovalChoice::ShowAll => PanelAction::Show,
+            ApprovalChoice::AllOnce => PanelAction::All(BulkAnswer::BulkAnswer),
+            ApprovalChoice::NoneOfThem => PanelAction::All(BulkAnswer::No),
         }
     }
 
-    fn edit_input(&mut self, context: KeyContext) -> Act {
-        let Asked::Approval(approval, _) = &self.ask.what else { return Act::Stay };
+    fn edit_input(&mut self, context: KeyContext) -> PanelAction {
+        let PromptRequest::Approval(approval, _) = &self.ask.what else { return PanelAction::Stay };
         let pretty = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
         if context.has_editor {
-            return Act::Outside(pretty);
+            return PanelAction::OpenEditor(pretty);
         }
-        self.step = Step::Input(Editor::with(pretty));
-        Act::Stay
+        self.step = AnswerStep::Input(LineEditor::with_text(pretty));
+        PanelAction::Stay
     }
 
-    /// Enter on an empty line does nothing there, so the user is told what answers.
-    fn leave_to_input_line(&mut self, key: &Key, context: KeyContext) -> Act {
+    /// Enter on an empty line has no effect, so a hint names the keys that answer.
+    fn leave_to_input_line(&mut self, key: &TerminalKey, context: KeyContext) -> PanelAction {
         match key {
-            Key::Enter if context.line_is_empty => self.refuse("a number, or ↑↓ and enter, is an answer"),
-            _ => Act::InputLine,
+            TerminalKey::Enter if context.line_is_empty => {
+                self.show_note("a number, or ↑↓ and enter, is an answer")
+            }
+            _ => PanelAction::InputLine,
         }
     }
 
-    fn refuse(&mut self, note: &str) -> Act {
+    fn show_note(&mut self, note: &str) -> PanelAction {
         self.note = Some(note.to_owned());
-        Act::Stay
+        PanelAction::Stay
     }
 
-    fn choice_key(&mut self, key: &Key, context: KeyContext) -> Act {
-        let (Asked::Question(question, _), Step::Choose { focus, chosen }) = (&self.ask.what, &mut self.step)
+    fn choice_key(&mut self, key: &TerminalKey, context: KeyContext) -> PanelAction {
+        let (PromptRequest::Question(question, _), AnswerStep::Choose { focus, chosen }) =
+            (&self.ask.what, &mut self.step)
         else {
-            return Act::Stay;
+            return PanelAction::Stay;
         };
-        if *key == Key::Escape {
-            return Act::Answer(Reply::Chosen(None));
+        if *key == TerminalKey::Escape {
+            return PanelAction::Answer(PanelReply::Chosen(None));
         }
-        if let (Key::Char(' '), true, Some(at)) = (key, question.several, *focus) {
+        if let (TerminalKey::Char(' '), true, Some(at)) = (key, question.several, *focus) {
             toggle(chosen, at);
-            return Act::Stay;
+            return PanelAction::Stay;
         }
         let label = |at: &usize| question.choices.get(*at).map(|choice| choice.label.clone());
         match apply_list_key(focus, question.choices.len(), key, context) {
-            ListKey::Moved => Act::Stay,
+            ListKey::Moved => PanelAction::Stay,
             ListKey::Text => self.leave_to_input_line(key, context),
             ListKey::Digit(number) if number > question.choices.len() => {
-                self.refuse("there is no such choice")
+                self.show_note("there is no such choice")
             }
             ListKey::Digit(number) if question.several => {
                 *focus = Some(number - 1);
                 toggle(chosen, number - 1);
-                Act::Stay
+                PanelAction::Stay
             }
             ListKey::Digit(number) => {
-                Act::Answer(Reply::Chosen(label(&(number - 1)).map(|label| vec![label])))
+                PanelAction::Answer(PanelReply::Chosen(label(&(number - 1)).map(|label| vec![label])))
             }
             ListKey::Pick(_) if question.several && chosen.is_empty() => {
-                self.refuse("space chooses; escape answers nothing")
+                self.show_note("space chooses; escape answers nothing")
             }
             ListKey::Pick(_) if question.several => {
-                Act::Answer(Reply::Chosen(Some(chosen.iter().filter_map(label).collect())))
+                PanelAction::Answer(PanelReply::Chosen(Some(chosen.iter().filter_map(label).collect())))
             }
-            ListKey::Pick(at) => Act::Answer(Reply::Chosen(label(&at).map(|label| vec![label]))),
+            ListKey::Pick(at) => PanelAction::Answer(PanelReply::Chosen(label(&at).map(|label| vec![label]))),
         }
     }
 
-    /// The panel in so many lines, and where the cursor is in it.
+    /// Renders the panel; also returns the cursor's position in it.
     pub(crate) fn lines(
         &self,
         columns: usize,
         most: usize,
-        accepts: Accepts,
+        accepted_keys: AnswerKeys,
         cwd: &Path,
     ) -> (Vec<Line>, Option<(usize, usize)>) {
-        let (mut tail, cursor) = self.answering(columns, accepts);
+        let (mut tail, cursor) = self.answer_lines(columns, accepted_keys);
         if let Some(note) = &self.note {
-            tail.push(Line::of(&format!("  {note}"), Style::WARNS).cut(columns));
+            tail.push(Line::from_text(&format!("  {note}"), Style::WARNING).truncate_to(columns));
         }
         let room = most.saturating_sub(tail.len()).max(1);
         let mut lines = match &self.ask.what {
-            Asked::Approval(approval, _) => approval_lines(approval, columns, room, cwd),
-            Asked::Question(question, _) => self.question_lines(question, columns, room),
+            PromptRequest::Approval(approval, _) => approval_lines(approval, columns, room, cwd),
+            PromptRequest::Question(question, _) => self.question_lines(question, columns, room),
         };
         lines.truncate(room);
         let above = lines.len();
         lines.append(&mut tail);
-        let lines = lines.into_iter().map(|line| line.cut(columns)).collect();
+        let lines = lines.into_iter().map(|line| line.truncate_to(columns)).collect();
         (lines, cursor.map(|(row, column)| (row + above, column)))
     }
 
-    /// Everything that is asked, for the scrollback.
-    pub(crate) fn whole(&self, columns: usize, cwd: &Path) -> Vec<Line> {
+    /// Renders the complete question for the scrollback.
+    pub(crate) fn all_lines(&self, columns: usize, cwd: &Path) -> Vec<Line> {
         match &self.ask.what {
-            Asked::Approval(approval, _) => {
+            PromptRequest::Approval(approval, _) => {
                 let mut lines = approval_lines(approval, columns, UNFOLDED_LINES_MAX, cwd);
                 let pretty = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
-                lines.push(Line::of("    input", Style::DIM));
+                lines.push(Line::from_text("    input", Style::DIM));
                 for line in text::lines(&pretty).take(UNFOLDED_LINES_MAX) {
-                    lines.extend(body::indented(Line::plain(line), 6, columns));
+                    lines.extend(folded_lines::indent_line(Line::plain(line), 6, columns));
                 }
                 lines
             }
-            Asked::Question(question, _) => self.question_lines(question, columns, UNFOLDED_LINES_MAX),
+            PromptRequest::Question(question, _) => {
+                self.question_lines(question, columns, UNFOLDED_LINES_MAX)
+            }
         }
     }
 
@@ -410,15 +427,15 @@ impl Panel {
         let mut lines = Vec::new();
         for (at, line) in text::lines(&question.text).enumerate() {
             let mark = if at == 0 { "  ? " } else { "    " };
-            lines.extend(Line::of(mark, Style::ASKS).with(line, Style::BOLD).wrap(columns, 4));
+            lines.extend(Line::from_text(mark, Style::PROMPT).with(line, Style::BOLD).wrap(columns, 4));
         }
-        if let Step::Choose { focus, chosen } = &self.step {
+        if let AnswerStep::Choose { focus, chosen } = &self.step {
             let at = focus.unwrap_or(0);
             let first = (at + 1).saturating_sub(most.saturating_sub(lines.len()).max(1));
             for (place, choice) in question.choices.iter().enumerate().skip(first) {
                 let is_focused = *focus == Some(place);
                 let here = if is_focused { "  ▸ " } else { "    " };
-                let mut line = Line::of(here, Style::ASKS);
+                let mut line = Line::from_text(here, Style::PROMPT);
                 if question.several {
                     line.push(if chosen.contains(&place) { "☑ " } else { "☐ " }, Style::PLAIN);
                 }
@@ -429,24 +446,24 @@ impl Panel {
                 if let Some(description) = &choice.description {
                     line.push(&format!("   {description}"), Style::DIM);
                 }
-                // The choice that Enter would take is shown whole.
+                // The choice that Enter would take is not truncated.
                 match place == at {
                     true => lines.extend(line.wrap(columns, 6)),
-                    false => lines.push(line.cut(columns)),
+                    false => lines.push(line.truncate_to(columns)),
                 }
             }
         }
         lines
     }
 
-    /// The lines in which the answer is given.
-    fn answering(&self, columns: usize, accepts: Accepts) -> (Vec<Line>, Option<(usize, usize)>) {
-        let typed = |label: &str, editor: &Editor, hint: &str| {
+    /// Renders the lines for the answer.
+    fn answer_lines(&self, columns: usize, accepted_keys: AnswerKeys) -> (Vec<Line>, Option<(usize, usize)>) {
+        let typed = |label: &str, editor: &LineEditor, hint: &str| {
             let (text, (row, column)) = editor.lay_out(columns.saturating_sub(4));
             let mut lines = vec![
-                Line::of(&format!("  {label}"), Style::BOLD)
+                Line::from_text(&format!("  {label}"), Style::BOLD)
                     .with(&format!("   {hint}"), Style::DIM)
-                    .cut(columns),
+                    .truncate_to(columns),
             ];
             for line in &text {
                 let mut shown = Line::plain("    ");
@@ -456,29 +473,34 @@ impl Panel {
             (lines, Some((row + 1, column + 4)))
         };
         match &self.step {
-            Step::Reason(editor) => typed("because", editor, "enter sends it, escape goes back"),
-            Step::Input(editor) => typed(
+            AnswerStep::Reason(editor) => typed("because", editor, "enter sends it, escape goes back"),
+            AnswerStep::Input(editor) => typed(
                 "new input, as JSON",
                 editor,
                 "enter runs it after the same checks, alt-enter makes a line, escape goes back",
             ),
-            Step::Free(editor) => typed(
+            AnswerStep::Free(editor) => typed(
                 "answer",
                 editor,
-                if accepts != Accepts::Nothing { "enter sends it, escape answers nothing" } else { "" },
+                if accepted_keys != AnswerKeys::Nothing {
+                    "enter sends it, escape answers nothing"
+                } else {
+                    ""
+                },
             ),
-            Step::Choose { .. } => {
-                let several = matches!(&self.ask.what, Asked::Question(question, _) if question.several);
-                let hint = match (accepts, several) {
-                    (Accepts::Nothing, _) => "",
+            AnswerStep::Choose { .. } => {
+                let several =
+                    matches!(&self.ask.what, PromptRequest::Question(question, _) if question.several);
+                let hint = match (accepted_keys, several) {
+                    (AnswerKeys::Nothing, _) => "",
                     (_, true) => "  ↑↓ and space choose, enter sends, escape answers nothing",
                     (_, false) => "  ↑↓ and enter, or a number; escape answers nothing",
                 };
-                (vec![Line::of(hint, Style::DIM).cut(columns)], None)
+                (vec![Line::from_text(hint, Style::DIM).truncate_to(columns)], None)
             }
-            Step::Approve { focus } => {
-                let Asked::Approval(approval, _) = &self.ask.what else { return (Vec::new(), None) };
-                let line = choice_list::approval_line(approval, accepts, *focus, self.others);
+            AnswerStep::Approve { focus } => {
+                let PromptRequest::Approval(approval, _) = &self.ask.what else { return (Vec::new(), None) };
+                let line = choice_list::approval_line(approval, accepted_keys, *focus, self.pending);
                 (line.wrap(columns, 2), None)
             }
         }
@@ -491,68 +513,75 @@ fn toggle(chosen: &mut BTreeSet<usize>, place: usize) {
     }
 }
 
-/// What an approval is about.
+/// Renders the subject of an approval.
 fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) -> Vec<Line> {
     let reason = approval.reason();
-    let marked_parts = quoted(&reason);
-    let title = body::title(&approval.view.title, cwd);
-    let mut head = Line::of("  ? ", Style::ASKS).with(&approval.tool, Style::BOLD);
+    let highlighted_parts = backticked_parts(&reason);
+    let title = folded_lines::relative_title(&approval.view.title, cwd);
+    let mut head = Line::from_text("  ? ", Style::PROMPT).with(&approval.tool, Style::BOLD);
     head.push("   ", Style::PLAIN);
-    head.append(&marked(&title, &marked_parts, Style::PLAIN));
+    head.append(&highlight_parts(&title, &highlighted_parts, Style::PLAIN));
     if let Some(summary) = &approval.view.summary {
         head.push(&format!("   {summary}"), Style::DIM);
     }
     let mut lines = head.wrap(columns, 6);
     let mut facts: Vec<Line> = Vec::new();
-    let mut fact = |name: &str, words: Line| {
-        let mut line = Line::of(&format!("    {name:w$}", w = NAME), Style::DIM);
-        line.append(&words);
-        facts.extend(line.wrap(columns, 4 + NAME));
+    let mut fact = |name: &str, content: Line| {
+        let mut line = Line::from_text(&format!("    {name:w$}", w = FACT_NAME_COLUMNS), Style::DIM);
+        line.append(&content);
+        facts.extend(line.wrap(columns, 4 + FACT_NAME_COLUMNS));
     };
     if let Some(agent) = &approval.agent {
-        fact("agent", Line::of(agent, Style::BOLD));
+        fact("agent", Line::from_text(agent, Style::BOLD));
     }
     if approval.again {
-        fact("changed", Line::of("what it touches is not what it was when you said yes", Style::WARNS));
+        fact(
+            "changed",
+            Line::from_text("what it touches is not what it was when you said yes", Style::WARNING),
+        );
     }
     if let Some(description) = &approval.description {
         fact("does", Line::plain(description));
     }
-    fact("effects", marked(&touched(&approval.effects), &marked_parts, Style::PLAIN));
+    fact("effects", highlight_parts(&describe_effects(&approval.effects), &highlighted_parts, Style::PLAIN));
     for warning in approval.warnings() {
-        fact("CAREFUL", Line::of(&warning.to_string(), Style::CAREFUL));
+        fact("CAREFUL", Line::from_text(&warning.to_string(), Style::DANGER));
     }
     if approval.unconfined && approval.effects.unknown {
         fact(
             "believed",
-            Line::of("nothing confines this tool, and it doesn't say what it touches", Style::WARNS),
+            Line::from_text("nothing confines this tool, and it doesn't say what it touches", Style::WARNING),
         );
     } else if approval.unconfined {
-        let words = "nothing confines the program that it runs: it can do more than it says";
-        fact("believed", Line::of(words, Style::WARNS));
+        let content = "nothing confines the program that it runs: it can do more than it says";
+        fact("believed", Line::from_text(content, Style::WARNING));
     }
     fact("why", Line::plain(&approval.reason()));
     for (at, rules) in approval.lasting_lines().iter().enumerate() {
         fact(if at == 0 { "always" } else { "" }, Line::plain(rules));
     }
-    if let (Some(words), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
-        fact("to allow", Line::plain(words));
+    if let (Some(content), []) = (&approval.proposed_rule, &*approval.lasting_rules) {
+        fact("to allow", Line::plain(content));
     }
     let room = most.saturating_sub(lines.len() + facts.len());
-    let shown = match body::has_change(&approval.view) {
-        true => body(&approval.view, columns, room.saturating_sub(1).max(1)).with_count(6, " (v shows all)"),
+    let shown = match folded_lines::has_change(&approval.view) {
+        true => {
+            fold_body(&approval.view, columns, room.saturating_sub(1).max(1)).with_count(6, " (v shows all)")
+        }
         false => {
             let field_lines = if most >= UNFOLDED_LINES_MAX { most } else { FIELD_LINES };
-            let said = [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
-            let said: Vec<&str> = said.into_iter().flatten().collect();
-            let mut pieces = input_lines(&approval.input, &said, &marked_parts, columns, field_lines);
+            let visible_texts =
+                [Some(&*title), approval.description.as_deref(), approval.view.summary.as_deref()];
+            let visible_texts: Vec<&str> = visible_texts.into_iter().flatten().collect();
+            let mut pieces =
+                input_lines(&approval.input, &visible_texts, &highlighted_parts, columns, field_lines);
             let mut hidden = 0;
             if pieces.len() > room {
                 let cut = pieces.split_off(room.saturating_sub(1));
                 hidden = cut.iter().map(|piece| piece.stands_for).sum();
             }
             let lines = pieces.into_iter().map(|piece| piece.line).collect();
-            body::Folded { lines, hidden }.with_count(6, " (v shows all)")
+            folded_lines::FoldedLines { lines, hidden }.with_count(6, " (v shows all)")
         }
     };
     lines.extend(shown);
@@ -560,14 +589,20 @@ fn approval_lines(approval: &Approval, columns: usize, most: usize, cwd: &Path) 
     lines
 }
 
-/// A line of the screen, and how many lines of an input are missed without it.
-struct Piece {
+/// A line on the screen, and the number of input lines that are hidden without it.
+struct InputExcerptLine {
     line: Line,
     stands_for: usize,
 }
 
-/// The fields of an input, but for those that are said already.
-fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, most: usize) -> Vec<Piece> {
+/// Renders the fields of an input, except those that are visible already.
+fn input_lines(
+    input: &Value,
+    visible_texts: &[&str],
+    parts: &[&str],
+    columns: usize,
+    most: usize,
+) -> Vec<InputExcerptLine> {
     let mut lines = Vec::new();
     let single;
     let fields: Vec<(&str, &Value)> = match input {
@@ -579,56 +614,62 @@ fn input_lines(input: &Value, said: &[&str], parts: &[&str], columns: usize, mos
     };
     for (name, value) in fields {
         let written;
-        let words = match value {
-            Value::String(words) => words.as_str(),
+        let content = match value {
+            Value::String(content) => content.as_str(),
             other => {
                 written = other.to_string();
                 &written
             }
         };
-        // A title may have a sign before it.
-        if said.iter().any(|said| said.strip_suffix(words).is_some_and(|sign| sign.len() <= 2)) {
+        // A title may start with a sign.
+        if visible_texts
+            .iter()
+            .any(|visible| visible.strip_suffix(content).is_some_and(|sign| sign.len() <= 2))
+        {
             continue;
         }
-        let count = text::lines(words).count();
-        for (at, line) in text::lines(words).take(most).enumerate() {
-            let mut shown =
-                Line::of(&format!("    {:w$}", if at == 0 { name } else { "" }, w = NAME), Style::DIM);
-            if shown.width() > 4 + NAME {
-                shown.blanks(1);
+        let count = text::lines(content).count();
+        for (at, line) in text::lines(content).take(most).enumerate() {
+            let mut shown = Line::from_text(
+                &format!("    {:w$}", if at == 0 { name } else { "" }, w = FACT_NAME_COLUMNS),
+                Style::DIM,
+            );
+            if shown.width() > 4 + FACT_NAME_COLUMNS {
+                shown.push_spaces(1);
             }
             let indent = shown.width();
-            shown.append(&marked(line, parts, Style::PLAIN));
-            // The last line of the screen makes it whole.
+            shown.append(&highlight_parts(line, parts, Style::PLAIN));
+            // A field's line counts as shown with the last of its wrapped lines.
             let wrapped = shown.wrap(columns, indent.min(columns / 2));
             let last = wrapped.len().saturating_sub(1);
-            let piece = |(at, line)| Piece { line, stands_for: usize::from(at == last) };
+            let piece = |(at, line)| InputExcerptLine { line, stands_for: usize::from(at == last) };
             lines.extend(wrapped.into_iter().enumerate().map(piece));
         }
         if count > most {
             let hidden = count - most;
-            let folded = body::Folded { lines: Vec::new(), hidden }.with_count(4 + NAME, " (v shows all)");
-            lines.extend(folded.into_iter().map(|line| Piece { line, stands_for: hidden }));
+            let folded = folded_lines::FoldedLines { lines: Vec::new(), hidden }
+                .with_count(4 + FACT_NAME_COLUMNS, " (v shows all)");
+            lines.extend(folded.into_iter().map(|line| InputExcerptLine { line, stands_for: hidden }));
         }
     }
     lines
 }
 
-/// What a reason puts in backticks: the parts that it is about.
-fn quoted(reason: &str) -> Vec<&str> {
+/// Returns the parts of a reason in backticks.
+fn backticked_parts(reason: &str) -> Vec<&str> {
     reason.split('`').skip(1).step_by(2).filter(|part| part.trim().len() > 1).collect()
 }
 
-/// A text in which parts are marked.
-fn marked(text: &str, parts: &[&str], style: Style) -> Line {
+/// Highlights parts of a text.
+fn highlight_parts(text: &str, parts: &[&str], style: Style) -> Line {
     let mut line = Line::default();
     let mut rest = text;
     while !rest.is_empty() {
-        let found = parts.iter().filter_map(|part| rest.find(part).map(|at| (at, part.len()))).min();
-        match found {
+        let first_match = parts.iter().filter_map(|part| rest.find(part).map(|at| (at, part.len()))).min();
+        match first_match {
             Some((at, length)) => {
                 line.push(&rest[..at], style);
-                line.push(&rest[at..at + length], Style::ASKS);
+                line.push(&rest[at..at + length], Style::PROMPT);
                 rest = &rest[at + length..];
             }
             None => {
@@ -640,8 +681,8 @@ fn marked(text: &str, parts: &[&str], style: Style) -> Line {
     line
 }
 
-/// What a call touches, with what its commands touch.
-fn touched(effects: &Effects) -> String {
+/// Describes the effects of a call, including those of its commands.
+fn describe_effects(effects: &Effects) -> String {
     let shown = effects.to_string();
     let mut known: Vec<String> = Vec::new();
     for inner in commands(effects).filter(|inner| !inner.is_none()) {

@@ -1,7 +1,7 @@
-//! The screen as its host holds it: opened once, told what happens, asked for what the user types, closed.
+//! The screen as its host uses it: opened once, fed with events, asked for input, closed.
 //!
-//! A thread of its own draws and reads keys, so that neither waits for a run nor a run for them. Everything else here are
-//! ways to send it something, cheap to clone and good on any thread.
+//! A thread of its own draws and reads keys, so neither waits for a run nor a run for them. The
+//! other types here are cheap to clone, work on any thread, and send something to that thread.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,108 +18,116 @@ use haft::view::{Stage, View};
 use haft_agent::{RunEvent, RunSink};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::converse::{Slash, Typed};
-use crate::inbox::{Ask, Asked, Inbox, Note};
+use crate::inbox::{OpenPrompt, PromptRequest, ScreenInbox, ScreenNote};
 use crate::limits::TYPED_MAX;
-use crate::story::Views;
-use crate::style::{Line, Look};
+use crate::raw_terminal::{self, RawTerminal, SignalFlags};
+use crate::screen_thread::ScreenThread;
+use crate::style::{ColorMode, Line};
 use crate::text;
-use crate::tty::{self, Signals, Tty};
-use crate::ui::Ui;
+use crate::transcript::ToolViews;
+use crate::user_input::{SlashCommand, UserInput};
 
-/// Edits a text in the user's own editor, while the screen is away.
-pub type OutsideEditor = Arc<dyn Fn(&str) -> io::Result<String> + Send + Sync>;
+/// Edits a text in the user's editor while the screen is suspended.
+pub type ExternalEditor = Arc<dyn Fn(&str) -> io::Result<String> + Send + Sync>;
 
-/// How a screen is opened.
+/// Options for a screen.
 #[derive(Clone)]
-pub struct Options {
+pub struct ScreenOptions {
     pub(crate) cwd: PathBuf,
-    pub(crate) look: Look,
+    pub(crate) color_mode: ColorMode,
     pub(crate) history: Option<PathBuf>,
-    pub(crate) commands: Vec<Slash>,
-    pub(crate) editor: Option<OutsideEditor>,
+    pub(crate) commands: Vec<SlashCommand>,
+    pub(crate) editor: Option<ExternalEditor>,
     pub(crate) host_takes_signals: bool,
     pub(crate) hide_first_words: bool,
 }
 
-impl Options {
-    /// For a working directory: paths inside of it are shown from there.
-    pub fn new(cwd: impl Into<PathBuf>) -> Options {
-        Options {
+impl ScreenOptions {
+    /// Creates options for a working directory: paths inside it are shown relative to it.
+    pub fn new(cwd: impl Into<PathBuf>) -> ScreenOptions {
+        ScreenOptions {
             cwd: cwd.into(),
-            look: Look::Styled,
+            color_mode: ColorMode::Styled,
             history: None,
-            commands: Slash::usual(),
+            commands: SlashCommand::defaults(),
             editor: None,
             host_takes_signals: false,
             hide_first_words: false,
         }
     }
 
-    /// With styles or without.
+    /// Enables or disables styles.
     #[must_use]
-    pub fn look(mut self, look: Look) -> Options {
-        self.look = look;
+    pub fn color_mode(mut self, color_mode: ColorMode) -> ScreenOptions {
+        self.color_mode = color_mode;
         self
     }
 
-    /// Keeps what is typed in this file.
+    /// Stores the input history in this file.
     #[must_use]
-    pub fn history(mut self, file: impl Into<PathBuf>) -> Options {
+    pub fn history(mut self, file: impl Into<PathBuf>) -> ScreenOptions {
         self.history = Some(file.into());
         self
     }
 
-    /// The commands that begin with a slash, in place of the usual ones.
+    /// Replaces the slash commands.
     #[must_use]
-    pub fn commands(mut self, commands: Vec<Slash>) -> Options {
+    pub fn commands(mut self, commands: Vec<SlashCommand>) -> ScreenOptions {
         self.commands = commands;
         self
     }
 
-    /// Lets the user edit inputs and prompts in an editor of their own. The host starts it: this crate starts nothing.
+    /// Lets the user edit inputs and prompts in an external editor. The host starts it; this crate
+    /// starts no processes.
     #[must_use]
-    pub fn editor(mut self, editor: impl Fn(&str) -> io::Result<String> + Send + Sync + 'static) -> Options {
+    pub fn editor(
+        mut self,
+        editor: impl Fn(&str) -> io::Result<String> + Send + Sync + 'static,
+    ) -> ScreenOptions {
         self.editor = Some(Arc::new(editor));
         self
     }
 
-    /// The host takes SIGINT, SIGTERM, SIGHUP and SIGQUIT itself, and calls [`restore`](crate::restore) before it exits. Otherwise the
-    /// screen takes the first for Ctrl-C, and at the others gives the terminal back and lets the process end.
+    /// Leaves SIGINT, SIGTERM, SIGHUP and SIGQUIT to the host, which calls
+    /// [`restore`](crate::restore) before it exits. By default, the screen treats SIGINT as Ctrl-C;
+    /// for the others it restores the terminal and lets the process end.
     #[must_use]
-    pub fn host_takes_signals(mut self) -> Options {
+    pub fn host_takes_signals(mut self) -> ScreenOptions {
         self.host_takes_signals = true;
         self
     }
 
-    /// The first words of the user are not shown: they stand in the command line already.
+    /// Hides the user's first message, which is already visible in the command line.
     #[must_use]
-    pub fn hide_first_words(mut self) -> Options {
+    pub fn hide_first_words(mut self) -> ScreenOptions {
         self.hide_first_words = true;
         self
     }
 }
 
-/// What a host changes.
-pub(crate) enum Change {
+/// A change by the host.
+pub(crate) enum ScreenChange {
     Print(Vec<Line>),
     Markdown(String),
     Mode(String),
     Footer(String),
-    Views(Views),
+    ToolViews(ToolViews),
     Clear,
     Close,
 }
 
-/// A live screen on the terminal. Closed when it is dropped.
+/// A live screen on the terminal. Dropping it closes it.
 ///
 /// ```no_run
-/// # async fn f(engine: haft::EngineBuilder, model: impl haft_agent::Model, mut conversation: haft_agent::Conversation)
-/// # -> std::io::Result<()> {
+/// # async fn f(
+/// #     engine: haft::EngineBuilder,
+/// #     model: impl haft_agent::Model,
+/// #     mut conversation: haft_agent::Conversation,
+/// # ) -> std::io::Result<()> {
 /// use haft_agent::{RunHandle, AgentLoop, ToolEventSink};
-/// use haft_terminal::{Options, Screen};
+/// use haft_terminal::{ScreenOptions, Screen};
 ///
-/// let mut screen = Screen::open(Options::new("."))?;
+/// let mut screen = Screen::open(ScreenOptions::new("."))?;
 /// let sink = std::sync::Arc::new(screen.sink());
 /// let engine = engine.asker(screen.asker()).events(ToolEventSink::new(sink.clone())).build();
 /// screen.show_views_of(&engine);
@@ -132,82 +140,83 @@ pub(crate) enum Change {
 /// # Ok(()) }
 /// ```
 pub struct Screen {
-    remote: Remote,
-    typed: mpsc::Receiver<Typed>,
+    remote: ScreenHandle,
+    typed: mpsc::Receiver<UserInput>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Reaches a screen from elsewhere. Clones reach the same one; once it is closed they do nothing.
+/// A handle for a screen. Clones refer to the same screen; after it is closed, they do nothing.
 #[derive(Clone)]
-pub struct Remote {
-    inbox: Arc<Inbox>,
+pub struct ScreenHandle {
+    inbox: Arc<ScreenInbox>,
     ids: Arc<AtomicU64>,
 }
 
-/// Takes the events of a run for a screen. Never blocks; what is too much is left out and said.
+/// Sends the events of a run to a screen. Never blocks; excess events are dropped and counted.
 #[derive(Clone)]
-pub struct ScreenSink(Arc<Inbox>);
+pub struct ScreenSink(Arc<ScreenInbox>);
 
 /// Asks the user on a screen.
 #[derive(Clone)]
-pub struct ScreenAsker(Remote);
+pub struct ScreenAsker(ScreenHandle);
 
 impl Screen {
-    /// Takes the terminal: standard input for keys, standard output (or else standard error) to draw on.
+    /// Opens the terminal: standard input for keys, standard output (or else standard error) for
+    /// drawing.
     ///
     /// # Errors
     /// There is no terminal, or it can't be used.
-    pub fn open(options: Options) -> io::Result<Screen> {
-        let tty = Tty::open()?;
-        Screen::on(tty, options).inspect_err(|_| tty::restore())
+    pub fn open(options: ScreenOptions) -> io::Result<Screen> {
+        let tty = RawTerminal::open()?;
+        Screen::with_terminal(tty, options).inspect_err(|_| raw_terminal::restore())
     }
 
-    fn on(tty: Tty, options: Options) -> io::Result<Screen> {
-        let signals = Signals::take(options.host_takes_signals)?;
+    fn with_terminal(tty: RawTerminal, options: ScreenOptions) -> io::Result<Screen> {
+        let signals = SignalFlags::take(options.host_takes_signals)?;
         let (wake, waker) = io::pipe()?;
-        let inbox = Arc::new(Inbox::new(waker));
+        let inbox = Arc::new(ScreenInbox::new(waker));
         let (send, typed) = mpsc::channel(TYPED_MAX);
-        let ui = Ui::new(tty, signals, wake, inbox.clone(), send, options);
-        let remote = Remote { inbox, ids: Arc::default() };
+        let ui = ScreenThread::new(tty, signals, wake, inbox.clone(), send, options);
+        let remote = ScreenHandle { inbox, ids: Arc::default() };
         remote.become_current();
         let thread = std::thread::Builder::new().name(THREAD.into()).spawn(move || ui.run())?;
         Ok(Screen { remote, typed, thread: Some(thread) })
     }
 
-    /// Reaches the screen from elsewhere.
-    pub fn remote(&self) -> Remote {
+    /// Returns a handle for the screen.
+    pub fn remote(&self) -> ScreenHandle {
         self.remote.clone()
     }
 
-    /// For [`AgentLoop::events`](haft_agent::AgentLoop::events), and for the engine in
-    /// [`ToolEventSink`](haft_agent::ToolEventSink).
+    /// Returns a sink for [`AgentLoop::events`](haft_agent::AgentLoop::events), and for the engine
+    /// in [`ToolEventSink`](haft_agent::ToolEventSink).
     pub fn sink(&self) -> ScreenSink {
         self.remote.sink()
     }
 
-    /// For [`EngineBuilder::asker`](haft::EngineBuilder::asker).
+    /// Returns an asker for [`EngineBuilder::asker`](haft::EngineBuilder::asker).
     pub fn asker(&self) -> ScreenAsker {
         self.remote.asker()
     }
 
-    /// Shows calls by the views of this engine's tools while the model is still writing them.
+    /// Renders calls with the views of this engine's tools while the model writes them.
     pub fn show_views_of(&self, engine: &Engine) {
         self.remote.show_views_of(engine);
     }
 
-    /// What the user types next; nothing once the terminal is gone.
+    /// Waits for the next input; returns `None` when the terminal is gone.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Option<Typed> {
+    /// Dropping the future loses no input.
+    pub async fn next(&mut self) -> Option<UserInput> {
         self.typed.recv().await
     }
 
-    pub(crate) fn typed(&mut self) -> &mut mpsc::Receiver<Typed> {
+    pub(crate) fn input_receiver(&mut self) -> &mut mpsc::Receiver<UserInput> {
         &mut self.typed
     }
 
-    /// Shows what is left and gives the terminal back.
+    /// Draws the remaining output and restores the terminal.
     pub fn close(self) {
         drop(self);
     }
@@ -215,27 +224,27 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.remote.change(Change::Close);
+        self.remote.change(ScreenChange::Close);
         if let Some(thread) = self.thread.take() {
-            // A panic there was told there.
+            // The panic hook has reported a panic.
             let _ = thread.join();
         }
-        tty::restore();
+        raw_terminal::restore();
     }
 }
 
-impl Remote {
-    /// Takes the events of a run.
+impl ScreenHandle {
+    /// Returns a sink for the events of a run.
     pub fn sink(&self) -> ScreenSink {
         ScreenSink(self.inbox.clone())
     }
 
-    /// Asks the user.
+    /// Returns an asker.
     pub fn asker(&self) -> ScreenAsker {
         ScreenAsker(self.clone())
     }
 
-    /// Shows calls by the views of this engine's tools while the model is still writing them.
+    /// Renders calls with the views of this engine's tools while the model writes them.
     pub fn show_views_of(&self, engine: &Engine) {
         let engine = engine.clone();
         self.show_views(move |tool, stage| {
@@ -244,43 +253,44 @@ impl Remote {
         });
     }
 
-    /// Shows calls that the model is still writing by these views; nothing where there is no such tool.
+    /// Renders calls with these views while the model writes them; `None` means that the tool is
+    /// unknown.
     pub fn show_views(&self, views: impl Fn(&str, &Stage<'_>) -> Option<View> + Send + Sync + 'static) {
-        self.change(Change::Views(Arc::new(views)));
+        self.change(ScreenChange::ToolViews(Arc::new(views)));
     }
 
-    /// Prints words above the live part. False once the screen is closed.
-    pub fn say(&self, words: &str) -> bool {
-        self.print(text::lines(words).map(Line::plain).collect())
+    /// Prints text above the live region. Returns `false` if the screen is closed.
+    pub fn say(&self, message: &str) -> bool {
+        self.print(text::lines(message).map(Line::plain).collect())
     }
 
-    /// Prints lines above the live part. False once the screen is closed.
+    /// Prints lines above the live region. Returns `false` if the screen is closed.
     pub fn print(&self, lines: Vec<Line>) -> bool {
-        self.change(Change::Print(lines))
+        self.change(ScreenChange::Print(lines))
     }
 
-    /// Prints Markdown above the live part.
+    /// Prints Markdown above the live region.
     pub fn markdown(&self, text: impl Into<String>) {
-        self.change(Change::Markdown(text.into()));
+        self.change(ScreenChange::Markdown(text.into()));
     }
 
-    /// Names the permission mode that is shown below the input.
+    /// Sets the permission mode that is shown below the input.
     pub fn mode(&self, name: impl Into<String>) {
-        self.change(Change::Mode(name.into()));
+        self.change(ScreenChange::Mode(name.into()));
     }
 
-    /// Words that are shown beside the mode: the model, what it cost.
-    pub fn footer(&self, words: impl Into<String>) {
-        self.change(Change::Footer(words.into()));
+    /// Sets the text beside the mode: the model, the cost.
+    pub fn footer(&self, message: impl Into<String>) {
+        self.change(ScreenChange::Footer(message.into()));
     }
 
-    /// Clears the screen; what scrolled away stays there.
+    /// Clears the screen; the scrollback stays.
     pub fn clear(&self) {
-        self.change(Change::Clear);
+        self.change(ScreenChange::Clear);
     }
 
-    fn change(&self, change: Change) -> bool {
-        self.inbox.note(Note::Change(change))
+    fn change(&self, change: ScreenChange) -> bool {
+        self.inbox.note(ScreenNote::ScreenChange(change))
     }
 
     fn become_current(&self) {
@@ -288,18 +298,19 @@ impl Remote {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                // A tool's panic is one failed result: it is told above the live part. The screen's own ends it.
+                // A tool's panic is one failed result and is printed above the live region. A panic
+                // of the screen's thread ends the screen.
                 let own = std::thread::current().name() == Some(THREAD);
                 if own {
-                    tty::restore();
+                    raw_terminal::restore();
                 }
                 let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
                 let payload = panic.payload();
                 let text = payload.downcast_ref::<&str>().copied();
                 let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
                 let message = text.unwrap_or("no message");
-                let words = format!("panicked: {message}{}", place.unwrap_or_default());
-                if own || !show(truncate_chars(&words, 400)) {
+                let message = format!("panicked: {message}{}", place.unwrap_or_default());
+                if own || !show(truncate_chars(&message, 400)) {
                     before(panic);
                 }
             }));
@@ -308,15 +319,15 @@ impl Remote {
 }
 
 const THREAD: &str = "haft-screen";
-static CURRENT: Mutex<Weak<Inbox>> = Mutex::new(Weak::new());
+static CURRENT: Mutex<Weak<ScreenInbox>> = Mutex::new(Weak::new());
 static HOOK: Once = Once::new();
 
-/// Prints words above the live part of the screen that is open in this process, for code that doesn't know of it. False
-/// if there is none: then they can be written as they always are.
-pub fn show(words: &str) -> bool {
+/// Prints text above the live region of this process's screen, for code that has no handle. Returns
+/// `false` if there is no screen; the caller then prints as usual.
+pub fn show(message: &str) -> bool {
     let inbox = lock(&CURRENT).upgrade();
-    let lines = text::lines(words).map(Line::plain).collect();
-    inbox.is_some_and(|inbox| inbox.note(Note::Change(Change::Print(lines))))
+    let lines = text::lines(message).map(Line::plain).collect();
+    inbox.is_some_and(|inbox| inbox.note(ScreenNote::ScreenChange(ScreenChange::Print(lines))))
 }
 
 impl RunSink for ScreenSink {
@@ -326,47 +337,49 @@ impl RunSink for ScreenSink {
 }
 
 impl ScreenAsker {
-    async fn ask<T>(&self, what: impl FnOnce(oneshot::Sender<T>) -> Asked) -> Option<T> {
-        let Remote { inbox, ids } = &self.0;
+    async fn ask<T>(&self, what: impl FnOnce(oneshot::Sender<T>) -> PromptRequest) -> Option<T> {
+        let ScreenHandle { inbox, ids } = &self.0;
         let id = ids.fetch_add(1, Ordering::Relaxed);
         let (send, answer) = oneshot::channel();
-        if !inbox.note(Note::Ask(Ask { id, what: what(send) })) {
+        if !inbox.note(ScreenNote::OpenPrompt(OpenPrompt { id, what: what(send) })) {
             return None;
         }
-        let withdraw = Withdraw { inbox, id };
+        let withdraw = PromptWithdrawal { inbox, id };
         let answer = answer.await.ok();
         std::mem::forget(withdraw);
         answer
     }
 }
 
-/// Takes a question back whose asker no longer waits.
-struct Withdraw<'a> {
-    inbox: &'a Inbox,
+/// Withdraws a question when its asker no longer waits.
+struct PromptWithdrawal<'a> {
+    inbox: &'a ScreenInbox,
     id: u64,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for PromptWithdrawal<'_> {
     fn drop(&mut self) {
-        self.inbox.note(Note::Withdrawn(self.id));
+        self.inbox.note(ScreenNote::Withdrawn(self.id));
     }
 }
 
 impl Asker for ScreenAsker {
     fn approve<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let answer = self.ask(|send| Asked::Approval(Box::new(approval.clone()), send)).await;
-            // Nobody is there any more.
+            let answer = self.ask(|send| PromptRequest::Approval(Box::new(approval.clone()), send)).await;
+            // The screen is closed.
             answer.unwrap_or(Answer::No)
         })
     }
 
     fn question<'a>(&'a self, question: &'a UserQuestion) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(async move { self.ask(|send| Asked::Question(question.clone(), send)).await.flatten() })
+        Box::pin(
+            async move { self.ask(|send| PromptRequest::Question(question.clone(), send)).await.flatten() },
+        )
     }
 }
 
-impl Options {
+impl ScreenOptions {
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
     }

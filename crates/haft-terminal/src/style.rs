@@ -1,13 +1,14 @@
-//! Lines of styled text. A line can only be made of safe text, so whatever takes lines can write them as they are.
+//! Lines of styled text. A line contains sanitized text only, so it can be written to the terminal
+//! as it is.
 //!
-//! Styles are the sixteen colours that every terminal lets its user choose, and never carry meaning alone: what is
-//! coloured also has a sign or a word.
+//! Styles use the sixteen colours that every terminal lets its user configure. Colour is never the
+//! only signal: coloured text also has a sign or a word.
 
 use std::fmt::Write as _;
 
-use crate::text::{clusters, fitting, safe, width};
+use crate::text::{clusters, sanitize, truncate_to_width, width};
 
-/// How a piece of text looks.
+/// The style of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
     colour: Option<Colour>,
@@ -29,27 +30,27 @@ enum Colour {
 }
 
 impl Style {
-    /// As the terminal shows text.
+    /// The terminal's default.
     pub const PLAIN: Style =
         Style { colour: None, bold: false, dim: false, italic: false, underlined: false, struck: false };
-    /// What matters less.
+    /// For less important text.
     pub const DIM: Style = Style { dim: true, ..Style::PLAIN };
-    /// What matters more.
+    /// For important text.
     pub const BOLD: Style = Style { bold: true, ..Style::PLAIN };
-    pub(crate) const GOOD: Style = Style::of(Colour::Green);
-    /// What went wrong.
-    pub const BAD: Style = Style::of(Colour::Red);
-    pub(crate) const CAREFUL: Style = Style { bold: true, ..Style::of(Colour::Red) };
-    pub(crate) const ASKS: Style = Style { bold: true, ..Style::of(Colour::Yellow) };
-    /// What should be looked at.
-    pub const WARNS: Style = Style::of(Colour::Yellow);
-    /// What is measured, or moves.
-    pub const MOVES: Style = Style::of(Colour::Cyan);
-    pub(crate) const CODE: Style = Style::of(Colour::Cyan);
-    pub(crate) const HEADING: Style = Style { bold: true, ..Style::of(Colour::Magenta) };
-    pub(crate) const LINK: Style = Style { underlined: true, ..Style::of(Colour::Blue) };
+    pub(crate) const SUCCESS: Style = Style::from_colour(Colour::Green);
+    /// For errors.
+    pub const ERROR: Style = Style::from_colour(Colour::Red);
+    pub(crate) const DANGER: Style = Style { bold: true, ..Style::from_colour(Colour::Red) };
+    pub(crate) const PROMPT: Style = Style { bold: true, ..Style::from_colour(Colour::Yellow) };
+    /// For warnings.
+    pub const WARNING: Style = Style::from_colour(Colour::Yellow);
+    /// For measurements and activity.
+    pub const ACTIVITY: Style = Style::from_colour(Colour::Cyan);
+    pub(crate) const CODE: Style = Style::from_colour(Colour::Cyan);
+    pub(crate) const HEADING: Style = Style { bold: true, ..Style::from_colour(Colour::Magenta) };
+    pub(crate) const LINK: Style = Style { underlined: true, ..Style::from_colour(Colour::Blue) };
 
-    const fn of(colour: Colour) -> Style {
+    const fn from_colour(colour: Colour) -> Style {
         Style { colour: Some(colour), ..Style::PLAIN }
     }
 
@@ -80,39 +81,39 @@ impl Style {
 
 /// Whether styles are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Look {
-    /// Text alone.
+pub enum ColorMode {
+    /// Text only.
     #[default]
     Plain,
-    /// With styles.
+    /// Text with styles.
     Styled,
 }
 
-/// A piece of text in one style. The text is safe.
+/// A piece of sanitized text in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     text: String,
     style: Style,
 }
 
-/// One line of styled, safe text.
+/// One line of styled, sanitized text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Line {
     spans: Vec<Span>,
 }
 
 impl Line {
-    /// A line of text in one style; what a terminal would obey is written out.
-    pub fn of(text: &str, style: Style) -> Line {
+    /// Creates a line in one style; control characters are escaped.
+    pub fn from_text(text: &str, style: Style) -> Line {
         Line::default().with(text, style)
     }
 
-    /// A line of text.
+    /// Creates a line without style.
     pub fn plain(text: &str) -> Line {
-        Line::of(text, Style::PLAIN)
+        Line::from_text(text, Style::PLAIN)
     }
 
-    /// Adds text.
+    /// Appends text.
     #[must_use]
     pub fn with(mut self, text: &str, style: Style) -> Line {
         self.push(text, style);
@@ -120,10 +121,10 @@ impl Line {
     }
 
     pub(crate) fn push(&mut self, text: &str, style: Style) {
-        self.push_safe(&safe(text), style);
+        self.push_safe(&sanitize(text), style);
     }
 
-    /// Adds text that is safe already.
+    /// Appends text that is already sanitized.
     fn push_safe(&mut self, text: &str, style: Style) {
         if text.is_empty() {
             return;
@@ -140,34 +141,34 @@ impl Line {
         }
     }
 
-    pub(crate) fn blanks(&mut self, count: usize) {
+    pub(crate) fn push_spaces(&mut self, count: usize) {
         self.push_safe(&" ".repeat(count), Style::PLAIN);
     }
 
-    /// Blanks up to a column.
+    /// Appends spaces up to a column.
     pub(crate) fn pad_to(&mut self, column: usize) {
-        self.blanks(column.saturating_sub(self.width()));
+        self.push_spaces(column.saturating_sub(self.width()));
     }
 
-    /// How many columns it takes.
+    /// Returns the width in columns.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
 
-    /// Whether nothing is on it.
+    /// Returns whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The text alone.
+    /// Returns the text without styles.
     pub fn text(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
-    /// The line as bytes for a terminal, or for a pipe.
-    pub fn write(&self, look: Look, out: &mut String) {
+    /// Writes the line with or without styles.
+    pub fn write(&self, color_mode: ColorMode, out: &mut String) {
         for span in &self.spans {
-            if look == Look::Plain || span.style == Style::PLAIN {
+            if color_mode == ColorMode::Plain || span.style == Style::PLAIN {
                 out.push_str(&span.text);
             } else {
                 span.style.write(out);
@@ -177,8 +178,8 @@ impl Line {
         }
     }
 
-    /// The line without blanks at its end.
-    pub(crate) fn trimmed(mut self) -> Line {
+    /// Removes spaces at the end.
+    pub(crate) fn trim_end(mut self) -> Line {
         while let Some(last) = self.spans.last_mut() {
             last.text.truncate(last.text.trim_end_matches(' ').len());
             if !last.text.is_empty() {
@@ -189,15 +190,15 @@ impl Line {
         self
     }
 
-    /// The line cut to a width, with `…` where something is missing.
-    pub(crate) fn cut(self, columns: usize) -> Line {
+    /// Truncates the line to a width, and marks the truncation with `…`.
+    pub(crate) fn truncate_to(self, columns: usize) -> Line {
         if self.width() <= columns {
             return self;
         }
         let mut line = Line::default();
         let mut left = columns.saturating_sub(1);
         for span in &self.spans {
-            let (part, used) = fitting(&span.text, left);
+            let (part, used) = truncate_to_width(&span.text, left);
             line.push_safe(part, span.style);
             left -= used;
             if part.len() < span.text.len() {
@@ -210,7 +211,7 @@ impl Line {
         line
     }
 
-    /// The line broken wherever it is full, as code is.
+    /// Breaks the line at any character, as for code.
     pub(crate) fn chop(self, columns: usize) -> Vec<Line> {
         let columns = columns.max(2);
         if self.width() <= columns {
@@ -231,14 +232,14 @@ impl Line {
         lines
     }
 
-    /// The line broken between words, further lines indented.
+    /// Breaks the line between words; further lines are indented.
     pub(crate) fn wrap(self, columns: usize, indent: usize) -> Vec<Line> {
         let columns = columns.max(2);
         if self.width() <= columns {
             return vec![self];
         }
         let indent = if indent + 8 > columns { 0 } else { indent };
-        let mut wrapping = Wrapping {
+        let mut wrapping = LineWrapper {
             columns,
             indent,
             lines: Vec::new(),
@@ -255,7 +256,7 @@ impl Line {
                 let blank = rest.starts_with(' ');
                 let end = rest.find(|c| (c == ' ') != blank).unwrap_or(rest.len());
                 if blank {
-                    wrapping.place();
+                    wrapping.place_word();
                     wrapping.blanks += end;
                 } else {
                     wrapping.word.push_safe(&rest[..end], span.style);
@@ -264,7 +265,7 @@ impl Line {
                 rest = &rest[end..];
             }
         }
-        wrapping.place();
+        wrapping.place_word();
         if wrapping.used > 0 {
             wrapping.lines.push(wrapping.line);
         }
@@ -272,23 +273,23 @@ impl Line {
     }
 }
 
-/// A line on its way to become several.
-struct Wrapping {
+/// The state of wrapping one line.
+struct LineWrapper {
     columns: usize,
     indent: usize,
     lines: Vec<Line>,
     line: Line,
     used: usize,
-    /// Whether a word is on the line.
+    /// Whether the current line contains a word.
     begun: bool,
     blanks: usize,
     word: Line,
     word_width: usize,
 }
 
-impl Wrapping {
-    /// Puts the word down, and the blanks before it unless a line begins with it.
-    fn place(&mut self) {
+impl LineWrapper {
+    /// Places the pending word, with the spaces before it unless it starts a line.
+    fn place_word(&mut self) {
         if self.word.is_empty() {
             return;
         }
@@ -298,7 +299,7 @@ impl Wrapping {
         let word = std::mem::take(&mut self.word);
         let word_width = std::mem::take(&mut self.word_width);
         if self.used + blanks + word_width <= self.columns {
-            self.line.blanks(blanks);
+            self.line.push_spaces(blanks);
             self.line.append(&word);
             self.used += blanks + word_width;
         } else if word_width <= self.columns - self.indent {
@@ -306,9 +307,9 @@ impl Wrapping {
             self.line.append(&word);
             self.used += word_width;
         } else {
-            // Longer than any line, or of a script without blanks.
+            // The word is longer than a line, or its script has no spaces.
             if self.used + blanks < self.columns {
-                self.line.blanks(blanks);
+                self.line.push_spaces(blanks);
                 self.used += blanks;
             }
             for span in &word.spans {
@@ -326,7 +327,7 @@ impl Wrapping {
 
     fn next_line(&mut self) {
         self.lines.push(std::mem::take(&mut self.line));
-        self.line.blanks(self.indent);
+        self.line.push_spaces(self.indent);
         self.used = self.indent;
         self.begun = false;
     }
@@ -344,10 +345,10 @@ mod tests {
 
     #[test]
     fn styles_are_closed_and_can_be_left_out() {
-        let line = Line::of("ok", Style::GOOD).with(" a\x1b[2J", Style::PLAIN);
+        let line = Line::from_text("ok", Style::SUCCESS).with(" a\x1b[2J", Style::PLAIN);
         let (mut styled, mut plain) = (String::new(), String::new());
-        line.write(Look::Styled, &mut styled);
-        line.write(Look::Plain, &mut plain);
+        line.write(ColorMode::Styled, &mut styled);
+        line.write(ColorMode::Plain, &mut plain);
         assert_eq!(styled, "\x1b[0;32mok\x1b[0m a\\u{1b}[2J");
         assert_eq!(plain, "ok a\\u{1b}[2J");
     }
@@ -362,7 +363,7 @@ mod tests {
     fn wide_and_long_words_are_broken() {
         assert_eq!(texts(&Line::plain("ab 日本語日本語").wrap(7, 0)), ["ab 日本", "語日本", "語"]);
         assert_eq!(texts(&Line::plain("日本").chop(3)), ["日", "本"]);
-        assert_eq!(Line::plain("日本語").cut(4).text(), "日…");
+        assert_eq!(Line::plain("日本語").truncate_to(4).text(), "日…");
     }
 
     proptest! {
@@ -380,7 +381,7 @@ mod tests {
             for line in line.clone().chop(columns) {
                 prop_assert!(line.width() <= columns);
             }
-            prop_assert!(line.cut(columns).width() <= columns);
+            prop_assert!(line.truncate_to(columns).width() <= columns);
         }
     }
 }

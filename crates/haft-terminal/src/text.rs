@@ -1,8 +1,8 @@
-//! Text that a terminal shows and never obeys, and how wide it is.
+//! Sanitizes text for the terminal, and measures its width.
 //!
-//! Everything that reaches the terminal passes [`safe`]: control characters, those that reorder or hide text, and marks
-//! piled up without end are written out as `\u{…}`. A joiner stays where it has a meaning: between two parts of an
-//! emoji, and between letters of scripts that need it.
+//! All text for the terminal passes [`sanitize`]: control characters, bidirectional and invisible
+//! characters, and excessive combining marks are escaped as `\u{…}`. A joiner stays where it is
+//! meaningful: between two parts of an emoji, and between letters of scripts that need it.
 
 use std::borrow::Cow;
 
@@ -11,33 +11,37 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::limits::MARKS_MAX;
 
-/// How far apart tab stops are.
-const TAB: usize = 4;
+/// The distance of tab stops.
+const TAB_COLUMNS: usize = 4;
 
-/// The text on one line, with nothing in it that a terminal obeys and nothing that can't be seen. Tabs become blanks.
-pub(crate) fn safe(text: &str) -> Cow<'_, str> {
+/// Returns the text on one line with control characters and invisible characters escaped. Tabs
+/// become spaces.
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     let mut before = None;
-    let mut marks = 0;
+    let mut mark_count = 0;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        let fits = match c {
+        let is_visible = match c {
             ' '..='~' => true,
             '\t' => {
-                let blanks = TAB - width(&shown) % TAB;
+                let blanks = TAB_COLUMNS - width(&shown) % TAB_COLUMNS;
                 shown.extend(std::iter::repeat_n(' ', blanks));
                 before = Some(' ');
                 continue;
             }
-            '\u{200c}' | '\u{200d}' => joins(before, c, chars.peek().copied()),
-            '\u{fe0f}' | '\u{fe0e}' => before.is_some_and(|before| !is_joined(before)),
+            '\u{200c}' | '\u{200d}' => is_valid_joiner(before, c, chars.peek().copied()),
+            '\u{fe0f}' | '\u{fe0e}' => before.is_some_and(|before| !is_joiner(before)),
             c => !is_hidden(c),
         };
-        marks = if is_mark(c) { marks + 1 } else { 0 };
-        if fits && marks <= MARKS_MAX && !(is_mark(c) && before.is_none_or(|before| before == ' ')) {
+        mark_count = if is_combining_mark(c) { mark_count + 1 } else { 0 };
+        if is_visible
+            && mark_count <= MARKS_MAX
+            && !(is_combining_mark(c) && before.is_none_or(|before| before == ' '))
+        {
             shown.push(c);
             before = Some(c);
         } else if c == '\n' {
@@ -51,12 +55,13 @@ pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Lines without their ends.
+/// Iterates over the lines without their line ends.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_terminator('\n').map(|line| line.strip_suffix('\r').unwrap_or(line))
 }
 
-/// What a terminal would obey, what reorders or separates lines, and what takes no room although it is a character.
+/// Returns whether a character is a control character, reorders or separates lines, or is
+/// invisible.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -66,16 +71,16 @@ fn is_hidden(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-fn is_joined(c: char) -> bool {
+fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
 }
 
-/// Whether a character only marks the one before it.
-fn is_mark(c: char) -> bool {
-    c >= '\u{300}' && !is_joined(c) && unicode_width::UnicodeWidthChar::width(c) == Some(0)
+/// Returns whether a character is a combining mark.
+fn is_combining_mark(c: char) -> bool {
+    c >= '\u{300}' && !is_joiner(c) && unicode_width::UnicodeWidthChar::width(c) == Some(0)
 }
 
-fn joins(before: Option<char>, joiner: char, after: Option<char>) -> bool {
+fn is_valid_joiner(before: Option<char>, joiner: char, after: Option<char>) -> bool {
     let picture =
         |c: char| matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}' | '\u{fe0e}');
     let letter = |c: char| matches!(c, '\u{600}'..='\u{fff}');
@@ -83,23 +88,23 @@ fn joins(before: Option<char>, joiner: char, after: Option<char>) -> bool {
     (joiner == '\u{200d}' && both(&picture)) || both(&letter)
 }
 
-/// How many columns a safe text takes.
+/// Returns the width of a sanitized text in columns.
 pub(crate) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.graphemes(true).map(cluster_width).sum() }
 }
 
-/// How many columns one character takes, as a person counts characters.
+/// Returns the width of one grapheme cluster in columns.
 pub(crate) fn cluster_width(cluster: &str) -> usize {
     cluster.width().min(2)
 }
 
-/// The characters of a safe text, as a person counts them, each with its columns.
+/// Iterates over the grapheme clusters of a sanitized text with their widths.
 pub(crate) fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.graphemes(true).map(|cluster| (cluster, cluster_width(cluster)))
 }
 
-/// As much from the start of a safe text as fits, and its columns.
-pub(crate) fn fitting(text: &str, columns: usize) -> (&str, usize) {
+/// Returns the longest prefix of a sanitized text that fits, and its width.
+pub(crate) fn truncate_to_width(text: &str, columns: usize) -> (&str, usize) {
     if text.is_ascii() {
         let end = text.len().min(columns);
         return (&text[..end], end);
@@ -115,10 +120,11 @@ pub(crate) fn fitting(text: &str, columns: usize) -> (&str, usize) {
     (&text[..end], used)
 }
 
-/// A number with a comma at each thousand.
+/// Formats a number with a comma at each thousand.
 ///
 /// ```
-/// assert_eq!([0, 999, 1_000, 1_234_567].map(haft_terminal::thousands), ["0", "999", "1,000", "1,234,567"]);
+/// let formatted = [0, 999, 1_000, 1_234_567].map(haft_terminal::thousands);
+/// assert_eq!(formatted, ["0", "999", "1,000", "1,234,567"]);
 /// ```
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -139,8 +145,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, shown: &str, columns: usize) {
-        let safe = safe(text);
-        assert_eq!((&*safe, width(&safe)), (shown, columns), "{text:?}");
+        let text_out = sanitize(text);
+        assert_eq!((&*text_out, width(&text_out)), (shown, columns), "{text:?}");
     }
 
     #[test]
@@ -173,15 +179,15 @@ mod tests {
     #[test]
     fn marks_do_not_pile_up() {
         let text = format!("a{}", "\u{301}".repeat(100));
-        let shown = safe(&text);
+        let shown = sanitize(&text);
         assert_eq!(shown.matches('\u{301}').count(), MARKS_MAX, "{shown}");
     }
 
     #[test]
     fn fitting_never_splits_a_character() {
-        assert_eq!(fitting("日本", 3), ("日", 2));
-        assert_eq!(fitting("ae\u{301}b", 2), ("ae\u{301}", 2));
-        assert_eq!(fitting("abc", 9), ("abc", 3));
+        assert_eq!(truncate_to_width("日本", 3), ("日", 2));
+        assert_eq!(truncate_to_width("ae\u{301}b", 2), ("ae\u{301}", 2));
+        assert_eq!(truncate_to_width("abc", 9), ("abc", 3));
     }
 
     proptest! {
@@ -189,15 +195,15 @@ mod tests {
 
         #[test]
         fn nothing_unsafe_comes_out(text in any::<String>()) {
-            let shown = safe(&text);
+            let shown = sanitize(&text);
             prop_assert!(!shown.chars().any(is_hidden), "{shown:?}");
-            prop_assert_eq!(&safe(&shown), &shown, "what is safe stays as it is");
+            prop_assert_eq!(&sanitize(&shown), &shown, "what is safe stays as it is");
         }
 
         #[test]
         fn fitting_fits(text in any::<String>(), columns in 0usize..40) {
-            let shown = safe(&text);
-            let (part, used) = fitting(&shown, columns);
+            let shown = sanitize(&text);
+            let (part, used) = truncate_to_width(&shown, columns);
             prop_assert!(used <= columns && shown.starts_with(part));
             prop_assert_eq!(width(part), used);
         }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use haft::decision::DecisionSource;
 use haft::redact::{redact_json, redact_text};
 use haft::text::truncate_chars;
-use haft_journal::{IntentRecord, Kept, OutcomeRecord, Record, RefusedRecord};
+use haft_journal::{IntentRecord, JournalContents, OutcomeRecord, Record, RefusedRecord};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -107,7 +107,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// What the journal says, a line each.
-fn entries(kept: &Kept, which: Which) -> Vec<Entry<'_>> {
+fn entries(kept: &JournalContents, which: Which) -> Vec<Entry<'_>> {
     // Turns are counted by process, and ids by turn.
     let mut outcomes: BTreeMap<(u64, &str, u64, &str), &OutcomeRecord> = BTreeMap::new();
     let mut started: BTreeSet<(u64, &str, u64, &str)> = BTreeSet::new();
@@ -275,7 +275,7 @@ impl<'a> Entry<'a> {
 }
 
 /// The log for people.
-pub(super) fn lines(kept: &Kept, which: Which) -> String {
+pub(super) fn lines(kept: &JournalContents, which: Which) -> String {
     let lines: Vec<String> = entries(kept, which).iter().map(Entry::line).collect();
     match lines.is_empty() {
         true => "nothing of that kind".to_owned(),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use haft::redact::redact_text;
 use haft::text::truncate_chars;
-use haft_journal::{Head, Recovered, Session, Store};
+use haft_journal::{JournalStore, RecoveredSession, SessionSummary, StoredSession};
 use haft_session::Environment;
 use haft_session::loaded_settings::SessionFolders;
 use serde::Serialize;
@@ -26,13 +26,13 @@ pub(crate) fn run(args: &SessionsArgs, common: &Common) -> Result<Exit, Usage> {
 }
 
 /// The sessions of the user.
-pub(super) fn store(common: &Common) -> Result<(Store, PathBuf), Usage> {
+pub(super) fn store(common: &Common) -> Result<(JournalStore, PathBuf), Usage> {
     let base = common.cwd.as_deref().unwrap_or(Path::new("."));
     let folders = SessionFolders::find(base, &Environment::default())?;
     let state = folders.state.ok_or_else(|| {
         Usage("nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned())
     })?;
-    Ok((Store::at(&state), folders.workspace))
+    Ok((JournalStore::at(&state), folders.workspace))
 }
 
 /// A session in a list.
@@ -68,7 +68,7 @@ pub(crate) struct Shown {
 }
 
 impl Row {
-    fn of(session: &Session, head: Head) -> Row {
+    fn of(session: &StoredSession, head: SessionSummary) -> Row {
         let since = session.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Row {
             id: session.id.clone(),
@@ -92,7 +92,7 @@ fn list(args: &ListArgs, common: &Common) -> Result<Exit, Usage> {
     let mut rows = Vec::new();
     for session in store.list() {
         // One that is gone meanwhile.
-        let Ok(head) = store.head(&session.id) else { continue };
+        let Ok(head) = store.summary(&session.id) else { continue };
         if !args.here || head.began.cwd == cwd {
             rows.push(Row::of(&session, head));
         }
@@ -130,11 +130,11 @@ fn show(args: &ShowArgs, common: &Common) -> Result<Exit, Usage> {
     let said = |error: haft_journal::StoreError| Usage(error.to_string());
     let session = store.find(&args.id).map_err(said)?;
     let kept = store.read(&session.id).map_err(said)?;
-    let row = Row::of(&session, store.head(&session.id).map_err(said)?);
+    let row = Row::of(&session, store.summary(&session.id).map_err(said)?);
     let left = match row.state {
         "running" => Vec::new(),
         _ => {
-            let leftovers = leftovers::describe(&Recovered::of(&kept));
+            let leftovers = leftovers::describe(&RecoveredSession::from_contents(&kept));
             leftovers.iter().map(|line| redact_text(line).into_owned()).collect()
         }
     };

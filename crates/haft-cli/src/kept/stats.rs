@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IsTerminal as _};
 
 use haft::text::truncate_chars;
-use haft_journal::{Kept, OutcomeRecord, Record, Store};
-use haft_terminal::{Fit, Line, Look, Style, bar, spark, thousands};
+use haft_journal::{JournalContents, JournalStore, OutcomeRecord, Record};
+use haft_terminal::{ColorMode, Line, OutputMode, Style, bar, spark, thousands};
 use serde::Serialize;
 
 use super::args::StatsArgs;
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &StatsArgs, common: &Common) -> Result<Exit, Usage> {
         let text = serde_json::to_string(&stats).expect("counts have text keys");
         return Ok(output::result(&text, Reader::Whole).err().unwrap_or(Exit::Done));
     }
-    let fit = Fit::of(|name| std::env::var(name).ok(), io::stdout().is_terminal());
-    let look = if let Fit::Live(look) = fit { look } else { Look::Plain };
+    let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), io::stdout().is_terminal());
+    let look = if let OutputMode::Live(look) = fit { look } else { ColorMode::Plain };
     let mut text = String::new();
     for line in stats.lines() {
         line.write(look, &mut text);
@@ -145,7 +145,7 @@ pub(crate) struct Tool {
 }
 
 /// Counts sessions one after the other; of all of them, one that is gone meanwhile is left out.
-fn count(store: &Store, ids: &[String], all: bool) -> Result<Stats, haft_journal::StoreError> {
+fn count(store: &JournalStore, ids: &[String], all: bool) -> Result<Stats, haft_journal::StoreError> {
     let mut stats = Stats::default();
     let mut tools = BTreeMap::new();
     for id in ids {
@@ -161,7 +161,7 @@ fn count(store: &Store, ids: &[String], all: bool) -> Result<Stats, haft_journal
 }
 
 impl Stats {
-    fn add(&mut self, id: &str, kept: &Kept, tools: &mut BTreeMap<String, Tool>) {
+    fn add(&mut self, id: &str, kept: &JournalContents, tools: &mut BTreeMap<String, Tool>) {
         fn tool<'a>(tools: &'a mut BTreeMap<String, Tool>, name: &str) -> &'a mut Tool {
             tools.entry(name.to_owned()).or_insert_with(|| Tool { tool: name.to_owned(), ..Tool::default() })
         }
@@ -247,7 +247,7 @@ impl Stats {
             [only] => format!("session {}", one_line(only)),
             all => many(all.len(), "session", "sessions"),
         };
-        lines.push(Line::of(&of, Style::BOLD));
+        lines.push(Line::from_text(&of, Style::BOLD));
         let mut facts = vec![
             many(self.calls, "call", "calls"),
             format!("{} could change something", number(self.changes)),
@@ -282,7 +282,7 @@ impl Stats {
         lines.push(Line::plain(""));
         let name = |tool: &Tool| truncate_chars(&one_line(&tool.tool), NAME_CHARS_MAX).to_owned();
         let wide = self.tools.iter().map(|tool| name(tool).chars().count()).max().unwrap_or(0).max(4);
-        lines.push(Line::of(
+        lines.push(Line::from_text(
             &format!(
                 "{:<wide$}  {:>7} {:<BAR_COLUMNS$} {:>6} {:>6}  {:>8} {:>8} {:>8} {:>8}  1 ms … 100 s",
                 "tool", "calls", "", "errors", "denied", "p50", "p95", "p99", "max"
@@ -294,11 +294,14 @@ impl Stats {
             let [p50, p95, p99, max] = [tool.p50_ms, tool.p95_ms, tool.p99_ms, tool.max_ms].map(time);
             let style = |count: usize, bad: Style| if count > 0 { bad } else { Style::DIM };
             let line = Line::plain(&format!("{:<wide$}  {:>7} ", name(tool), number(tool.calls)))
-                .with(&format!("{:<BAR_COLUMNS$}", bar(tool.calls as u64, most, BAR_COLUMNS)), Style::MOVES)
-                .with(&format!(" {:>6}", number(tool.errors)), style(tool.errors, Style::BAD))
-                .with(&format!(" {:>6}", number(tool.denials)), style(tool.denials, Style::WARNS))
+                .with(
+                    &format!("{:<BAR_COLUMNS$}", bar(tool.calls as u64, most, BAR_COLUMNS)),
+                    Style::ACTIVITY,
+                )
+                .with(&format!(" {:>6}", number(tool.errors)), style(tool.errors, Style::ERROR))
+                .with(&format!(" {:>6}", number(tool.denials)), style(tool.denials, Style::WARNING))
                 .with(&format!("  {p50:>8} {p95:>8} {p99:>8} {max:>8}  "), Style::PLAIN)
-                .with(&spark(&tool.histogram), Style::MOVES);
+                .with(&spark(&tool.histogram), Style::ACTIVITY);
             lines.push(line);
         }
         lines

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use haft_journal::Began;
+use haft_journal::SessionStart;
 use haft_session::run::provider::{ModelOptions, ProviderChoice};
 
 use crate::Usage;
@@ -103,7 +103,7 @@ impl RunArgs {
     }
 
     /// The same, asking whom a session asked before, where nothing else is said.
-    pub(crate) fn like(&self, began: &Began) -> Result<RunArgs, Usage> {
+    pub(crate) fn like(&self, began: &SessionStart) -> Result<RunArgs, Usage> {
         let mut args = self.clone();
         if args.provider != Choice::Auto || args.script.is_some() {
             return Ok(args);

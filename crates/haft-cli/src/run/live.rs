@@ -16,7 +16,7 @@ use haft_session::run::prepared::{ModeControl, PreparedRun};
 use haft_session::{
     FrontEnd, PromptKind, SessionEvent, SessionEventKind, UserAnswer, UserPrompt, ask_through,
 };
-use haft_terminal::{Fit, Look, Options, Remote, Screen, Typed};
+use haft_terminal::{ColorMode, OutputMode, Screen, ScreenHandle, ScreenOptions, UserInput};
 
 use super::args::RunForm;
 use super::play::{Play, ended_by_hook, exit, runtime};
@@ -31,19 +31,19 @@ const MODES: [PermissionMode; 3] =
     [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan];
 
 /// How a live screen would look, if there is to be one: people at a terminal who want text.
-pub(super) fn look(form: RunForm, common: &Common, lookup: Lookup<'_>) -> Option<Look> {
+pub(super) fn look(form: RunForm, common: &Common, lookup: Lookup<'_>) -> Option<ColorMode> {
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let wanted = terminal && form == RunForm::Text && !common.non_interactive;
     let variable = |name: &str| lookup(name).map(|value| value.to_string_lossy().into_owned());
-    match Fit::of(variable, wanted) {
-        Fit::Live(look) => Some(look),
-        Fit::Plain => None,
+    match OutputMode::for_environment(variable, wanted) {
+        OutputMode::Live(look) => Some(look),
+        OutputMode::Plain => None,
     }
 }
 
 /// Takes the terminal.
-pub(super) fn open(play: &Play, look: Look) -> io::Result<Screen> {
-    let mut options = Options::new(play.session.workspace.cwd()).look(look).host_takes_signals();
+pub(super) fn open(play: &Play, look: ColorMode) -> io::Result<Screen> {
+    let mut options = ScreenOptions::new(play.session.workspace.cwd()).color_mode(look).host_takes_signals();
     if play.prompt.is_some() {
         // It stands in the command line.
         options = options.hide_first_words();
@@ -115,7 +115,7 @@ impl Play {
 struct ScreenFrontEnd {
     sink: Arc<dyn RunSink>,
     asker: Arc<dyn Asker>,
-    remote: Remote,
+    remote: ScreenHandle,
 }
 
 impl FrontEnd for ScreenFrontEnd {
@@ -162,13 +162,13 @@ impl Talk<'_> {
         loop {
             let typed = tokio::select! {
                 typed = screen.next() => typed,
-                words = planned.next() => Some(Typed::Words(words)),
+                words = planned.next() => Some(UserInput::Words(words)),
             };
             let Some(typed) = typed else { return };
             let words = match typed {
-                Typed::Words(words) => words,
-                Typed::Leave => return,
-                Typed::Command { name, .. } if name == "clear" => {
+                UserInput::Words(words) => words,
+                UserInput::Leave => return,
+                UserInput::Command { name, .. } if name == "clear" => {
                     conversation = Conversation::new(self.run.model.format());
                     self.run.run_journal.record_conversation(&conversation);
                     self.desk.remote.clear();
@@ -203,17 +203,17 @@ impl Talk<'_> {
         self.interrupts.tell_run(Some(handle.clone()));
         let desk = self.desk;
         let mut leaves = false;
-        let other = |typed: Typed| match typed {
-            Typed::Leave => leaves = true,
+        let other = |typed: UserInput| match typed {
+            UserInput::Leave => leaves = true,
             // The first asked and the second forced.
-            Typed::Interrupt(_) => interrupt::end(),
-            Typed::Words(_) => {
+            UserInput::Interrupt(_) => interrupt::end(),
+            UserInput::Words(_) => {
                 desk.remote.say("  too much waits already; that was not said");
             }
-            Typed::Command { name, .. } if name == "clear" => {
+            UserInput::Command { name, .. } if name == "clear" => {
                 desk.remote.say("  not while the model works");
             }
-            Typed::Command { name, .. } if name == "cost" => {
+            UserInput::Command { name, .. } if name == "cost" => {
                 desk.say("without the run that goes on:");
                 desk.cost(spent);
             }
@@ -242,7 +242,7 @@ impl Spent {
 
 /// What the user can ask for beside the model.
 struct Desk {
-    remote: Remote,
+    remote: ScreenHandle,
     engine: Engine,
     mode: ModeControl,
     given: LoadedSettings,
@@ -253,10 +253,10 @@ struct Desk {
 }
 
 impl Desk {
-    fn other(&self, typed: Typed, spent: &Spent) {
+    fn other(&self, typed: UserInput, spent: &Spent) {
         match typed {
-            Typed::NextMode => self.next_mode(),
-            Typed::Command { name, rest } => match name.as_str() {
+            UserInput::NextMode => self.next_mode(),
+            UserInput::Command { name, rest } => match name.as_str() {
                 "tools" => self.say(&tools::listed(&self.engine.snapshot(), self.confined)),
                 "permissions" => {
                     self.say(&format!(

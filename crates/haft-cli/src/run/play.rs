@@ -6,7 +6,7 @@ use haft_agent::{Model, RunEnd, RunHandle, RunSink};
 use haft_session::assembly::SessionParts;
 use haft_session::run::prepared::{PreparedRun, RunPlan};
 use haft_session::{FrontEnd, SessionEvent, SessionEventKind};
-use haft_terminal::Look;
+use haft_terminal::ColorMode;
 use tokio::runtime::Runtime;
 
 use super::args::RunForm;
@@ -28,7 +28,7 @@ pub(super) struct Play {
     pub(super) prompt: Option<String>,
     pub(super) form: RunForm,
     /// On a live screen, and how that looks.
-    pub(super) look: Option<Look>,
+    pub(super) look: Option<ColorMode>,
 }
 
 impl Play {

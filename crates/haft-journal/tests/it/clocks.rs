@@ -1,16 +1,16 @@
-//! Clocks that jump: the order of records is their number, and no time is ever negative.
+//! Clock jumps: records are ordered by number, and no duration is negative.
 
 use std::fs::FileTimes;
 use std::time::{Duration, SystemTime};
 
-use haft_journal::{Began, Options, Record, Recovered, Store};
+use haft_journal::{JournalOptions, JournalStore, Record, RecoveredSession, SessionStart};
 use serde_json::{Value, json};
 
-/// The same journal, written by a machine whose clock did this.
-fn with_times(times: &[u64]) -> (tempfile::TempDir, Store) {
+/// The same journal with these timestamps.
+fn with_times(times: &[u64]) -> (tempfile::TempDir, JournalStore) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     for at in 0..times.len() - 1 {
         journal
             .note(Record::Items { from: at, items: vec![json!({"role": "user", "content": at})] })
@@ -39,18 +39,18 @@ fn the_order_of_records_is_their_number_whatever_the_clock_did() {
     let now = 1_794_789_059_000;
     for times in [
         [now, now - HOUR, now + HOUR, now],
-        // Before 1970 there is nothing; after 2038, and as far as numbers go, there is.
+        // Times before 1970 can't be represented; times after 2038 and the largest numbers can.
         [0, 2_147_483_648_000, u64::MAX, 1],
     ] {
         let (_folder, store) = with_times(&times);
-        let kept = store.read("a").unwrap();
-        assert_eq!(kept.damage, [], "{times:?}");
-        assert_eq!(kept.records.iter().map(|record| record.at).collect::<Vec<_>>(), times);
-        let recovered = Recovered::of(&kept);
+        let contents = store.read("a").unwrap();
+        assert_eq!(contents.damage, [], "{times:?}");
+        assert_eq!(contents.records.iter().map(|record| record.at).collect::<Vec<_>>(), times);
+        let recovered = RecoveredSession::from_contents(&contents);
         assert!(!recovered.is_damaged);
-        let said: Vec<&Value> = recovered.items.iter().map(|item| &item["content"]).collect();
-        assert_eq!(said, [&json!(0), &json!(1), &json!(2)]);
-        let (journal, _) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
+        let texts: Vec<&Value> = recovered.items.iter().map(|item| &item["content"]).collect();
+        assert_eq!(texts, [&json!(0), &json!(1), &json!(2)]);
+        let (journal, _) = store.open("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
         journal.note(Record::note("goes on")).unwrap();
         drop(journal);
         let numbers: Vec<u64> = store.read("a").unwrap().records.iter().map(|record| record.n).collect();

@@ -1,4 +1,4 @@
-//! A disk that fails, a process that dies in the middle of a line, bytes that rot.
+//! Disk errors, crashes in the middle of a line, and corrupted bytes.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use haft_journal::{Began, Disk, Durability, Fault, Journal, Options, Record, Store, read};
+use haft_journal::{
+    Durability, Journal, JournalDisk, JournalOptions, JournalStore, LineFault, Record, SessionStart, read,
+};
 
 fn note(text: &str) -> Record {
     Record::note(text)
@@ -15,15 +17,15 @@ fn note(text: &str) -> Record {
 #[test]
 fn a_file_cut_at_every_byte_goes_on() {
     let folder = crate::folder_in_memory();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     for text in ["one", "two", "three"] {
         journal.note(note(text)).unwrap();
     }
     drop(journal);
     let path = store.find("a").unwrap().folder.join("journal.log");
     let whole = std::fs::read(&path).unwrap();
-    // As it is after a kill: with room behind what was written, and without.
+    // As after a kill: with and without preallocated zeros.
     for (end, room) in (0..=whole.len()).flat_map(|end| [(end, 0), (end, 5_000), (end, 70_000)]) {
         let mut bytes = whole[..end].to_vec();
         bytes.resize(end + room, 0);
@@ -31,13 +33,13 @@ fn a_file_cut_at_every_byte_goes_on() {
         let before = read(&path).unwrap();
         assert!(before.damage.is_empty(), "cut at {end}: {:?}", before.damage);
         assert_eq!(before.torn, end > 0 && whole[end - 1] != b'\n', "cut at {end}");
-        let began = Began::in_folder("/w");
+        let began = SessionStart::in_folder("/w");
         let journal = match end % 2 {
-            0 => store.open("a", began, Options::default()).map(|(journal, kept)| {
-                assert_eq!(kept.records, before.records);
+            0 => store.open("a", began, JournalOptions::default()).map(|(journal, contents)| {
+                assert_eq!(contents.records, before.records);
                 journal
             }),
-            _ => store.go_on("a", store.recover("a").unwrap().1, began, Options::default()),
+            _ => store.resume("a", store.recover("a").unwrap().1, began, JournalOptions::default()),
         };
         let journal = journal.unwrap();
         journal.note(note("after")).unwrap();
@@ -52,8 +54,8 @@ fn a_file_cut_at_every_byte_goes_on() {
 #[test]
 fn a_line_that_rotted_is_said_and_the_others_are_read() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     for text in ["one", "two", "three"] {
         journal.note(note(text)).unwrap();
     }
@@ -61,12 +63,12 @@ fn a_line_that_rotted_is_said_and_the_others_are_read() {
     let path = store.find("a").unwrap().folder.join("journal.log");
     let text = std::fs::read_to_string(&path).unwrap().replace("two", "tow");
     std::fs::write(&path, text).unwrap();
-    let kept = read(&path).unwrap();
-    assert_eq!(kept.records.len(), 3);
-    assert_eq!(kept.damage.iter().map(|damage| damage.fault).collect::<Vec<_>>(), [Fault::Sum]);
+    let contents = read(&path).unwrap();
+    assert_eq!(contents.records.len(), 3);
+    assert_eq!(contents.damage.iter().map(|damage| damage.fault).collect::<Vec<_>>(), [LineFault::Sum]);
 }
 
-/// A disk in memory that fails when it is told to.
+/// An in-memory disk that fails on request.
 #[derive(Clone, Default)]
 struct Faulty(Arc<Mutex<Book>>);
 
@@ -74,15 +76,15 @@ struct Faulty(Arc<Mutex<Book>>);
 struct Book {
     bytes: Vec<u8>,
     appends: usize,
-    /// Fails at this append, after half of it.
+    /// Fails at this append, after writing half of it.
     fail_append: Option<usize>,
-    /// Fails at every append, after half of it.
+    /// Fails at every append, after writing half of it.
     full: bool,
     fail_sync: bool,
     fail_cut: bool,
 }
 
-impl Disk for Faulty {
+impl JournalDisk for Faulty {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut book = self.0.lock().unwrap();
         book.appends += 1;
@@ -98,7 +100,7 @@ impl Disk for Faulty {
         if self.0.lock().unwrap().fail_sync { Err(io::Error::other("input/output error")) } else { Ok(()) }
     }
 
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
         let mut book = self.0.lock().unwrap();
         if book.fail_cut {
             return Err(io::Error::other("input/output error"));
@@ -113,11 +115,11 @@ fn on(disk: &Faulty) -> Journal {
 }
 
 fn with(disk: &Faulty, durability: Durability) -> Journal {
-    let options = Options { durability, ..Options::default() };
-    Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap()
+    let options = JournalOptions { durability, ..JournalOptions::default() };
+    Journal::with_disk(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap()
 }
 
-fn kept(disk: &Faulty) -> haft_journal::Kept {
+fn contents(disk: &Faulty) -> haft_journal::JournalContents {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     std::fs::write(&path, &disk.0.lock().unwrap().bytes).unwrap();
@@ -136,13 +138,18 @@ async fn a_full_disk_fails_that_note_and_the_next_may_go() {
         }
         drop(journal);
         assert_eq!(failed, 1, "append {failing}");
-        let kept = kept(&disk);
-        assert_eq!((kept.records.len(), kept.damage.len(), kept.torn), (3, 0, false), "append {failing}");
-        assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2]);
+        let contents = contents(&disk);
+        assert_eq!(
+            (contents.records.len(), contents.damage.len(), contents.torn),
+            (3, 0, false),
+            "append {failing}"
+        );
+        assert_eq!(contents.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2]);
     }
 }
 
-/// What was noted while the disk was full is there once it has room: nobody finds a conversation with a hole in it.
+/// Records that were queued while the disk was full are written later, so the conversation has no
+/// gap.
 #[tokio::test]
 async fn nothing_is_missing_after_a_full_disk_has_room_again() {
     let disk = Faulty::default();
@@ -150,14 +157,14 @@ async fn nothing_is_missing_after_a_full_disk_has_room_again() {
     journal.settle().await.unwrap();
     disk.0.lock().unwrap().full = true;
     journal.note(note("first")).unwrap();
-    assert!(journal.settle().await.is_err(), "who waits is told");
-    assert!(journal.note(note("second")).is_err(), "who doesn't is told the next time");
+    assert!(journal.settle().await.is_err(), "a waiting caller gets the error");
+    assert!(journal.note(note("second")).is_err(), "other callers get it with the next record");
     assert!(journal.note(note("third")).is_err());
     disk.0.lock().unwrap().full = false;
     journal.settle().await.unwrap();
     drop(journal);
-    let kept = kept(&disk);
-    let words: Vec<&str> = kept
+    let contents = contents(&disk);
+    let notes: Vec<&str> = contents
         .records
         .iter()
         .filter_map(|one| match &one.record {
@@ -165,8 +172,8 @@ async fn nothing_is_missing_after_a_full_disk_has_room_again() {
             _ => None,
         })
         .collect();
-    assert_eq!(words, ["first", "second", "third"]);
-    assert_eq!((kept.damage.len(), kept.torn), (0, false));
+    assert_eq!(notes, ["first", "second", "third"]);
+    assert_eq!((contents.damage.len(), contents.torn), (0, false));
 }
 
 #[tokio::test]
@@ -176,7 +183,7 @@ async fn after_a_failed_sync_nothing_is_trusted() {
     journal.settle().await.unwrap();
     disk.0.lock().unwrap().fail_sync = true;
     let first = journal.settle().await.unwrap_err();
-    assert!(first.message.contains("takes no more"), "{first}");
+    assert!(first.message.contains("accepts no more records"), "{first}");
     disk.0.lock().unwrap().fail_sync = false;
     assert_eq!(journal.settle().await.unwrap_err(), first);
     assert_eq!(journal.note(note("x")).unwrap_err(), first);
@@ -192,16 +199,16 @@ async fn a_half_line_that_can_not_be_cut_off_ends_the_journal() {
     let journal = on(&disk);
     journal.settle().await.unwrap();
     assert!(journal.settle().await.is_err());
-    assert!(journal.settle().await.unwrap_err().message.contains("nor mended"));
+    assert!(journal.settle().await.unwrap_err().message.contains("nor truncated"));
     drop(journal);
-    assert_eq!((kept(&disk).records.len(), kept(&disk).torn), (1, true));
+    assert_eq!((contents(&disk).records.len(), contents(&disk).torn), (1, true));
 }
 
-/// A disk that says who synced it, and takes its time if it is told to.
+/// A disk that records which thread syncs it, and can be slow.
 #[derive(Clone, Default)]
 struct Watched(Arc<Mutex<Vec<bool>>>, Arc<AtomicBool>);
 
-impl Disk for Watched {
+impl JournalDisk for Watched {
     fn append(&mut self, _: &[u8]) -> io::Result<()> {
         Ok(())
     }
@@ -215,23 +222,24 @@ impl Disk for Watched {
         Ok(())
     }
 
-    fn cut(&mut self, _: u64) -> io::Result<()> {
+    fn truncate(&mut self, _: u64) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A quick disk is waited for in the place; one that was slow is the business of the journal's thread, until it is quick.
+/// A quick disk is written on the calling thread; after a slow operation, the journal's thread
+/// writes until the disk is quick again.
 #[tokio::test]
 async fn a_slow_disk_is_waited_for_by_another_thread() {
     let disk = Watched::default();
-    let options = Options { durability: Durability::Call, ..Options::default() };
-    let journal = Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
+    let options = JournalOptions { durability: Durability::Call, ..JournalOptions::default() };
+    let journal = Journal::with_disk(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
     let by_thread = async || {
         journal.settle().await.unwrap();
         *disk.0.lock().unwrap().last().unwrap()
     };
     for _ in 0..3 {
-        // A machine that is busy is slow too, now and then.
+        // A busy machine is slow sometimes, too.
         let mut tries = 0..10_000;
         while by_thread().await {
             tries.next().expect("a quick disk is not left to the thread for ever");
@@ -243,27 +251,29 @@ async fn a_slow_disk_is_waited_for_by_another_thread() {
     }
 }
 
-/// Who never stops noting things has what a turn left on the disk all the same.
+/// A turn's records are synced even if new records keep coming.
 #[tokio::test]
 async fn what_a_turn_left_is_synced_although_more_is_noted() {
     let disk = Watched::default();
     let journal =
-        Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), Options::default()).unwrap();
-    // By the thread, which is what nobody waits for.
+        Journal::with_disk(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), JournalOptions::default())
+            .unwrap();
+    // Synced by the journal's thread, for which no caller waits.
     let synced = || disk.0.lock().unwrap().len();
     let began = Instant::now();
     for syncs in 1..=3 {
-        let said = |what| assert!(began.elapsed() < Duration::from_secs(60), "{what}: it is never synced");
-        journal.turn_over().await.unwrap();
-        // What waits for company, and what is written in the place.
+        let assert_in_time =
+            |what| assert!(began.elapsed() < Duration::from_secs(60), "{what}: it is never synced");
+        journal.finish_turn().await.unwrap();
+        // Batched records, and records that are written on the calling thread.
         while synced() < 2 * syncs - 1 {
             journal.note(note("more")).unwrap();
-            said("notes");
+            assert_in_time("notes");
             std::thread::yield_now();
         }
         while synced() < 2 * syncs {
             journal.settle().await.unwrap();
-            said("settled");
+            assert_in_time("settled");
         }
     }
 }

@@ -1,36 +1,39 @@
-//! Sessions in their folder: made, found, continued, cleaned.
+//! The session directory: sessions are created, found, resumed and cleaned up.
 
 use std::time::Duration;
 
-use haft_journal::{Began, Durability, Options, Record, Redactor, Store, StoreError};
+use haft_journal::{
+    Durability, JournalOptions, JournalStore, Record, SecretRedactor, SessionStart, StoreError,
+};
 use serde_json::json;
 
 fn note(text: &str) -> Record {
     Record::note(text)
 }
 
-fn notes(store: &Store, id: &str) -> Vec<String> {
-    let kept = store.read(id).unwrap();
-    assert!(kept.damage.is_empty(), "{} lines", kept.damage.len());
-    let numbers: Vec<u64> = kept.records.iter().map(|record| record.n).collect();
+fn notes(store: &JournalStore, id: &str) -> Vec<String> {
+    let contents = store.read(id).unwrap();
+    assert!(contents.damage.is_empty(), "{} lines", contents.damage.len());
+    let numbers: Vec<u64> = contents.records.iter().map(|record| record.n).collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
-    let text = |record: &haft_journal::Stamped| match &record.record {
+    let text = |record: &haft_journal::StampedRecord| match &record.record {
         Record::Note { text } => text.clone(),
         Record::Began(_) => "began".to_owned(),
         other => format!("{other:?}"),
     };
-    kept.records.iter().map(text).collect()
+    contents.records.iter().map(text).collect()
 }
 
 #[test]
 fn a_session_is_continued_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let first = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let first = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     first.note(note("one")).unwrap();
     drop(first);
-    let (second, kept) = store.open("a", Began::in_folder("/w"), Options::default()).unwrap();
-    assert_eq!(kept.records.len(), 2);
+    let (second, contents) =
+        store.open("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
+    assert_eq!(contents.records.len(), 2);
     second.note(note("two")).unwrap();
     second.close().unwrap();
     assert_eq!(notes(&store, "a"), ["began", "one", "began", "two"]);
@@ -40,9 +43,9 @@ fn a_session_is_continued_where_it_was() {
 #[test]
 fn what_runs_is_not_opened_twice_and_not_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
-    let refused = store.create("a", Began::in_folder("/w"), Options::default());
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
+    let refused = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default());
     assert!(matches!(refused, Err(StoreError::Running(_))), "{refused:?}");
     assert!(matches!(store.remove("a"), Err(StoreError::Running(_))));
     assert!(store.list()[0].is_running);
@@ -53,14 +56,15 @@ fn what_runs_is_not_opened_twice_and_not_removed() {
     assert!(store.list().is_empty());
 }
 
-/// Who goes on with a session while it is removed has it, or begins it again, or is told; nobody writes to a file that is gone.
+/// Resuming a session while it is removed resumes it, starts it anew, or fails; no process writes
+/// to a deleted file.
 #[test]
 fn what_is_removed_while_it_is_opened_is_not_written_to() {
     let folder = crate::folder_in_memory();
-    let store = Store::at(folder.path());
-    let begin = || store.open("a", Began::in_folder("/w"), Options::default());
+    let store = JournalStore::at(folder.path());
+    let begin = || store.open("a", SessionStart::in_folder("/w"), JournalOptions::default());
     let mut opened = 0;
-    // On a busy machine the remover may be the first for long.
+    // On a busy machine, the removing thread may win many times in a row.
     for round in 0..20_000 {
         if round >= 200 && opened > 0 {
             break;
@@ -70,7 +74,7 @@ fn what_is_removed_while_it_is_opened_is_not_written_to() {
             let remover = scope.spawn(|| (store.clean(Duration::ZERO, 0), store.remove("a").is_ok()));
             match begin() {
                 Ok((journal, _)) => {
-                    // Nobody removes it as long as it is held.
+                    // A locked session can't be removed.
                     assert!(journal.path().exists(), "round {round}");
                     opened += 1;
                 }
@@ -86,24 +90,24 @@ fn what_is_removed_while_it_is_opened_is_not_written_to() {
 #[test]
 fn a_session_is_found_by_the_beginning_of_its_id() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
+    let store = JournalStore::at(folder.path());
     for id in ["abc-1", "abd-1"] {
-        store.create(id, Began::in_folder("/w"), Options::default()).unwrap();
+        store.create(id, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     }
     assert_eq!(store.find("abc").unwrap().id, "abc-1");
-    assert!(matches!(store.find("ab"), Err(StoreError::Several(_, ids)) if ids.len() == 2));
+    assert!(matches!(store.find("ab"), Err(StoreError::AmbiguousId(_, ids)) if ids.len() == 2));
     assert!(matches!(store.find("x"), Err(StoreError::Unknown(_))));
     for bad in ["", "../a", "a/b", ".x", "a b", &"x".repeat(200)] {
-        assert!(matches!(store.find(bad), Err(StoreError::BadId(_))), "{bad:?}");
+        assert!(matches!(store.find(bad), Err(StoreError::InvalidId(_))), "{bad:?}");
     }
 }
 
 #[test]
 fn the_oldest_go_when_all_are_too_large() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
+    let store = JournalStore::at(folder.path());
     for id in ["a", "b", "c"] {
-        let journal = store.create(id, Began::in_folder("/w"), Options::default()).unwrap();
+        let journal = store.create(id, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
         journal.note(note(&"x".repeat(10_000))).unwrap();
         drop(journal);
     }
@@ -118,10 +122,10 @@ fn the_oldest_go_when_all_are_too_large() {
 #[test]
 fn secrets_are_not_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let redactor = Redactor::new([("KEY".to_owned(), "sk-\"secret\"".to_owned())]);
-    let options = Options { redactor, ..Options::default() };
-    let journal = store.create("a", Began::in_folder("/w"), options).unwrap();
+    let store = JournalStore::at(folder.path());
+    let redactor = SecretRedactor::new([("KEY".to_owned(), "sk-\"secret\"".to_owned())]);
+    let options = JournalOptions { redactor, ..JournalOptions::default() };
+    let journal = store.create("a", SessionStart::in_folder("/w"), options).unwrap();
     journal.note(Record::Items { from: 0, items: vec![json!({"say": "it is sk-\"secret\""})] }).unwrap();
     drop(journal);
     let bytes = std::fs::read_to_string(store.find("a").unwrap().folder.join("journal.log")).unwrap();
@@ -135,11 +139,11 @@ fn secrets_are_not_on_the_disk() {
 #[tokio::test]
 async fn many_notes_at_once_are_all_there() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
+    let store = JournalStore::at(folder.path());
     for durability in [Durability::Off, Durability::Batch, Durability::Call] {
         let id = format!("{durability:?}");
-        let options = Options { durability, ..Options::default() };
-        let journal = store.create(&id, Began::in_folder("/w"), options).unwrap();
+        let options = JournalOptions { durability, ..JournalOptions::default() };
+        let journal = store.create(&id, SessionStart::in_folder("/w"), options).unwrap();
         let writers = (0..8).map(|writer| {
             let journal = journal.clone();
             tokio::spawn(async move {
@@ -166,36 +170,37 @@ async fn many_notes_at_once_are_all_there() {
 #[test]
 fn a_long_conversation_comes_back() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let redactor = Redactor::new([("KEY".to_owned(), "hidden-value".to_owned())]);
-    let journal =
-        store.create("a", Began::in_folder("/w"), Options { redactor, ..Options::default() }).unwrap();
+    let store = JournalStore::at(folder.path());
+    let redactor = SecretRedactor::new([("KEY".to_owned(), "hidden-value".to_owned())]);
+    let journal = store
+        .create("a", SessionStart::in_folder("/w"), JournalOptions { redactor, ..JournalOptions::default() })
+        .unwrap();
     let long = json!({"text": format!("{}hidden-value", "long \"text\"\n".repeat(200_000))});
     journal.note(note("before")).unwrap();
     journal.items(3, std::slice::from_ref(&long)).unwrap();
     journal.note(note("after")).unwrap();
     drop(journal);
-    let kept = store.read("a").unwrap();
-    assert!(kept.damage.is_empty() && !kept.torn);
+    let contents = store.read("a").unwrap();
+    assert!(contents.damage.is_empty() && !contents.torn);
     let clean = json!({"text": long["text"].as_str().unwrap().replace("hidden-value", "[redacted: KEY]")});
-    assert_eq!(kept.records[2].record, Record::Items { from: 3, items: vec![clean] });
-    assert_eq!(kept.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(contents.records[2].record, Record::Items { from: 3, items: vec![clean] });
+    assert_eq!(contents.records.iter().map(|record| record.n).collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
-/// As many bytes, and others: somebody else had it between the look and the lock.
+/// The same length with other content: another process wrote between reading and locking.
 #[test]
 fn a_mark_knows_the_bytes_that_it_was_made_from() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     journal.note(note("one")).unwrap();
     drop(journal);
     let path = store.find("a").unwrap().folder.join("journal.log");
     let mark = store.recover("a").unwrap().1;
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("one", "two")).unwrap();
-    let gone = store.go_on("a", mark, Began::in_folder("/w"), Options::default());
-    assert!(matches!(gone, Err(StoreError::GoneOn(_))), "{gone:?}");
+    let gone = store.resume("a", mark, SessionStart::in_folder("/w"), JournalOptions::default());
+    assert!(matches!(gone, Err(StoreError::ChangedMeanwhile(_))), "{gone:?}");
     std::fs::write(&path, text).unwrap();
-    assert!(store.go_on("a", mark, Began::in_folder("/w"), Options::default()).is_ok());
+    assert!(store.resume("a", mark, SessionStart::in_folder("/w"), JournalOptions::default()).is_ok());
 }

@@ -1,4 +1,4 @@
-//! The journal from outside: what is written comes back, whatever happens in between.
+//! The journal's public API: whatever happens in between, what is written is read back.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod clocks;
@@ -7,7 +7,7 @@ mod keeping;
 mod recovery;
 mod sweep;
 
-/// A folder in memory where that is possible, for tests that would wait for the disk hundreds of times.
+/// A directory in memory if possible, for tests that would sync hundreds of times.
 fn folder_in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

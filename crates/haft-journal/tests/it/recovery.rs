@@ -1,14 +1,17 @@
-//! What became of each call, from a journal that a real engine wrote.
+//! The state of each call, recovered from a journal that a real engine wrote.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use haft::decision::{DecisionSource, Verdict};
 use haft::{Context, Effects, Engine, Registry, Tool, ToolCall, ToolError, ToolSpec, tool};
-use haft_journal::{Began, Block, CallState, Kept, Options, Record, Recovered, Store, Touched};
+use haft_journal::{
+    CallState, FileChange, JournalContents, JournalOptions, JournalStore, Record, RecordedBlock,
+    RecoveredSession, SessionStart,
+};
 use serde_json::{Value, json};
 
-/// Appends to a file; fails without one.
+/// Appends a line to a file, and fails if no file is named.
 struct Append;
 
 /// Appends a line to a file.
@@ -38,13 +41,13 @@ impl Tool for Append {
     }
 }
 
-async fn session(folder: &Path, calls: Vec<ToolCall>) -> Kept {
+async fn session(folder: &Path, calls: Vec<ToolCall>) -> JournalContents {
     session_with(folder, haft::Permissions::new().allow("append").unwrap(), calls).await
 }
 
-async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCall>) -> Kept {
-    let store = Store::at(folder);
-    let journal = store.create("a", Began::in_folder(folder), Options::default()).unwrap();
+async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCall>) -> JournalContents {
+    let store = JournalStore::at(folder);
+    let journal = store.create("a", SessionStart::in_folder(folder), JournalOptions::default()).unwrap();
     let look = tool("look", "Looks.", |_: haft::NoInput, _| async { Ok(1) }).effects(|_| Effects::none());
     let registry = Registry::new().with(Append).unwrap().with(look).unwrap();
     let recorder = Arc::new(journal.clone());
@@ -61,14 +64,15 @@ async fn session_with(folder: &Path, rules: haft::Permissions, calls: Vec<ToolCa
     store.read("a").unwrap()
 }
 
-/// A refused call has its decision, with every reason; one that never came so far has none.
+/// A refused call is recorded with its decision and all reasons; a call that reached no decision
+/// has none.
 #[tokio::test]
 async fn refused_calls_have_their_decision() {
     let folder = tempfile::tempdir().unwrap();
     let refused = async |rules: haft::Permissions, input: Value| {
         let folder = tempfile::tempdir_in(folder.path()).unwrap();
-        let kept = session_with(folder.path(), rules, vec![call("1", "append", input)]).await;
-        let refused = kept.records.into_iter().find_map(|stamped| match stamped.record {
+        let contents = session_with(folder.path(), rules, vec![call("1", "append", input)]).await;
+        let refused = contents.records.into_iter().find_map(|stamped| match stamped.record {
             Record::Refused(refused) => Some(refused),
             _ => None,
         });
@@ -91,11 +95,11 @@ fn call(id: &str, name: &str, input: Value) -> ToolCall {
     ToolCall::new(id, name, input)
 }
 
-/// The same journal as if the process had died before this many of its last records were written.
-fn without_last(kept: &Kept, count: usize) -> Kept {
-    let mut kept = kept.clone();
-    kept.records.truncate(kept.records.len() - count);
-    kept
+/// The journal of a process that died before it wrote the last records.
+fn without_last(contents: &JournalContents, count: usize) -> JournalContents {
+    let mut contents = contents.clone();
+    contents.records.truncate(contents.records.len() - count);
+    contents
 }
 
 #[tokio::test]
@@ -109,46 +113,49 @@ async fn each_call_is_finished_to_be_run_or_unknown() {
         call("3", "append", json!({"path": "none.txt"})),
         call("4", "append", json!({})),
     ];
-    let kept = session(folder.path(), calls).await;
-    let whole = Recovered::of(&kept);
-    let text = |text: &str| vec![Block::Text(text.to_owned())];
+    let contents = session(folder.path(), calls).await;
+    let whole = RecoveredSession::from_contents(&contents);
+    let text = |text: &str| vec![RecordedBlock::Text(text.to_owned())];
     assert_eq!(
         whole.calls["1"],
         CallState::Finished { tool: "append".to_owned(), error: None, blocks: text("appended") }
     );
     assert_eq!(whole.calls["2"], CallState::Run);
     assert!(matches!(&whole.calls["3"], CallState::Finished { error: Some(kind), .. } if kind == "Failed"));
-    // It was refused, so it may be tried again with the same answer.
+    // The call was refused, so it may be tried again with the same result.
     assert!(!whole.calls.contains_key("4"));
     assert!(
-        kept.records
+        contents
+            .records
             .iter()
             .any(|record| matches!(&record.record, Record::Refused(refused) if refused.call == "4"))
     );
     assert_eq!(whole.items, [json!({"role": "user"})]);
     assert_eq!(whole.reply, Some(vec![json!({"role": "assistant"})]));
 
-    // As if it had died with the intent of the first call and nothing after it.
-    let first = kept
+    // As if the process had died after the intent of the first call.
+    let first = contents
         .records
         .iter()
         .position(|record| matches!(&record.record, Record::Intent(one) if one.call == "1"));
-    let cut = without_last(&kept, kept.records.len() - first.unwrap() - 1);
-    let recovered = Recovered::of(&cut);
+    let cut = without_last(&contents, contents.records.len() - first.unwrap() - 1);
+    let recovered = RecoveredSession::from_contents(&cut);
     let CallState::Unknown(started) = &recovered.calls["1"] else { panic!("{recovered:?}") };
     let real = file.canonicalize().unwrap();
-    assert_eq!(started.files, [(real, Touched::Changed)]);
+    assert_eq!(started.files, [(real, FileChange::Changed)]);
     assert!(started.to_string().contains("outcome is unknown"), "{started}");
     assert!(!recovered.calls.contains_key("2"));
 
-    // Its file was not reached.
+    // The call did not reach its file.
     std::fs::write(&file, "").unwrap();
-    let CallState::Unknown(started) = &Recovered::of(&cut).calls["1"] else { panic!("it started") };
-    assert_eq!(started.files[0].1, Touched::Same);
+    let CallState::Unknown(started) = &RecoveredSession::from_contents(&cut).calls["1"] else {
+        panic!("it started")
+    };
+    assert_eq!(started.files[0].1, FileChange::Same);
 }
 
-/// The message that asked for it was never whole, or a worker made the call: its result has nobody to go to, and the model
-/// would do it again.
+/// The message of the call was never complete, or a worker made the call: its result can't reach
+/// the conversation, and the model would repeat it.
 #[tokio::test]
 async fn what_was_finished_and_has_no_result_to_go_to_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,12 +174,12 @@ async fn what_was_finished_and_has_no_result_to_go_to_is_told() {
             _ => {}
         }
     }
-    for kept in [never_whole, by_worker] {
-        let recovered = Recovered::of(&kept);
+    for contents in [never_whole, by_worker] {
+        let recovered = RecoveredSession::from_contents(&contents);
         assert!(recovered.calls.is_empty(), "{recovered:?}");
-        let [told] = &recovered.stray[..] else { panic!("{recovered:?}") };
-        let words = told.to_string();
-        assert!(words.contains("was run to its end (ok)") && words.contains("list.txt"), "{words}");
+        let [notes] = &recovered.stray[..] else { panic!("{recovered:?}") };
+        let message = notes.to_string();
+        assert!(message.contains("was run to its end (ok)") && message.contains("list.txt"), "{message}");
     }
 }
 
@@ -181,11 +188,11 @@ async fn items_end_a_turn() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("list.txt");
     std::fs::write(&file, "").unwrap();
-    let mut kept = session(folder.path(), vec![call("1", "append", json!({"path": file}))]).await;
-    let mut last = kept.records.last().unwrap().clone();
+    let mut contents = session(folder.path(), vec![call("1", "append", json!({"path": file}))]).await;
+    let mut last = contents.records.last().unwrap().clone();
     last.record = Record::Items { from: 1, items: vec![json!("reply"), json!("answer")] };
-    kept.records.push(last);
-    let recovered = Recovered::of(&kept);
+    contents.records.push(last);
+    let recovered = RecoveredSession::from_contents(&contents);
     assert_eq!(recovered.items.len(), 3);
     assert!(recovered.reply.is_none() && recovered.calls.is_empty() && recovered.stray.is_empty());
 }

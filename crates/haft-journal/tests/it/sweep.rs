@@ -1,4 +1,5 @@
-//! Every write and every sync of a journal fails once, and from then on: a real engine runs a turn over it each time.
+//! Every write and every fsync of a journal fails once, or from then on, while a real engine runs a
+//! turn.
 
 use std::io;
 use std::path::Path;
@@ -6,17 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use haft::ports::Recorder as _;
 use haft::{Effects, Engine, NoInput, Registry, ToolCall, ToolResult, tool};
-use haft_journal::{Disk, Durability, Journal, Options, Record, Recovered, read};
+use haft_journal::{Durability, Journal, JournalDisk, JournalOptions, Record, RecoveredSession, read};
 use serde_json::{Value, json};
 
-/// What fails.
+/// The failing operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Append,
     Sync,
 }
 
-/// A disk in memory on which one step fails, or all from that one on.
+/// An in-memory disk on which one operation fails, or all from that one on.
 #[derive(Clone)]
 struct Faulty(Arc<Mutex<Book>>);
 
@@ -55,7 +56,7 @@ impl Book {
     }
 }
 
-impl Disk for Faulty {
+impl JournalDisk for Faulty {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut book = self.0.lock().unwrap();
         let done = book.step(Step::Append);
@@ -68,20 +69,20 @@ impl Disk for Faulty {
         self.0.lock().unwrap().step(Step::Sync)
     }
 
-    fn cut(&mut self, length: u64) -> io::Result<()> {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.0.lock().unwrap().bytes.truncate(usize::try_from(length).unwrap());
         Ok(())
     }
 }
 
-/// The calls of a turn: looks and changes in turns.
+/// The calls of a turn: reads and changes alternate.
 const CALLS: [(&str, &str); 5] =
     [("1", "look"), ("2", "change"), ("3", "look"), ("4", "change"), ("5", "change")];
 
-/// Runs a turn over this disk; what really happened, and the results.
+/// Runs a turn on this disk; returns what the tools did, and the results.
 async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolResult>) {
-    let options = Options { durability, ..Options::default() };
-    let journal = Journal::on(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
+    let options = JournalOptions { durability, ..JournalOptions::default() };
+    let journal = Journal::with_disk(Box::new(disk.clone()), ("a", Path::new("a")), (0, 0), options).unwrap();
     let happened: Arc<Mutex<Vec<String>>> = Arc::default();
     let (looked, changed) = (happened.clone(), happened.clone());
     let look = tool("look", "Looks.", move |_: NoInput, cx| {
@@ -112,24 +113,24 @@ async fn turn(disk: &Faulty, durability: Durability) -> (Vec<String>, Vec<ToolRe
     (happened, results)
 }
 
-/// The calls whose intents, and the calls whose outcomes, are in the journal.
-fn noted(disk: &Faulty) -> (Vec<String>, Vec<String>, Recovered) {
+/// Returns the calls with recorded intents, and the calls with recorded outcomes.
+fn noted(disk: &Faulty) -> (Vec<String>, Vec<String>, RecoveredSession) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f");
     std::fs::write(&path, &disk.0.lock().unwrap().bytes).unwrap();
-    let kept = read(&path).unwrap();
-    assert!(kept.damage.is_empty() && !kept.torn, "{kept:?}");
-    let numbers: Vec<u64> = kept.records.iter().map(|record| record.n).collect();
+    let contents = read(&path).unwrap();
+    assert!(contents.damage.is_empty() && !contents.torn, "{contents:?}");
+    let numbers: Vec<u64> = contents.records.iter().map(|record| record.n).collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
     let (mut intents, mut outcomes) = (Vec::new(), Vec::new());
-    for stamped in &kept.records {
+    for stamped in &contents.records {
         match &stamped.record {
             Record::Intent(intent) => intents.push(intent.call.clone()),
             Record::Outcome(outcome) => outcomes.push(outcome.call.clone()),
             _ => {}
         }
     }
-    (intents, outcomes, Recovered::of(&kept))
+    (intents, outcomes, RecoveredSession::from_contents(&contents))
 }
 
 #[tokio::test]
@@ -153,9 +154,10 @@ async fn every_write_and_sync_may_fail_and_nothing_happens_unrecorded() {
                     for ((id, name), result) in CALLS.iter().zip(&results) {
                         let ran = happened.iter().any(|call| call == id);
                         match *name {
-                            // Looking goes on.
+                            // Reads continue.
                             "look" => assert!(ran && result.error().is_none(), "{named}: {id}"),
-                            // What was changed was recorded before; what could not be recorded was not done, and says why.
+                            // A change was recorded first; a call that could not be recorded did
+                            // not run and says why.
                             _ if ran => {
                                 assert!(
                                     intents.iter().any(|call| call == id),
@@ -163,15 +165,18 @@ async fn every_write_and_sync_may_fail_and_nothing_happens_unrecorded() {
                                 );
                             }
                             _ => {
-                                let words = result.error().map(|error| error.message()).unwrap_or_default();
-                                assert!(words.contains("could not be recorded"), "{named}: {id}: {words}");
+                                let message = result.error().map(|error| error.message()).unwrap_or_default();
+                                assert!(
+                                    message.contains("could not be recorded"),
+                                    "{named}: {id}: {message}"
+                                );
                                 stopped += 1;
                             }
                         }
                     }
                     assert_eq!(results.len(), CALLS.len(), "{named}");
                     assert!(!recovered.is_damaged, "{named}");
-                    // A disk that had no room once loses nothing of what was said.
+                    // A disk that was full once loses no record.
                     if step == Step::Append && !for_good {
                         assert_eq!((recovered.items.len(), recovered.reply.is_some()), (1, true), "{named}");
                     }
@@ -188,10 +193,10 @@ async fn every_write_and_sync_may_fail_and_nothing_happens_unrecorded() {
 
 #[test]
 fn a_session_is_recovered_by_its_end_as_by_all_of_it() {
-    use haft_journal::{Began, Store};
+    use haft_journal::{JournalStore, SessionStart};
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path());
-    let journal = store.create("a", Began::in_folder("/w"), Options::default()).unwrap();
+    let store = JournalStore::at(folder.path());
+    let journal = store.create("a", SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     let item = |text: &str| -> Value { json!({"role": "user", "content": text}) };
     journal.note(Record::Title { text: "first".to_owned() }).unwrap();
     journal.items(0, &[item("forgotten")]).unwrap();
@@ -208,22 +213,22 @@ fn a_session_is_recovered_by_its_end_as_by_all_of_it() {
     journal.note(Record::TaskEnded { id: "task-1".to_owned() }).unwrap();
     journal.note(Record::Reply { turn: 20, items: vec![item("last")] }).unwrap();
     drop(journal);
-    let kept = store.read("a").unwrap();
+    let contents = store.read("a").unwrap();
     let (recovered, mark) = store.recover("a").unwrap();
-    assert_eq!(recovered, Recovered::of(&kept));
+    assert_eq!(recovered, RecoveredSession::from_contents(&contents));
     assert_eq!((recovered.items.len(), recovered.reply.is_some()), (20, true));
     assert_eq!(recovered.tasks, [("task-2".to_owned(), "Bash: y".to_owned())]);
     assert_eq!(recovered.seen["/f"], json!(19));
-    let head = store.head("a").unwrap();
+    let head = store.summary("a").unwrap();
     assert_eq!((head.title.as_deref(), head.calls, head.is_ended), (Some("first"), 0, false));
     assert_eq!(store.began("a").unwrap().unwrap().cwd, Path::new("/w"));
 
-    // Whoever is second is told so.
-    let first = store.go_on("a", mark, Began::in_folder("/w"), Options::default()).unwrap();
+    // The second process gets an error.
+    let first = store.resume("a", mark, SessionStart::in_folder("/w"), JournalOptions::default()).unwrap();
     drop(first);
-    let second = store.go_on("a", mark, Began::in_folder("/w"), Options::default());
-    assert!(matches!(second, Err(haft_journal::StoreError::GoneOn(_))), "{second:?}");
-    assert_eq!(store.read("a").unwrap().records.len(), kept.records.len() + 1);
+    let second = store.resume("a", mark, SessionStart::in_folder("/w"), JournalOptions::default());
+    assert!(matches!(second, Err(haft_journal::StoreError::ChangedMeanwhile(_))), "{second:?}");
+    assert_eq!(store.read("a").unwrap().records.len(), contents.records.len() + 1);
 }
 
 fn hooked() -> haft::ports::HookOutcome<'static> {

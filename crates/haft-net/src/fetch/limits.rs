@@ -1,50 +1,52 @@
-//! The bounds of a request. They are values of a [`Limits`], so that tests need not send gigabytes or wait for minutes.
+//! The limits of a request. They are fields of [`FetchLimits`], so that tests need not send
+//! gigabytes or wait for minutes.
 
 use std::time::Duration;
 
-/// The longest address that is asked for, in bytes.
+/// The maximum length of an address, in bytes.
 pub const URL_BYTES_MAX: usize = 8 * 1024;
-/// The longest head of an answer, in bytes.
+/// The maximum size of a response head, in bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// How many headers an answer may have.
+/// The maximum number of response headers.
 pub const HEADERS_MAX: usize = 128;
 /// How many addresses of a host are tried.
 pub const ADDRESSES_MAX: usize = 4;
-/// How many names are being resolved at once by one fetcher; further ones wait.
+/// How many names one fetcher resolves at once; further lookups wait.
 pub const RESOLVING_MAX: usize = 8;
-/// An unpacked body of up to so many bytes isn't measured against what was sent for it: small pages pack well.
+/// The compression ratio is not checked for bodies up to this size, because small pages compress
+/// well.
 pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
 
-/// How much a server may send, and how long each step may take.
+/// How much a server may send, and the timeout of each step.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Bytes of a body as it is sent. What comes after them is not read.
-    pub sent_bytes: usize,
-    /// Bytes of a body once it is unpacked. What comes after them is not unpacked.
-    pub unpacked_bytes: usize,
-    /// How many times longer than what was sent for it a body may become.
+pub struct FetchLimits {
+    /// The maximum size of a body before decompression, in bytes. The rest is not read.
+    pub encoded_bytes: usize,
+    /// The maximum size of a body after decompression, in bytes. The rest is dropped.
+    pub decoded_bytes: usize,
+    /// The maximum ratio of decompressed to compressed size.
     pub ratio: u64,
     /// How many redirects are followed.
     pub redirects: usize,
-    /// To find the addresses of a name.
+    /// The timeout for resolving a name.
     pub resolve: Duration,
-    /// To reach one address.
+    /// The timeout for connecting to one address.
     pub dial: Duration,
-    /// To agree on encryption.
+    /// The timeout of the TLS handshake.
     pub handshake: Duration,
-    /// From the request to the end of the answer's head.
+    /// The timeout from the request to the end of the response head.
     pub head: Duration,
-    /// Without a byte of the body.
+    /// The timeout between two parts of the body.
     pub idle: Duration,
-    /// All of it, redirects included.
-    pub whole: Duration,
+    /// The timeout of the whole fetch, redirects included.
+    pub total: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            sent_bytes: 10 * 1024 * 1024,
-            unpacked_bytes: 20 * 1024 * 1024,
+impl Default for FetchLimits {
+    fn default() -> FetchLimits {
+        FetchLimits {
+            encoded_bytes: 10 * 1024 * 1024,
+            decoded_bytes: 20 * 1024 * 1024,
             ratio: 100,
             redirects: 5,
             resolve: Duration::from_secs(10),
@@ -52,7 +54,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             idle: Duration::from_secs(15),
-            whole: Duration::from_secs(60),
+            total: Duration::from_secs(60),
         }
     }
 }

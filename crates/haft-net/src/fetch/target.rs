@@ -1,16 +1,17 @@
-//! Where a request goes: an address of the web that was read once, as browsers read it, and is used in that form only.
+//! The target of a request: a URL that is parsed once, by the rules of browsers, and used only in
+//! its normalized form.
 //!
-//! Whoever judges a host and whoever dials it have to mean the same one, so both take it from here: the host is the one that
-//! the parser found, in the form in which it is sent. User information is refused, because it makes
-//! `https://example.com@evil.net` look like another host, and ports of other protocols are, because a server of those can be
-//! made to take a request for commands.
+//! The code that checks a host and the code that dials it must agree on the host, so both take it
+//! from here. User information is refused because it makes `https://example.com@evil.net` look like
+//! another host. Ports of other protocols are refused because their servers can interpret a request
+//! as commands.
 
 use std::fmt;
 
 use url::Url;
 
 use super::limits::URL_BYTES_MAX;
-use crate::host::{Host, shown};
+use crate::host::{Host, printable_excerpt};
 
 /// Ports of other protocols, sorted: the list of the fetch standard.
 const OTHER_PORTS: &[u16] = &[
@@ -20,142 +21,145 @@ const OTHER_PORTS: &[u16] = &[
     2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ];
 
-/// An address that can be asked: `http` or `https`, a host, no user.
+/// A URL that can be fetched: `http` or `https`, a host, no user information.
 ///
 /// ```
-/// use haft_net::fetch::Target;
+/// use haft_net::fetch::FetchTarget;
 ///
-/// let target = Target::parse("HTTPS://Example.COM:443/a?b#c").unwrap();
+/// let target = FetchTarget::parse("HTTPS://Example.COM:443/a?b#c").unwrap();
 /// assert_eq!(target.to_string(), "https://example.com/a?b");
 /// assert_eq!((target.host().to_string().as_str(), target.port()), ("example.com", 443));
-/// assert!(Target::parse("https://me@example.com/").is_err());
+/// assert!(FetchTarget::parse("https://me@example.com/").is_err());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct FetchTarget {
     url: Url,
     host: Host,
     port: u16,
 }
 
-/// A text that is no such address: why, and what is accepted.
+/// A text that is not a valid target; the message says why and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadTarget(String);
+pub struct TargetParseError(String);
 
-impl fmt::Display for BadTarget {
+impl fmt::Display for TargetParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadTarget {}
+impl std::error::Error for TargetParseError {}
 
-impl Target {
-    /// Reads an address.
+impl FetchTarget {
+    /// Parses a URL.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Target, BadTarget> {
+    /// The text is not a valid target.
+    pub fn parse(text: &str) -> Result<FetchTarget, TargetParseError> {
         if text.len() > URL_BYTES_MAX {
-            return Err(BadTarget(format!("it has more than {URL_BYTES_MAX} bytes")));
+            return Err(TargetParseError(format!("it has more than {URL_BYTES_MAX} bytes")));
         }
         let url = Url::parse(text.trim()).map_err(|error| {
             let hint = if text.contains("://") { "" } else { "; it begins with `https://`" };
-            BadTarget(format!("`{}` is no address: {error}{hint}", shown(text)))
+            TargetParseError(format!("`{}` is no address: {error}{hint}", printable_excerpt(text)))
         })?;
-        Target::of(url)
+        FetchTarget::from_url(url)
     }
 
-    /// What a reference on this page leads to.
+    /// Resolves a reference relative to this URL.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn join(&self, reference: &str) -> Result<Target, BadTarget> {
+    /// The result is not a valid target.
+    pub fn join(&self, reference: &str) -> Result<FetchTarget, TargetParseError> {
         if reference.len() > URL_BYTES_MAX {
-            return Err(BadTarget(format!("it has more than {URL_BYTES_MAX} bytes")));
+            return Err(TargetParseError(format!("it has more than {URL_BYTES_MAX} bytes")));
         }
-        let bad = |error| BadTarget(format!("`{}` is no address: {error}", shown(reference)));
-        Target::of(self.url.join(reference).map_err(bad)?)
+        let bad =
+            |error| TargetParseError(format!("`{}` is no address: {error}", printable_excerpt(reference)));
+        FetchTarget::from_url(self.url.join(reference).map_err(bad)?)
     }
 
-    fn of(mut url: Url) -> Result<Target, BadTarget> {
-        let bad = |why: String| Err(BadTarget(why));
+    fn from_url(mut url: Url) -> Result<FetchTarget, TargetParseError> {
+        let bad = |why: String| Err(TargetParseError(why));
         if !matches!(url.scheme(), "http" | "https") {
-            return bad(format!("`{}:` is not fetched; `https:` and `http:` are", shown(url.scheme())));
+            return bad(format!(
+                "`{}:` is not fetched; `https:` and `http:` are",
+                printable_excerpt(url.scheme())
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return bad(
-                "an address with a user or a password in it is refused; leave out what stands before `@`"
-                    .into(),
-            );
+            return bad("an address with a user or a password is refused; remove the part before `@`".into());
         }
         let host = match url.host() {
-            Some(url::Host::Domain(name)) => Host::parse(name).map_err(|bad| BadTarget(bad.to_string()))?,
+            Some(url::Host::Domain(name)) => {
+                Host::parse(name).map_err(|bad| TargetParseError(bad.to_string()))?
+            }
             Some(url::Host::Ipv4(address)) => Host::Address(address.into()),
             Some(url::Host::Ipv6(address)) => Host::Address(std::net::IpAddr::V6(address).to_canonical()),
             None => return bad("it names no host".into()),
         };
         let port = url.port_or_known_default().unwrap_or_default();
         if OTHER_PORTS.binary_search(&port).is_ok() {
-            return bad(format!("port {port} is that of another protocol, and is not asked for pages"));
+            return bad(format!("port {port} belongs to another protocol and is not fetched"));
         }
         url.set_fragment(None);
-        Ok(Target { url, host, port })
+        Ok(FetchTarget { url, host, port })
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port, given or usual.
+    /// Returns the explicit or default port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether what is said is encrypted.
+    /// Returns whether the scheme is `https`.
     pub fn is_encrypted(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// The address as text.
+    /// Returns the URL as text.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
 
-    /// The path alone, as it is sent.
+    /// Returns the path as it is sent.
     pub fn path(&self) -> &str {
         self.url.path()
     }
 
-    /// The same by `https`; the port stays, where one was given.
+    /// Returns the same URL with `https`; an explicit port stays.
     #[must_use]
-    pub fn encrypted(&self) -> Target {
+    pub fn with_https(&self) -> FetchTarget {
         let mut url = self.url.clone();
-        // The two are of one kind, so neither can be refused.
+        // Changing between `http` and `https` can't fail.
         let _ = url.set_scheme("https");
-        Target::of(url).unwrap_or_else(|_| self.clone())
+        FetchTarget::from_url(url).unwrap_or_else(|_| self.clone())
     }
 
-    /// With these pairs as its query.
+    /// Appends query parameters.
     #[must_use]
-    pub fn with_query<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Target {
+    pub fn with_query<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> FetchTarget {
         let mut target = self.clone();
         target.url.query_pairs_mut().extend_pairs(pairs);
         target
     }
 
-    /// Path and query, as a request names them.
-    pub(super) fn of_request(&self) -> &str {
+    /// Returns path and query for the request line.
+    pub(super) fn request_path(&self) -> &str {
         &self.url[url::Position::BeforePath..url::Position::AfterQuery]
     }
 
-    /// Host and port, as a request names them.
+    /// Returns host and port for the `Host` header.
     pub(super) fn authority(&self) -> &str {
         &self.url[url::Position::BeforeHost..url::Position::AfterPort]
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for FetchTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.url.as_str())
     }
@@ -184,8 +188,8 @@ mod tests {
             ("http://256.256.256.256/", "is no address"),
             ("https://exa\0mple.com/", "is no address"),
         ] {
-            let words = Target::parse(text).unwrap_err().to_string();
-            assert!(words.contains(part), "{text}: {words}");
+            let message = FetchTarget::parse(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 
@@ -200,13 +204,13 @@ mod tests {
             ("http://bücher.example/", "xn--bcher-kva.example"),
             ("http://EXAMPLE.com./", "example.com"),
         ] {
-            assert_eq!(Target::parse(text).unwrap().host().to_string(), host, "{text}");
+            assert_eq!(FetchTarget::parse(text).unwrap().host().to_string(), host, "{text}");
         }
     }
 
     #[test]
     fn a_plain_address_becomes_an_encrypted_one() {
-        let up = |text: &str| Target::parse(text).unwrap().encrypted().to_string();
+        let up = |text: &str| FetchTarget::parse(text).unwrap().with_https().to_string();
         assert_eq!(up("http://example.com/a?b"), "https://example.com/a?b");
         assert_eq!(up("http://example.com:80/"), "https://example.com/");
         assert_eq!(up("http://example.com:8080/"), "https://example.com:8080/");

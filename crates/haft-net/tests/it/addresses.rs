@@ -1,18 +1,18 @@
-//! Addresses that aren't public, and rules on hosts: the parts of the network that others use as well.
+//! Address classification and host rules.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use haft_net::address::{IPV4, IPV6, Kind, METADATA, Range, check};
+use haft_net::address::{AddressKind, AddressRange, IPV4, IPV6, METADATA_ADDRESSES, check};
 use haft_net::host::{Host, HostRule};
-use haft_net::preset::Preset;
+use haft_net::host_preset::HostPreset;
 
 fn is_public(address: &str) -> bool {
     check(address.parse().unwrap()).is_ok()
 }
 
-/// The first and the last address of a range, as bits.
+/// Returns the first and the last address of a range as integers.
 fn ends(first: u128, prefix: u8, width: u8) -> (u128, u128) {
     let rest = u32::from(width - prefix);
     (first, first | 1_u128.checked_shl(rest).map_or(u128::MAX, |size| size - 1))
@@ -22,7 +22,7 @@ fn in_v4(bits: u128) -> IpAddr {
     Ipv4Addr::from_bits(u32::try_from(bits).unwrap()).into()
 }
 
-/// The forms in which IPv6 carries an IPv4 address.
+/// The ways in which IPv6 embeds an IPv4 address.
 fn embedded(inner: Ipv4Addr) -> [Ipv6Addr; 8] {
     let bits = u128::from(inner.to_bits());
     let network = 0x2606_4700_u128 << 96;
@@ -54,7 +54,7 @@ fn the_table_is_the_one_of_the_registries() {
         };
         rows.iter().map(range).collect()
     };
-    fn ours<A: std::fmt::Display>(ranges: &[Range<A>]) -> BTreeSet<String> {
+    fn ours<A: std::fmt::Display>(ranges: &[AddressRange<A>]) -> BTreeSet<String> {
         ranges.iter().map(|range| format!("{}/{}", range.network, range.prefix)).collect()
     }
     assert_eq!(ours(IPV4), listed("ipv4"));
@@ -82,14 +82,14 @@ fn ranges_hold_from_their_first_address_to_their_last() {
             assert_eq!(check(in_v4(beside)).is_ok(), outside_v4(beside), "{}", in_v4(beside));
         }
     }
-    for range in IPV6.iter().filter(|range| !range.as_inside) {
+    for range in IPV6.iter().filter(|range| !range.judged_by_embedded) {
         let (first, last) = ends(range.network.to_bits(), range.prefix, 128);
         for inside in [first, first + (last - first) / 2, last] {
             assert!(check(Ipv6Addr::from_bits(inside).into()).is_err(), "{}", Ipv6Addr::from_bits(inside));
         }
     }
-    for metadata in METADATA {
-        assert_eq!(check(*metadata).unwrap_err().kind, Kind::Metadata);
+    for metadata in METADATA_ADDRESSES {
+        assert_eq!(check(*metadata).unwrap_err().kind, AddressKind::Metadata);
     }
 }
 
@@ -104,11 +104,15 @@ fn an_address_inside_of_another_is_found() {
             }
         }
     }
-    // Where the address inside is what is reached, a public one is fine; the other forms are refused whatever they hold.
+    // Forms that reach the embedded address accept a public one; the other forms are always
+    // refused.
     let public = embedded(Ipv4Addr::new(1, 1, 1, 1)).map(|outer| check(outer.into()).is_ok());
     assert_eq!(public, [false, true, false, true, false, false, true, true]);
     let metadata = check("::ffff:100.100.100.200".parse().unwrap()).unwrap_err();
-    assert_eq!((metadata.kind, metadata.inside), (Kind::Metadata, Some(Ipv4Addr::new(100, 100, 100, 200))));
+    assert_eq!(
+        (metadata.kind, metadata.embedded),
+        (AddressKind::Metadata, Some(Ipv4Addr::new(100, 100, 100, 200)))
+    );
 }
 
 #[test]
@@ -119,13 +123,13 @@ fn public_addresses_are_public() {
     for address in ["2a00:1450::1", "2001:4860:4860::8888", "64:ff9b::101:101", "2400::1", "3ffe::1"] {
         assert!(is_public(address), "{address}");
     }
-    // Not in any range of the registry, and given to nobody.
+    // Addresses outside of the registry's ranges that are not allocated.
     for address in ["::ffff:0:1.1.1.1", "4000::1", "1::1", "200::1", "e000::1", "fe00::1", "8000::"] {
         assert!(!is_public(address), "{address}");
     }
 }
 
-/// A rule, hosts that it covers, and hosts that it doesn't.
+/// Checks which hosts a rule covers and which it doesn't.
 #[track_caller]
 fn covers(rule: &str, these: &[&str], not_these: &[&str]) {
     let parsed: HostRule = rule.parse().unwrap();
@@ -138,7 +142,7 @@ fn covers(rule: &str, these: &[&str], not_these: &[&str]) {
     assert_eq!(parsed.to_string().parse::<HostRule>().unwrap(), parsed);
 }
 
-/// The rows of `WebFetch(domain:…)`, as the rule language has them.
+/// The examples of `WebFetch(domain:…)` in the rule language.
 #[test]
 fn rules_mean_what_web_fetch_means() {
     covers(
@@ -225,7 +229,7 @@ fn an_address_and_this_machine_are_opened_by_exact_rules_only() {
 #[test]
 fn presets_are_lists_of_names() {
     let mut seen = BTreeSet::new();
-    for preset in Preset::ALL {
+    for preset in HostPreset::ALL {
         assert_eq!(preset.name().parse(), Ok(preset));
         assert_eq!(preset.rules().count(), preset.hosts().len());
         for host in preset.hosts() {
@@ -234,7 +238,7 @@ fn presets_are_lists_of_names() {
         }
     }
     assert_eq!(
-        "npm".parse::<Preset>().unwrap_err().to_string(),
+        "npm".parse::<HostPreset>().unwrap_err().to_string(),
         "there is no preset `npm`; `package-registries` and `github-downloads` are known"
     );
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/network.md");

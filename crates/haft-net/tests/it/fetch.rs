@@ -1,18 +1,18 @@
-//! Who is reached: addresses, names, redirects, this machine.
+//! Which servers a fetch reaches: addresses, names, redirects, this machine.
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haft_net::fetch::{Fetched, Fetcher, Target};
+use haft_net::fetch::{FetchResult, FetchTarget, Fetcher};
 
-use crate::world::{PUBLIC, World, body, get, page, saying, server, with};
+use crate::fake_network::{FakeNetwork, PUBLIC, body, fetcher_for, fixed_server, get, page, server};
 
 #[tokio::test]
 async fn a_page_comes_from_the_address_that_was_checked() {
-    let (fetcher, world) = with(saying(page("content-type: text/plain\r\n", b"hello")));
+    let (fetcher, world) = fetcher_for(fixed_server(page("content-type: text/plain\r\n", b"hello")));
     assert_eq!(body(&fetcher, "http://a.example/").await.unwrap(), "hello");
-    assert_eq!((world.dialled(), world.looks()), (vec![format!("{PUBLIC}:80")], 1));
+    assert_eq!((world.dialed_addresses(), world.lookups()), (vec![format!("{PUBLIC}:80")], 1));
 }
 
 #[tokio::test]
@@ -27,11 +27,11 @@ async fn what_is_not_public_is_never_dialled() {
         "0.0.0.0",
         "fe80::1",
     ] {
-        let (fetcher, world) = with(saying(page("", b"secret")));
+        let (fetcher, world) = fetcher_for(fixed_server(page("", b"secret")));
         world.name("a.example", &[&[inner]]);
-        let words = body(&fetcher, "http://a.example/").await.unwrap_err();
-        assert!(words.contains("leads to no public address"), "{inner}: {words}");
-        assert_eq!(world.dialled(), Vec::<String>::new(), "{inner}");
+        let message = body(&fetcher, "http://a.example/").await.unwrap_err();
+        assert!(message.contains("leads to no public address"), "{inner}: {message}");
+        assert_eq!(world.dialed_addresses(), Vec::<String>::new(), "{inner}");
     }
     for url in [
         "http://127.0.0.1/",
@@ -48,37 +48,37 @@ async fn what_is_not_public_is_never_dialled() {
         "http://[fd00:ec2::254]/",
         "http://[64:ff9b::a00:1]/",
     ] {
-        let (fetcher, world) = with(saying(page("", b"secret")));
+        let (fetcher, world) = fetcher_for(fixed_server(page("", b"secret")));
         assert!(get(&fetcher, url).await.is_err(), "{url}");
-        assert_eq!(world.dialled(), Vec::<String>::new(), "{url}");
+        assert_eq!(world.dialed_addresses(), Vec::<String>::new(), "{url}");
     }
 }
 
 #[tokio::test]
 async fn of_several_addresses_only_those_that_passed_are_dialled() {
-    let (fetcher, world) = with(saying(page("", b"hello")));
+    let (fetcher, world) = fetcher_for(fixed_server(page("", b"hello")));
     world.name("a.example", &[&["127.0.0.1", "10.0.0.1", PUBLIC]]);
     assert_eq!(body(&fetcher, "http://a.example/").await.unwrap(), "hello");
-    assert_eq!(world.dialled(), [format!("{PUBLIC}:80")]);
+    assert_eq!(world.dialed_addresses(), [format!("{PUBLIC}:80")]);
 }
 
 #[tokio::test]
 async fn a_name_that_changes_its_mind_is_checked_again_at_the_redirect() {
     let (fetcher, world) =
-        with(saying("HTTP/1.1 302 Found\r\nlocation: /secret\r\ncontent-length: 0\r\n\r\n"));
+        fetcher_for(fixed_server("HTTP/1.1 302 Found\r\nlocation: /secret\r\ncontent-length: 0\r\n\r\n"));
     world.name("a.example", &[&[PUBLIC], &["127.0.0.1"]]);
-    let words = body(&fetcher, "http://a.example/").await.unwrap_err();
+    let message = body(&fetcher, "http://a.example/").await.unwrap_err();
     assert!(
-        words.contains("leads to no public address: `127.0.0.1` is an address of this machine"),
-        "{words}"
+        message.contains("leads to no public address: `127.0.0.1` is an address of this machine"),
+        "{message}"
     );
-    assert_eq!(world.dialled(), [format!("{PUBLIC}:80")]);
+    assert_eq!(world.dialed_addresses(), [format!("{PUBLIC}:80")]);
 }
 
 #[tokio::test]
 async fn redirects_stay_on_the_host_or_are_told() {
     let moved =
-        |to: &str| saying(format!("HTTP/1.1 301 Moved\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"));
+        |to: &str| fixed_server(format!("HTTP/1.1 301 Moved\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"));
     for to in [
         "https://b.example/x",
         "http://www.a.example/",
@@ -86,14 +86,15 @@ async fn redirects_stay_on_the_host_or_are_told() {
         "//b.example/",
         "http://a.example:8080/",
     ] {
-        let (fetcher, world) = with(moved(to));
-        let Fetched::Elsewhere { from, to: told, status } = get(&fetcher, "http://a.example/").await.unwrap()
+        let (fetcher, world) = fetcher_for(moved(to));
+        let FetchResult::OtherOrigin { from, to: told, status } =
+            get(&fetcher, "http://a.example/").await.unwrap()
         else {
             panic!("{to} was followed")
         };
         assert_eq!((from.as_str(), status), ("http://a.example/", 301));
         assert!(told.as_str().contains("example"), "{told}");
-        assert_eq!(world.dialled().len(), 1, "{to}");
+        assert_eq!(world.dialed_addresses().len(), 1, "{to}");
     }
     for (to, part) in [
         ("file:///etc/passwd", "`file:` is not fetched"),
@@ -101,18 +102,18 @@ async fn redirects_stay_on_the_host_or_are_told() {
         ("gopher://a.example/", "`gopher:`"),
         ("http://a.example:25/", "port 25"),
     ] {
-        let words = body(&with(moved(to)).0, "http://a.example/").await.unwrap_err();
-        assert!(words.contains(part), "{to}: {words}");
+        let message = body(&fetcher_for(moved(to)).0, "http://a.example/").await.unwrap_err();
+        assert!(message.contains(part), "{to}: {message}");
     }
-    // To this machine: told, and asked for by nobody.
-    let (fetcher, world) = with(moved("http://127.0.0.1:8099/"));
-    assert!(matches!(get(&fetcher, "http://a.example/").await, Ok(Fetched::Elsewhere { .. })));
-    assert_eq!(world.dialled().len(), 1);
+    // A redirect to this machine is reported and not requested.
+    let (fetcher, world) = fetcher_for(moved("http://127.0.0.1:8099/"));
+    assert!(matches!(get(&fetcher, "http://a.example/").await, Ok(FetchResult::OtherOrigin { .. })));
+    assert_eq!(world.dialed_addresses().len(), 1);
 }
 
 #[tokio::test]
 async fn redirects_on_the_host_are_followed_and_have_an_end() {
-    let (fetcher, _) = with(server(|head, stream| {
+    let (fetcher, _) = fetcher_for(server(|head, stream| {
         let answer = match head.split(' ').nth(1).unwrap() {
             "/end" => page("", b"there"),
             _ => b"HTTP/1.1 307 Go\r\nlocation: end\r\ncontent-length: 0\r\n\r\n".to_vec(),
@@ -123,26 +124,26 @@ async fn redirects_on_the_host_are_followed_and_have_an_end() {
 
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let (fetcher, _) = with(server(move |_, stream| {
+    let (fetcher, _) = fetcher_for(server(move |_, stream| {
         let n = count.fetch_add(1, Ordering::SeqCst);
         write!(stream, "HTTP/1.1 302 Go\r\nlocation: /{n}\r\ncontent-length: 0\r\n\r\n").unwrap();
     }));
-    let words = body(&fetcher, "http://a.example/").await.unwrap_err();
-    assert_eq!((words.as_str(), asked.load(Ordering::SeqCst)), ("it redirects more than 5 times", 6));
+    let message = body(&fetcher, "http://a.example/").await.unwrap_err();
+    assert_eq!((message.as_str(), asked.load(Ordering::SeqCst)), ("it redirects more than 5 times", 6));
 }
 
 #[tokio::test]
 async fn this_machine_is_open_by_a_rule_with_its_port() {
-    let (one, other) = (saying(page("", b"mine")), saying(page("", b"not this")));
+    let (one, other) = (fixed_server(page("", b"mine")), fixed_server(page("", b"not this")));
     let rule = |text: &str| Fetcher::new().with_opened([text.parse().unwrap()]);
     let open = rule(&format!("localhost:{}", one.port()));
     for host in ["localhost", "127.0.0.1", "[::ffff:127.0.0.1]"] {
         assert_eq!(body(&open, &format!("http://{host}:{}/", one.port())).await.unwrap(), "mine", "{host}");
     }
-    let words = body(&open, &format!("http://localhost:{}/", other.port())).await.unwrap_err();
+    let message = body(&open, &format!("http://localhost:{}/", other.port())).await.unwrap_err();
     assert!(
-        words.contains(&format!("`localhost:{}` among `sandbox.network.allowedDomains`", other.port())),
-        "{words}"
+        message.contains(&format!("`localhost:{}` among `sandbox.network.allowedDomains`", other.port())),
+        "{message}"
     );
     for closed in ["localhost", "*", "127.0.0.1"] {
         assert!(body(&rule(closed), &format!("http://localhost:{}/", one.port())).await.is_err(), "{closed}");
@@ -155,10 +156,10 @@ async fn this_machine_is_open_by_a_rule_with_its_port() {
 
 #[tokio::test]
 async fn a_private_address_is_open_by_its_own_rule() {
-    let world = Arc::new(World::default());
-    world.at("10.0.0.7:80", saying(page("", b"inner")));
+    let world = Arc::new(FakeNetwork::default());
+    world.route("10.0.0.7:80", fixed_server(page("", b"inner")));
     world.name("in.example", &[&["10.0.0.7"]]);
-    let fetcher = Fetcher::new().with_outside(world.clone());
+    let fetcher = Fetcher::new().with_network(world.clone());
     let open = fetcher.clone().with_opened(["10.0.0.7".parse().unwrap()]);
     assert_eq!(body(&open, "http://10.0.0.7/").await.unwrap(), "inner");
     assert!(body(&open, "http://in.example/").await.is_err(), "the rule is for the address");
@@ -178,13 +179,14 @@ fn pages_are_asked_for_by_https_but_at_home() {
         ("http://10.0.0.7/", "http://10.0.0.7/"),
         ("http://10.0.0.8/", "https://10.0.0.8/"),
     ] {
-        assert_eq!(fetcher.upgraded(&Target::parse(url).unwrap()).to_string(), asked);
+        assert_eq!(fetcher.prefer_https(&FetchTarget::parse(url).unwrap()).to_string(), asked);
     }
 }
 
 #[tokio::test]
 async fn requests_carry_nothing_of_the_user() {
-    let (fetcher, _) = with(server(|head, stream| stream.write_all(&page("", head.as_bytes())).unwrap()));
+    let (fetcher, _) =
+        fetcher_for(server(|head, stream| stream.write_all(&page("", head.as_bytes())).unwrap()));
     let head = body(&fetcher, "http://a.example/a%20b?c=d").await.unwrap().to_lowercase();
     let mut lines: Vec<&str> = head.lines().filter(|line| !line.is_empty()).collect();
     lines.sort_unstable();

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and speak as tests do")]
 
 mod addresses;
+mod fake_network;
 mod faults;
 mod fetch;
 mod tls;
 mod urls;
-mod world;

@@ -1,5 +1,5 @@
-//! Encrypted pages: who a server says it is, and that nothing is asked of one who isn't. The certificate is made for these tests
-//! and good for `a.example` alone.
+//! TLS: the server's certificate is verified, and an unverified server gets no request. The test
+//! certificate is valid for `a.example` only.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -9,13 +9,13 @@ use haft_net::fetch::Fetcher;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::world::{PUBLIC, World, body, page};
+use crate::fake_network::{FakeNetwork, PUBLIC, body, page};
 
 fn certificate() -> CertificateDer<'static> {
     CertificateDer::from(include_bytes!("../data/cert.der").as_slice())
 }
 
-/// A server that encrypts, and gives everybody this page.
+/// A TLS server that answers every request with this page.
 fn server(answer: Vec<u8>) -> SocketAddr {
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(include_bytes!("../data/key.der").as_slice()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -33,7 +33,7 @@ fn server(answer: Vec<u8>) -> SocketAddr {
             let mut connection = ServerConnection::new(config.clone()).unwrap();
             let mut stream = stream.unwrap();
             let mut stream = rustls::Stream::new(&mut connection, &mut stream);
-            // A client that trusts nobody is gone before it asks.
+            // A client that distrusts the certificate disconnects before it sends a request.
             if stream.read(&mut [0; 4096]).is_ok() {
                 let _ = stream.write_all(&answer);
                 stream.conn.send_close_notify();
@@ -44,14 +44,14 @@ fn server(answer: Vec<u8>) -> SocketAddr {
     at
 }
 
-fn fetcher(names: &[&str], trusted: bool) -> (Fetcher, Arc<World>) {
-    let world = Arc::new(World::default());
+fn fetcher(names: &[&str], trusted: bool) -> (Fetcher, Arc<FakeNetwork>) {
+    let world = Arc::new(FakeNetwork::default());
     let server = server(page("", b"sealed"));
     for name in names {
         world.name(name, &[&[PUBLIC]]);
     }
-    world.at(&format!("{PUBLIC}:443"), server);
-    let fetcher = Fetcher::new().with_outside(world.clone());
+    world.route(&format!("{PUBLIC}:443"), server);
+    let fetcher = Fetcher::new().with_network(world.clone());
     if !trusted {
         return (fetcher, world);
     }
@@ -70,13 +70,14 @@ fn fetcher(names: &[&str], trusted: bool) -> (Fetcher, Arc<World>) {
 async fn a_server_has_to_be_who_it_should_be() {
     let (trusting, world) = fetcher(&["a.example", "b.example"], true);
     assert_eq!(body(&trusting, "https://a.example/").await.unwrap(), "sealed");
-    assert_eq!(world.dialled(), [format!("{PUBLIC}:443")]);
-    let words = body(&trusting, "https://b.example/").await.unwrap_err();
+    assert_eq!(world.dialed_addresses(), [format!("{PUBLIC}:443")]);
+    let message = body(&trusting, "https://b.example/").await.unwrap_err();
     assert!(
-        words.contains("no encrypted connection to `b.example:443`") && words.contains("not valid for name"),
-        "{words}"
+        message.contains("the TLS handshake with `b.example:443` failed")
+            && message.contains("not valid for name"),
+        "{message}"
     );
     let (doubting, _) = fetcher(&["a.example"], false);
-    let words = body(&doubting, "https://a.example/").await.unwrap_err();
-    assert!(words.contains("no encrypted connection to `a.example:443`"), "{words}");
+    let message = body(&doubting, "https://a.example/").await.unwrap_err();
+    assert!(message.contains("the TLS handshake with `a.example:443` failed"), "{message}");
 }

@@ -1,10 +1,10 @@
-//! Addresses as browsers read them, by the tables of the web platform's tests.
+//! URLs parse as in browsers: the tables of the web platform tests.
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use haft_net::address::check;
-use haft_net::fetch::Target;
+use haft_net::fetch::FetchTarget;
 use haft_net::host::Host;
 use serde_json::Value;
 
@@ -26,17 +26,17 @@ fn hosts_are_those_that_browsers_find() {
     for row in rows.iter().filter(|row| row.is_object()) {
         let input = row["input"].as_str().unwrap();
         let base = row["base"].as_str().filter(|base| *base != "about:blank");
-        let target = match base.and_then(|base| Target::parse(base).ok()) {
+        let target = match base.and_then(|base| FetchTarget::parse(base).ok()) {
             Some(base) => base.join(input),
-            None => Target::parse(input),
+            None => FetchTarget::parse(input),
         };
         let Ok(target) = target else {
             refused += 1;
             continue;
         };
         assert_ne!(row["failure"], true, "{input} was taken for {target}");
-        let found = row["hostname"].as_str().unwrap();
-        let wanted = Host::parse(found).unwrap();
+        let hostname = row["hostname"].as_str().unwrap();
+        let wanted = Host::parse(hostname).unwrap();
         assert_eq!(*target.host(), wanted, "{input}");
         assert!(row["username"] == "" && row["password"] == "", "{input}");
         assert!(matches!(row["protocol"].as_str(), Some("http:" | "https:")), "{input}");
@@ -51,7 +51,7 @@ fn addresses_in_any_spelling_are_checked_as_what_they_are() {
     let mut seen = 0;
     for row in &rows {
         let input = row["input"].as_str().unwrap();
-        let base = Target::parse(row["base"].as_str().unwrap_or("http://example.org/")).unwrap();
+        let base = FetchTarget::parse(row["base"].as_str().unwrap_or("http://example.org/")).unwrap();
         let Ok(target) = base.join(input) else { continue };
         let Host::Address(address) = target.host() else { panic!("{input} is no name: {target}") };
         let shown: IpAddr = row["hostname"].as_str().unwrap().trim_matches(['[', ']']).parse().unwrap();

@@ -4,7 +4,7 @@
 //! what was judged, what concerns only this connection is left out, and the length of the body is said in one way or
 //! not at all. Pure: bytes in, a request or words out.
 
-use super::host::{Host, shown};
+use super::host::{Host, printable_excerpt};
 use super::limits;
 
 /// A request that was understood.
@@ -78,7 +78,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Request, Bad> {
         return bad("the method is not a word");
     }
     if !["HTTP/1.1", "HTTP/1.0"].contains(&version) {
-        return Err(Bad { status: 505, why: format!("`{}` is not understood; HTTP/1.1 is", shown(version)) });
+        return Err(Bad {
+            status: 505,
+            why: format!("`{}` is not understood; HTTP/1.1 is", printable_excerpt(version)),
+        });
     }
     let headers = headers.iter().map(|line| header(line)).collect::<Result<Vec<_>, Bad>>()?;
     let body = body(&headers, version)?;
@@ -141,7 +144,9 @@ fn authority(text: &str) -> Result<(Host, Option<u16>), Bad> {
         Some((host, port)) if !port.ends_with(']') => {
             let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
             let number = digits.then(|| port.parse::<u16>().ok()).flatten().filter(|port| *port != 0);
-            let Some(number) = number else { return bad(format!("`{}` is no port", shown(port))) };
+            let Some(number) = number else {
+                return bad(format!("`{}` is no port", printable_excerpt(port)));
+            };
             (host, Some(number))
         }
         _ => (text, None),

@@ -6,9 +6,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use haft_net::address::{self, Kind};
+use haft_net::address::{self, AddressKind};
 use haft_net::host::Host;
-use haft_net::outside::{Pass, checked};
+use haft_net::network_access::{AddressAllowance, retain_allowed};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -29,7 +29,7 @@ pub(super) async fn reach(
     session: &Arc<Session>,
     host: &Host,
     port: u16,
-    pass: Pass,
+    pass: AddressAllowance,
 ) -> Result<TcpStream, Unreached> {
     let addresses = match host {
         Host::Address(address) => vec![*address],
@@ -40,7 +40,7 @@ pub(super) async fn reach(
         return Err(unresolved(502, &host.to_string(), "it has no address"));
     }
     let private = addresses.iter().find(|address| is_private(**address)).copied();
-    let addresses = checked(host, addresses, &pass).map_err(|why| {
+    let addresses = retain_allowed(host, addresses, &pass).map_err(|why| {
         Unreached::Refused(match private.filter(|_| matches!(host, Host::Name(_))) {
             Some(address) => format!("{why}; {}", private_host_hint(host, address)),
             None => why,
@@ -67,7 +67,7 @@ pub(super) async fn reach(
 }
 
 fn is_private(address: IpAddr) -> bool {
-    address::check(address).is_err_and(|no| no.kind == Kind::Private)
+    address::check(address).is_err_and(|no| no.kind == AddressKind::Private)
 }
 
 /// How to let a name lead to a private address.

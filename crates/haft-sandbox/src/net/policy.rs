@@ -4,10 +4,10 @@
 use std::fmt;
 
 use haft::ports::{HostPattern, SandboxRules};
-use haft_net::address::{self, Kind, PrivateRange};
+use haft_net::address::{self, AddressKind, PrivateRange};
 use haft_net::host::{Host, HostRule};
-use haft_net::outside::Pass;
-use haft_net::preset::Preset;
+use haft_net::host_preset::HostPreset;
+use haft_net::network_access::AddressAllowance;
 
 /// The ports that a rule without a port opens.
 const PORTS: [u16; 2] = [80, 443];
@@ -18,7 +18,7 @@ const PORTS: [u16; 2] = [80, 443];
 ///
 /// ```
 /// use haft_sandbox::net::NetworkPolicy;
-/// use haft_sandbox::net::preset::Preset;
+/// use haft_sandbox::net::host_preset::HostPreset;
 ///
 /// let policy = NetworkPolicy::new()
 ///     .with_preset(Preset::PackageRegistries)
@@ -88,7 +88,7 @@ impl NetworkPolicy {
 
     /// The hosts of a preset as well.
     #[must_use]
-    pub fn with_preset(self, preset: Preset) -> NetworkPolicy {
+    pub fn with_preset(self, preset: HostPreset) -> NetworkPolicy {
         self.with_allowed(preset.rules())
     }
 
@@ -130,7 +130,12 @@ impl NetworkPolicy {
     ///
     /// # Errors
     /// Why not, and whether a grant would change that.
-    pub(crate) fn judge(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<Pass, Refused> {
+    pub(crate) fn judge(
+        &self,
+        grants: &[HostRule],
+        host: &Host,
+        port: u16,
+    ) -> Result<AddressAllowance, Refused> {
         let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
         if let Some(rule) = self.deny.iter().find(meant) {
             let why = format!("the rule `{rule}` denies `{host}`, and nothing that is granted lifts that");
@@ -139,7 +144,7 @@ impl NetworkPolicy {
         // No rule opens the metadata service of a cloud, or an address at which nobody is.
         if let Host::Address(address) = host
             && let Err(no) = address::check(*address)
-            && no.kind != Kind::Private
+            && no.kind != AddressKind::Private
             && !host.is_local()
         {
             return Err(Refused::for_good(format!("{no}, and no rule can open that")));
@@ -149,7 +154,7 @@ impl NetworkPolicy {
     }
 
     /// The same, for what no rule denies; why not, and what would allow it, in words for the model.
-    fn opened(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<Pass, String> {
+    fn opened(&self, grants: &[HostRule], host: &Host, port: u16) -> Result<AddressAllowance, String> {
         let meant = |rule: &&HostRule| rule.covers(host) && rule.port().is_none_or(|only| only == port);
         let asked = self.ask.iter().find(meant);
         if let Some(rule) = asked.filter(|_| !grants.iter().any(|grant| grant.opens(host))) {
@@ -161,7 +166,7 @@ impl NetworkPolicy {
         if host.is_local() {
             let opens = |rule: &HostRule| rule.opens_local(host, port);
             return if rules().any(opens) {
-                Ok(Pass { local: true, ..Pass::default() })
+                Ok(AddressAllowance { local: true, ..AddressAllowance::default() })
             } else {
                 Err(format!(
                     "`{}:{port}` is the user's own machine; only a rule with its port, `{}`, opens it, among the \
@@ -176,7 +181,7 @@ impl NetworkPolicy {
         if opening.iter().any(|rule| rule.port().map_or(PORTS.contains(&port), |only| only == port)) {
             let ranges = self.private_hosts.iter().filter(|(rule, _)| rule.covers(host));
             let ranges = ranges.map(|(_, range)| *range).collect();
-            return Ok(Pass { local: false, private: self.private || named, ranges });
+            return Ok(AddressAllowance { local: false, private: self.private || named, ranges });
         }
         if !opening.is_empty() {
             return Err(format!(
@@ -208,7 +213,7 @@ impl NetworkPolicy {
     }
 
     /// The hosts of a preset that no rule denies.
-    pub(crate) fn not_denied(&self, preset: Preset, port: u16) -> impl Iterator<Item = Host> + '_ {
+    pub(crate) fn not_denied(&self, preset: HostPreset, port: u16) -> impl Iterator<Item = Host> + '_ {
         let hosts = preset.hosts().iter().filter_map(|host| Host::parse(host).ok());
         hosts.filter(move |host| self.judge(&[], host, port).err().is_none_or(|refused| refused.grantable))
     }

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::host::{Host, HostRule};
 use super::limits::{self, Times};
 use super::policy::{NetworkPolicy, Refused};
-use haft_net::outside::{Outside, Pass};
-use haft_net::preset::Preset;
+use haft_net::host_preset::HostPreset;
+use haft_net::network_access::{AddressAllowance, NetworkAccess};
 
 /// What the hosts of the preset that is asked about are.
 const REGISTRIES: &str = "package registries";
@@ -27,7 +27,7 @@ const REGISTRIES_NOTE: &str = "registries also accept uploads";
 pub(super) struct Session {
     pub(super) policy: NetworkPolicy,
     pub(super) times: Times,
-    pub(super) outside: Arc<dyn Outside>,
+    pub(super) outside: Arc<dyn NetworkAccess>,
     /// One permit for each name that is being resolved.
     pub(super) resolving: Arc<Semaphore>,
     calls: Mutex<Vec<Arc<Call>>>,
@@ -36,7 +36,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(policy: NetworkPolicy, outside: Arc<dyn Outside>, times: Times) -> Session {
+    pub(super) fn new(policy: NetworkPolicy, outside: Arc<dyn NetworkAccess>, times: Times) -> Session {
         let resolving = Arc::new(Semaphore::new(limits::RESOLVING_MAX));
         Session { policy, times, outside, resolving, calls: Mutex::default(), strangers: Log::default() }
     }
@@ -159,7 +159,12 @@ impl Call {
 
     /// Whether it may reach a host, after a question where one helps; if not, that is noted. Nothing is looked up and
     /// nothing is sent while the question is open.
-    pub(super) async fn judge(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
+    pub(super) async fn judge(
+        &self,
+        session: &Session,
+        host: &Host,
+        port: u16,
+    ) -> Result<AddressAllowance, Refused> {
         let judged = match (self.may(session, host, port), &self.requests) {
             (Err(refused), Some(requests)) if refused.grantable => {
                 self.ask(session, requests, host, port).await
@@ -176,7 +181,7 @@ impl Call {
         requests: &ChildRequests,
         host: &Host,
         port: u16,
-    ) -> Result<Pass, Refused> {
+    ) -> Result<AddressAllowance, Refused> {
         let parked = ParkedConnection(&self.parked);
         if parked.0.fetch_add(1, Ordering::Relaxed) >= limits::CALL_PARKED_MAX {
             return Err(Refused::grantable(format!(
@@ -193,8 +198,8 @@ impl Call {
             return Err(Refused::grantable(why.clone()));
         }
         let rule = session.policy.rule_for(host, port);
-        let preset =
-            Some(Preset::PackageRegistries).filter(|preset| preset.has(host) && rule.port().is_none());
+        let preset = Some(HostPreset::PackageRegistries)
+            .filter(|preset| preset.contains(host) && rule.port().is_none());
         let others = preset.iter().flat_map(|preset| session.policy.not_denied(*preset, port));
         let others: Vec<String> = others.map(|host| host.to_string()).collect();
         let wanted = WantedHost {
@@ -232,7 +237,7 @@ impl Call {
     }
 
     /// Whether it could reach a host; nothing is noted.
-    pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> Result<Pass, Refused> {
+    pub(super) fn may(&self, session: &Session, host: &Host, port: u16) -> Result<AddressAllowance, Refused> {
         session.policy.judge(&self.grants(), host, port)
     }
 

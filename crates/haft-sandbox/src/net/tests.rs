@@ -24,7 +24,7 @@ use haft::ports::{ChildRequests, HostGrants, Refusal};
 use super::host::HostRule;
 use super::limits::Times;
 use super::{Listeners, Network, NetworkPolicy, Ticket};
-use haft_net::outside::Outside;
+use haft_net::network_access::NetworkAccess;
 
 /// A public address for `example.com` of the tests.
 const PUBLIC: &str = "93.184.216.34";
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-impl Outside for World {
+impl NetworkAccess for World {
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.resolved.lock().unwrap().push(name.to_owned());
         if let Some(hold) = &*self.hold.lock().unwrap() {

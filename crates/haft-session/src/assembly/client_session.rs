@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft::env::Lookup;
 use haft::ports::Asker;
 use haft::{Engine, EngineBuilder, Registry};
-use haft_journal::Began;
+use haft_journal::SessionStart;
 use haft_policy::gate::Policy;
 use haft_policy::hooks::Hooks;
 
@@ -88,7 +88,7 @@ fn journal(config: &SessionConfig, id: &str) -> Arc<LazyJournal> {
     let (id, cwd) = (id.to_owned(), config.workspace.cwd().to_owned());
     let (environment, notices) = (config.options.environment.clone(), config.options.notices.clone());
     LazyJournal::new(move |_| {
-        let began = Began { command: "serve".to_owned(), ..Began::in_folder(&cwd) };
+        let began = SessionStart { command: "serve".to_owned(), ..SessionStart::in_folder(&cwd) };
         let lookup: Lookup<'_> = &|name| environment.get(name);
         // The id is new, so no other process has this journal.
         SessionRecorder::open(state.as_deref(), &settings, (&id, began), None, lookup, &notices)

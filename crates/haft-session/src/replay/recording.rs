@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use haft::decision::DecisionSource;
 use haft::text::truncate_chars;
-use haft_journal::{Block, Kept, OutcomeRecord, Record, Recovered, Store, StoreError};
+use haft_journal::{
+    JournalContents, JournalStore, OutcomeRecord, Record, RecordedBlock, RecoveredSession, StoreError,
+};
 use haft_provider::limits::TRANSCRIPT_BYTES_MAX;
 use haft_provider::transcript::{self, PastResult, Transcript};
 use serde_json::Value;
@@ -136,7 +138,7 @@ impl CallRecording {
     ///
     /// # Errors
     /// No such session, or a journal that can't be read.
-    pub fn read_session(store: &Store, id: &str) -> Result<CallRecording, StoreError> {
+    pub fn read_session(store: &JournalStore, id: &str) -> Result<CallRecording, StoreError> {
         Ok(of_journal(&store.read(id)?, format!("session {id}")))
     }
 
@@ -194,7 +196,7 @@ fn outcome(result: &PastResult) -> RecordedOutcome {
 }
 
 /// A journal has what ran as it ran. Results of calls that only look are not in its outcomes, but in the conversation.
-fn of_journal(kept: &Kept, source: String) -> CallRecording {
+fn of_journal(kept: &JournalContents, source: String) -> CallRecording {
     let mut outcomes: HashMap<(&str, u64, &str), &OutcomeRecord> = HashMap::new();
     let mut cwd = None;
     for stamped in &kept.records {
@@ -206,7 +208,7 @@ fn of_journal(kept: &Kept, source: String) -> CallRecording {
             _ => {}
         }
     }
-    let items = Recovered::of(kept).items;
+    let items = RecoveredSession::from_contents(kept).items;
     let conversation = Value::Array(items).to_string();
     let said = transcript::read(&conversation).map(|transcript| transcript.calls).unwrap_or_default();
     let said: HashMap<&str, &PastResult> =
@@ -274,10 +276,10 @@ fn of_journal(kept: &Kept, source: String) -> CallRecording {
     CallRecording { source, form: "journal".to_owned(), cwd, calls, warnings }
 }
 
-fn text(blocks: &[Block]) -> String {
+fn text(blocks: &[RecordedBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text(text) => Some(text.clone()),
-        Block::Json(value) => Some(value.to_string()),
+        RecordedBlock::Text(text) => Some(text.clone()),
+        RecordedBlock::Json(value) => Some(value.to_string()),
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")

@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft::env::Lookup;
 use haft::ports::Mode as _;
 use haft_agent::{Model, RunOptions, ToolDeferral};
-use haft_journal::Began;
+use haft_journal::SessionStart;
 use haft_policy::settings::{RunSettings, Search};
 
 use super::memory;
@@ -78,14 +78,14 @@ impl RunPlan {
         let kinds = AgentKinds::load(&session.given, options);
         kinds.problems.iter().for_each(|problem| session.notices.warn(problem));
         let ChosenModel { model, provider, others, .. } = chosen;
-        let began = Began {
+        let began = SessionStart {
             provider: provider.to_owned(),
             model: model.name().to_owned(),
             wire: model.format().name().to_owned(),
             mode: session.policy.current().to_string(),
             command: "run".to_owned(),
             base_url,
-            ..Began::in_folder(session.workspace.cwd())
+            ..SessionStart::in_folder(session.workspace.cwd())
         };
         let format = model.format();
         if let Some(resumed) = &resumed {

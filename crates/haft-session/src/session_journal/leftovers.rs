@@ -12,7 +12,7 @@ use haft::future::BoxFuture;
 use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use haft::sync::lock;
 use haft::{Context, Effects, NoInput, Permissions, Registry, ToolCall, ToolResult, tool};
-use haft_journal::{Record, Recovered};
+use haft_journal::{Record, RecoveredSession};
 use haft_tools::worktrees::Worktree;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use crate::assembly::SessionAssembler;
 use crate::{SessionOptions, SessionPurpose};
 
 /// What is left of a session, a line each: tasks that did not end by themselves, and worktrees that are there.
-pub fn describe(recovered: &Recovered) -> Vec<String> {
+pub fn describe(recovered: &RecoveredSession) -> Vec<String> {
     let tasks = recovered.tasks.iter().map(|(id, words)| format!("{id} ended with its process: {words}"));
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
     let worktrees = there.map(|(path, _, branch)| {
@@ -31,7 +31,7 @@ pub fn describe(recovered: &Recovered) -> Vec<String> {
 }
 
 /// Removes the worktrees of a session with which nothing is lost, and says what became of each.
-pub fn remove_worktrees(recovered: &Recovered, common: &SessionOptions) -> Vec<String> {
+pub fn remove_worktrees(recovered: &RecoveredSession, common: &SessionOptions) -> Vec<String> {
     let there = recovered.worktrees.iter().filter(|(path, ..)| path.is_dir());
     there.map(|(path, repository, _)| removed(path, repository, common)).collect()
 }

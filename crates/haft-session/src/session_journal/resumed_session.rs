@@ -6,7 +6,7 @@ use haft::call_log::{CallLog, EarlierCall};
 use haft::text::truncate_chars;
 use haft::{Engine, Registry};
 use haft_agent::{Conversation, ExcerptLine, InterruptedTurn, MessageFormat};
-use haft_journal::{CallState, Mark, Ran, Recovered, Store};
+use haft_journal::{CallState, CompletedCall, JournalStore, RecoveredSession, ResumePoint};
 use haft_provider::Wire;
 
 use super::leftovers;
@@ -19,16 +19,16 @@ const EXCERPT_LINES_MAX: usize = 40;
 /// The longest such line, in characters.
 const EXCERPT_LINE_CHARS_MAX: usize = 400;
 /// Whether an embedder made calls in it, and no model was asked.
-fn is_agentless(recovered: &Recovered) -> bool {
+fn is_agentless(recovered: &RecoveredSession) -> bool {
     recovered.last.command == super::EMBEDDED && recovered.last.wire.is_empty() && recovered.items.is_empty()
 }
 
 /// What an earlier process left of a session.
 pub struct ResumedSession {
     pub id: String,
-    pub recovered: Recovered,
+    pub recovered: RecoveredSession,
     /// Where it continues.
-    pub mark: Mark,
+    pub mark: ResumePoint,
     /// Whether the model had something to answer, when the conversation was taken.
     awaited_reply: bool,
     state: PathBuf,
@@ -63,14 +63,14 @@ impl ResumedSession {
         id: Option<&str>,
         cwd: &Path,
         notices: &NoticeSink,
-        can_continue: impl Fn(&Recovered) -> bool,
+        can_continue: impl Fn(&RecoveredSession) -> bool,
     ) -> Result<ResumedSession, SessionError> {
         let state = state.ok_or_else(|| {
             SessionError::journal(
                 "nothing is kept here: there is no state folder; set HAFT_STATE_DIR or HOME".to_owned(),
             )
         })?;
-        let store = Store::at(state);
+        let store = JournalStore::at(state);
         let said = |error: haft_journal::StoreError| SessionError::journal(error.to_string());
         if let Some(id) = id {
             let session = store.find(id).map_err(said)?;
@@ -99,8 +99,8 @@ impl ResumedSession {
 
     fn new(
         id: String,
-        recovered: Recovered,
-        mark: Mark,
+        recovered: RecoveredSession,
+        mark: ResumePoint,
         state: &Path,
         notices: &NoticeSink,
     ) -> ResumedSession {
@@ -135,11 +135,11 @@ impl ResumedSession {
 
     /// What earlier processes did, for tools that ask what was done.
     pub fn restore_call_log(&self, state: Option<&Path>, calls: &CallLog, tools: &Registry) {
-        let Some(store) = state.map(Store::at) else { return };
+        let Some(store) = state.map(JournalStore::at) else { return };
         let (id, mark) = (self.id.clone(), self.mark);
         calls.goes_on(tools.clone(), move || {
             let (count, ran) = store.calls(&id, mark, haft::limits::PAST_CALLS_MAX).unwrap_or_default();
-            let earlier = |ran: Ran| EarlierCall {
+            let earlier = |ran: CompletedCall| EarlierCall {
                 agent: ran.agent,
                 tool: ran.tool,
                 input: ran.input,
@@ -206,7 +206,7 @@ impl ResumedSession {
     pub fn notes_for_model(&self, lost_directory: Option<&str>) -> Option<String> {
         let lost_files = describe_lost(&self.id, &self.state);
         let more: Vec<&str> = lost_directory.into_iter().chain(lost_files.as_deref()).collect();
-        self.recovered.told(&more)
+        self.recovered.resume_notes(&more)
     }
 
     /// Says to the user what is known and what isn't; on a screen also what was said last.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use haft::ports::PermissionMode;
 use haft::{Effects, NoInput, ToolCall, tool};
-use haft_journal::Store;
+use haft_journal::JournalStore;
 use haft_provider::Wire;
 use haft_provider::scripted::{Script, ScriptedModel};
 use haft_session::{Environment, ResumeFrom, Session, SessionBuilder, SessionErrorKind, UserAnswer};
@@ -213,11 +213,11 @@ async fn a_session_is_listed_ended_and_resumed() {
     assert!(session.agent_with(model.clone()).await.is_err(), "a session has one agent");
     let report = session.close().await;
 
-    let store = Store::at(&workspace.state());
+    let store = JournalStore::at(&workspace.state());
     let id = report.id;
     let listed = store.list();
     assert!(listed.len() == 1 && listed[0].id == id, "{listed:?}");
-    let head = store.head(&id).unwrap();
+    let head = store.summary(&id).unwrap();
     assert!(head.is_ended && head.calls == 1 && head.title.as_deref() == Some("Read the notes."), "{head:?}");
 
     let session = workspace.builder().resume(ResumeFrom::Latest).build().await.unwrap();

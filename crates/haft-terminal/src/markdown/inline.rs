@@ -1,44 +1,45 @@
 //! Emphasis, code and links within one line.
 //!
-//! A link shows its address: what is shown must be where it leads. One walk over the line; a mark that is never closed
-//! is looked for once and is then a character like any other, so that no line takes longer than its length.
+//! A link shows its address, so that the target is always visible. The parser walks over the line
+//! once. An unclosed marker is searched once and then treated as a plain character, so the time is
+//! linear in the length of the line.
 
 use crate::limits::INLINE_DEPTH_MAX;
 use crate::style::{Line, Style};
 
-/// Whether all of a line is there. In one that isn't, what is open is shown as if it were closed.
+/// Whether the line is complete. In an incomplete line, open markers count as closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(super) enum LineCompleteness {
     Yes,
     No,
 }
 
-/// A line of Markdown as styled text.
-pub(super) fn inline(text: &str, style: Style, whole: Whole) -> Line {
+/// Renders a line of Markdown as styled text.
+pub(super) fn inline(text: &str, style: Style, completeness: LineCompleteness) -> Line {
     let mut line = Line::default();
     if text.bytes().any(|byte| matches!(byte, b'*' | b'_' | b'`' | b'~' | b'[' | b'\\' | b'<')) {
-        walk(text, style, whole, 0, &mut line);
+        render_inline(text, style, completeness, 0, &mut line);
     } else {
         line.push(text, style);
     }
     line
 }
 
-/// What was looked for and is not there.
+/// Closing markers that are known to be absent.
 #[derive(Default)]
-struct Missing {
+struct AbsentMarkers {
     stars: [bool; 4],
     lines: [bool; 4],
     strikes: bool,
     code: bool,
-    /// The next `]`, as far as it is known.
+    /// The next `]`, if it is known.
     bracket: Option<usize>,
     angle: bool,
 }
 
-fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
+fn render_inline(text: &str, style: Style, completeness: LineCompleteness, depth: usize, out: &mut Line) {
     let bytes = text.as_bytes();
-    let mut missing = Missing::default();
+    let mut missing = AbsentMarkers::default();
     let (mut from, mut at) = (0, 0);
     while at < bytes.len() {
         match bytes[at] {
@@ -49,18 +50,18 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                 continue;
             }
             b'`' => {
-                let run = run(bytes, at);
+                let run = marker_run(bytes, at);
                 let inner = at + run;
-                let end = if missing.code { None } else { closing_code(bytes, inner, run) };
+                let end = if missing.code { None } else { find_closing_code(bytes, inner, run) };
                 missing.code |= end.is_none() && run == 1;
                 if let Some(end) = end {
                     out.push(&text[from..at], style);
-                    out.push(trimmed(&text[inner..end]), Style::CODE);
+                    out.push(trim_code(&text[inner..end]), Style::CODE);
                     at = end + run;
                     from = at;
                     continue;
                 }
-                if whole == Whole::No && inner < bytes.len() {
+                if completeness == LineCompleteness::No && inner < bytes.len() {
                     out.push(&text[from..at], style);
                     out.push(&text[inner..], Style::CODE);
                     return;
@@ -69,7 +70,7 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                 continue;
             }
             mark @ (b'*' | b'_' | b'~') if depth < INLINE_DEPTH_MAX => {
-                let run = run(bytes, at);
+                let run = marker_run(bytes, at);
                 let length = run.min(if mark == b'~' { 2 } else { 3 });
                 let inner = at + length;
                 let may_open = (mark != b'~' || run == 2)
@@ -85,7 +86,7 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                     b'_' => &mut missing.lines[length],
                     _ => &mut missing.strikes,
                 };
-                let end = if *gone { None } else { closing(bytes, inner, mark, length) };
+                let end = if *gone { None } else { find_closing(bytes, inner, mark, length) };
                 *gone |= end.is_none();
                 let inside = match (mark, length) {
                     (b'~', _) => style.struck(),
@@ -95,14 +96,14 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                 };
                 if let Some(end) = end {
                     out.push(&text[from..at], style);
-                    walk(&text[inner..end], inside, Whole::Yes, depth + 1, out);
+                    render_inline(&text[inner..end], inside, LineCompleteness::Yes, depth + 1, out);
                     at = end + length;
                     from = at;
                     continue;
                 }
-                if whole == Whole::No {
+                if completeness == LineCompleteness::No {
                     out.push(&text[from..at], style);
-                    return walk(&text[inner..], inside, whole, depth + 1, out);
+                    return render_inline(&text[inner..], inside, completeness, depth + 1, out);
                 }
                 at += run;
                 continue;
@@ -122,7 +123,7 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
                     let picture = at > from && bytes[at - 1] == b'!';
                     out.push(&text[from..if picture { at - 1 } else { at }], style);
                     if shown != address {
-                        walk(shown, Style::LINK, Whole::Yes, INLINE_DEPTH_MAX, out);
+                        render_inline(shown, Style::LINK, LineCompleteness::Yes, INLINE_DEPTH_MAX, out);
                         out.push(" (", Style::DIM);
                         out.push(address, Style::DIM);
                         out.push(")", Style::DIM);
@@ -153,14 +154,14 @@ fn walk(text: &str, style: Style, whole: Whole, depth: usize, out: &mut Line) {
     out.push(&text[from..], style);
 }
 
-fn run(bytes: &[u8], at: usize) -> usize {
+fn marker_run(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().take_while(|byte| **byte == bytes[at]).count()
 }
 
-fn closing_code(bytes: &[u8], mut at: usize, length: usize) -> Option<usize> {
+fn find_closing_code(bytes: &[u8], mut at: usize, length: usize) -> Option<usize> {
     while at < bytes.len() {
         if bytes[at] == b'`' {
-            let run = run(bytes, at);
+            let run = marker_run(bytes, at);
             if run == length {
                 return Some(at);
             }
@@ -172,14 +173,14 @@ fn closing_code(bytes: &[u8], mut at: usize, length: usize) -> Option<usize> {
     None
 }
 
-/// Where emphasis ends: at as many marks, after something that is no blank.
-fn closing(bytes: &[u8], from: usize, mark: u8, length: usize) -> Option<usize> {
+/// Returns the end of emphasis: the same number of markers after a non-space.
+fn find_closing(bytes: &[u8], from: usize, mark: u8, length: usize) -> Option<usize> {
     let mut at = from;
     while at < bytes.len() {
         match bytes[at] {
             b'\\' => at += 2,
             byte if byte == mark => {
-                let run = run(bytes, at);
+                let run = marker_run(bytes, at);
                 let after = bytes.get(at + run);
                 let ends = run >= length
                     && (run == length || run >= 3)
@@ -201,8 +202,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Code that begins or ends with a mark has blanks around it.
-fn trimmed(code: &str) -> &str {
+/// Removes the spaces around code that starts or ends with a backtick.
+fn trim_code(code: &str) -> &str {
     let inner = code.strip_prefix(' ').and_then(|code| code.strip_suffix(' '));
     inner.filter(|inner| !inner.trim().is_empty()).unwrap_or(code)
 }
@@ -211,14 +212,14 @@ fn trimmed(code: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn styled(text: &str, whole: Whole) -> String {
+    fn styled(text: &str, completeness: LineCompleteness) -> String {
         let mut out = String::new();
-        inline(text, Style::PLAIN, whole).write(crate::style::Look::Styled, &mut out);
+        inline(text, Style::PLAIN, completeness).write(crate::style::ColorMode::Styled, &mut out);
         out.replace("\x1b[0m", "}").replace("\x1b[0;", "{").replace('m', ":")
     }
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(styled(text, Whole::Yes), expected, "{text}");
+        assert_eq!(styled(text, LineCompleteness::Yes), expected, "{text}");
     }
 
     #[test]
@@ -239,16 +240,16 @@ mod tests {
 
     #[test]
     fn what_is_open_is_shown_as_closed_while_it_is_written() {
-        assert_eq!(styled("a **b", Whole::No), "a {1:b}");
-        assert_eq!(styled("a `b", Whole::No), "a {36:b}");
+        assert_eq!(styled("a **b", LineCompleteness::No), "a {1:b}");
+        assert_eq!(styled("a `b", LineCompleteness::No), "a {36:b}");
     }
 
     #[test]
     fn marks_without_end_take_no_time() {
-        // Quadratic work on these would not end within the test's patience.
+        // Quadratic time would exceed the test timeout.
         for text in ["*a ", "[", "**a _b ", "`` ` ", "<a", "[a](", "~~a *", "***a **b *c "] {
             let long = text.repeat(200_000 / text.len());
-            assert!(!inline(&long, Style::PLAIN, Whole::Yes).is_empty());
+            assert!(!inline(&long, Style::PLAIN, LineCompleteness::Yes).is_empty());
         }
     }
 }

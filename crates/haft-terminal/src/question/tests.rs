@@ -1,4 +1,4 @@
-//! What an approval shows, and what its keys mean.
+//! What an approval shows, and what its keys do.
 
 use haft::decision::CallWarning;
 use haft::ports::Choice;
@@ -10,7 +10,7 @@ use super::*;
 
 const CONTEXT: KeyContext = KeyContext { has_editor: false, line_is_empty: true, in_text: false };
 
-/// An approval as the engine makes it: its type can't be made here.
+/// An approval from the engine, because the type has no public constructor.
 fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     use std::sync::{Arc, Mutex};
 
@@ -44,29 +44,35 @@ fn approval(change: impl FnOnce(&mut Approval)) -> Approval {
     approval
 }
 
-/// Makes this the only reason why a call asks.
+/// Sets the only reason of the approval.
 fn because(approval: &mut Approval, reason: &str) {
     approval.decision.reasons.clear();
     let reason = haft::decision::DecisionReason::ask(reason.to_owned());
     approval.decision = approval.decision.clone().with_reason(reason);
 }
 
-fn panel(change: impl FnOnce(&mut Approval)) -> (Panel, oneshot::Receiver<Answer>) {
+fn panel(change: impl FnOnce(&mut Approval)) -> (PromptPanel, oneshot::Receiver<Answer>) {
     let (send, answer) = oneshot::channel();
-    (Panel::new(Ask { id: 1, what: Asked::Approval(Box::new(approval(change)), send) }), answer)
+    (
+        PromptPanel::new(OpenPrompt {
+            id: 1,
+            what: PromptRequest::Approval(Box::new(approval(change)), send),
+        }),
+        answer,
+    )
 }
 
-fn shown(panel: &Panel, columns: usize, most: usize) -> Vec<String> {
-    let (lines, _) = panel.lines(columns, most, Accepts::Digits, Path::new("/w"));
+fn shown(panel: &PromptPanel, columns: usize, most: usize) -> Vec<String> {
+    let (lines, _) = panel.lines(columns, most, AnswerKeys::Digits, Path::new("/w"));
     assert!(lines.len() <= most.max(2), "{} of {most}", lines.len());
     assert!(lines.iter().all(|line| line.width() <= columns));
     lines.iter().map(|line| line.text().trim_end().to_owned()).collect()
 }
 
-fn press(panel: &mut Panel, text: &str) -> Act {
-    let mut act = Act::Stay;
+fn press(panel: &mut PromptPanel, text: &str) -> PanelAction {
+    let mut act = PanelAction::Stay;
     for c in text.chars() {
-        act = panel.key(&if c == '\r' { Key::Enter } else { Key::Char(c) }, CONTEXT);
+        act = panel.key(&if c == '\r' { TerminalKey::Enter } else { TerminalKey::Char(c) }, CONTEXT);
     }
     act
 }
@@ -88,7 +94,7 @@ fn it_shows_what_the_answer_is_about() {
     );
     let head = &approval_lines(&approval(|_| {}), 100, 20, Path::new("/w"))[0];
     let mut styled = String::new();
-    head.write(crate::style::Look::Styled, &mut styled);
+    head.write(crate::style::ColorMode::Styled, &mut styled);
     assert!(styled.contains("\x1b[0;1;33mcurl x.io\x1b[0m"), "the part that it is about is marked: {styled}");
 }
 
@@ -103,29 +109,29 @@ fn each_number_is_one_answer() {
         ("5\r", Answer::No),
     ] {
         let (mut panel, mut answer) = panel(|_| {});
-        let Act::Answer(reply) = press(&mut panel, keys) else { panic!("{keys} is no answer") };
+        let PanelAction::Answer(reply) = press(&mut panel, keys) else { panic!("{keys} is no answer") };
         assert!(panel.answer(reply, Path::new("/w")).is_some());
         assert_eq!(answer.try_recv().unwrap(), expected, "{keys}");
     }
 }
 
-/// Presses keys as the screen does: what belongs to the input line ends up there.
-fn type_line(panel: &mut Panel, keys: &[Key]) -> (Vec<Act>, String) {
+/// Presses keys as the screen thread does; keys for the input line are collected.
+fn type_line(panel: &mut PromptPanel, keys: &[TerminalKey]) -> (Vec<PanelAction>, String) {
     let (mut acts, mut line) = (Vec::new(), String::new());
     for key in keys {
         let context = KeyContext { line_is_empty: line.is_empty(), ..CONTEXT };
         match (panel.key(key, context), key) {
-            (Act::InputLine, Key::Char(c)) => line.push(*c),
-            (Act::InputLine, Key::Paste(text)) => line.push_str(text),
-            (Act::InputLine, Key::Enter) => line.push('\r'),
+            (PanelAction::InputLine, TerminalKey::Char(c)) => line.push(*c),
+            (PanelAction::InputLine, TerminalKey::Paste(text)) => line.push_str(text),
+            (PanelAction::InputLine, TerminalKey::Enter) => line.push('\r'),
             (act, _) => acts.push(act),
         }
     }
     (acts, line)
 }
 
-fn typed(text: &str) -> Vec<Key> {
-    text.chars().map(|c| if c == '\r' { Key::Enter } else { Key::Char(c) }).collect()
+fn typed(text: &str) -> Vec<TerminalKey> {
+    text.chars().map(|c| if c == '\r' { TerminalKey::Enter } else { TerminalKey::Char(c) }).collect()
 }
 
 #[test]
@@ -133,36 +139,47 @@ fn text_approves_nothing() {
     for text in ["stop", "and please…", "yes", "stop 1\r", "A", "N", "y", " 1", "no, see 1 and 2\r", "-1\r"]
     {
         let (mut panel, mut answer) = panel(|_| {});
-        panel.others = Others { asked: 2, coming: 1 };
+        panel.pending = PendingPrompts { asked: 2, coming: 1 };
         let (acts, line) = type_line(&mut panel, &typed(text));
         assert_eq!((acts, line), (Vec::new(), text.to_owned()));
         assert!(answer.try_recv().is_err());
     }
     let (mut panel, _answer) = panel(|_| {});
-    let paste = [Key::Down, Key::Paste("y\n1\n".into()), Key::Enter];
+    let paste = [TerminalKey::Down, TerminalKey::Paste("y\n1\n".into()), TerminalKey::Enter];
     let (acts, line) = type_line(&mut panel, &paste);
-    assert_eq!((&acts[..], &*line), (&[Act::Stay][..], "y\n1\n\r"), "a paste takes the focus from the list");
+    assert_eq!(
+        (&acts[..], &*line),
+        (&[PanelAction::Stay][..], "y\n1\n\r"),
+        "a paste takes the focus from the list"
+    );
 }
 
 #[test]
 fn the_list_answers_where_it_has_the_focus() {
-    let pressed = |keys: &[Key]| {
+    let pressed = |keys: &[TerminalKey]| {
         let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
         let (mut acts, line) = type_line(&mut panel, keys);
         (acts.pop(), line)
     };
-    let answer = |answer| Some(Act::Answer(Reply::Approval(answer)));
-    assert_eq!(pressed(&[Key::Enter]).0, Some(Act::Stay), "enter alone is what people press without looking");
-    assert_eq!(pressed(&[Key::Down, Key::Enter]), (answer(Answer::Once), String::new()));
-    assert_eq!(pressed(&[Key::Down, Key::Down, Key::Enter]).0, answer(Answer::No));
-    let keys = [typed("x"), vec![Key::Down, Key::Enter]].concat();
+    let answer = |answer| Some(PanelAction::Answer(PanelReply::Approval(answer)));
+    assert_eq!(
+        pressed(&[TerminalKey::Enter]).0,
+        Some(PanelAction::Stay),
+        "enter alone is what people press without looking"
+    );
+    assert_eq!(pressed(&[TerminalKey::Down, TerminalKey::Enter]), (answer(Answer::Once), String::new()));
+    assert_eq!(pressed(&[TerminalKey::Down, TerminalKey::Down, TerminalKey::Enter]).0, answer(Answer::No));
+    let keys = [typed("x"), vec![TerminalKey::Down, TerminalKey::Enter]].concat();
     assert_eq!(pressed(&keys), (answer(Answer::Once), "x".to_owned()), "the text in the line stays");
-    assert_eq!(pressed(&[Key::Down, Key::Escape, Key::Enter]).0, Some(Act::Stay));
-    // What isn't offered has its number, and the number means nothing else.
+    assert_eq!(
+        pressed(&[TerminalKey::Down, TerminalKey::Escape, TerminalKey::Enter]).0,
+        Some(PanelAction::Stay)
+    );
+    // An answer that isn't offered keeps its number, which has no other meaning.
     let (mut panel, _answer) = panel(|approval| approval.lasting_rules.clear());
-    assert_eq!(press(&mut panel, "2"), Act::Stay);
+    assert_eq!(press(&mut panel, "2"), PanelAction::Stay);
     assert!(shown(&panel, 80, 20).last().unwrap().contains("there is no such choice"));
-    assert_eq!(press(&mut panel, "4"), Act::Answer(Reply::Approval(Answer::No)));
+    assert_eq!(press(&mut panel, "4"), PanelAction::Answer(PanelReply::Approval(Answer::No)));
 }
 
 #[test]
@@ -184,15 +201,15 @@ fn an_input_is_edited_as_json() {
     let (mut panel, mut answer) = panel(|approval| approval.input = json!({"n": 1}));
     press(&mut panel, "6");
     assert!(shown(&panel, 80, 20).iter().any(|line| line.contains("\"n\": 1")));
-    assert_eq!(press(&mut panel, "x\r"), Act::Stay);
+    assert_eq!(press(&mut panel, "x\r"), PanelAction::Stay);
     assert!(shown(&panel, 80, 20).last().unwrap().contains("not JSON"));
-    panel.key(&Key::Backspace, CONTEXT);
-    let Act::Answer(reply) = press(&mut panel, "\r") else { panic!("it is JSON again") };
+    panel.key(&TerminalKey::Backspace, CONTEXT);
+    let PanelAction::Answer(reply) = press(&mut panel, "\r") else { panic!("it is JSON again") };
     panel.answer(reply, Path::new("/w"));
     assert_eq!(answer.try_recv().unwrap(), Answer::Edit(json!({"n": 1})));
     let (mut panel, _answer) = self::panel(|_| {});
     assert!(
-        matches!(panel.key(&Key::Char('6'), KeyContext { has_editor: true, ..CONTEXT }), Act::Outside(text) if text.contains("npm test"))
+        matches!(panel.key(&TerminalKey::Char('6'), KeyContext { has_editor: true, ..CONTEXT }), PanelAction::OpenEditor(text) if text.contains("npm test"))
     );
 }
 
@@ -207,8 +224,8 @@ fn a_long_change_leaves_room_for_the_keys() {
     assert_eq!(lines[0], "  ? Bash   a.rs");
     assert!(lines.iter().any(|line| line.contains("more lines (v shows all)")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("1 once")), "{lines:#?}");
-    assert!(panel.whole(80, Path::new("/w")).len() > 499);
-    // On a terminal of a few lines what is asked and how to answer still stand there.
+    assert!(panel.all_lines(80, Path::new("/w")).len() > 499);
+    // On a low terminal, the question and the answers are still visible.
     let small = shown(&panel, 30, 8);
     assert!(small[0].contains("Bash") && small.concat().contains("1 once"), "{small:?}");
 }
@@ -219,30 +236,30 @@ fn questions_of_tools_are_chosen_or_typed() {
     let ask = |choices: Vec<Choice>, several| {
         let (send, answer) = oneshot::channel();
         let question = UserQuestion { text: "Which?".into(), choices, several };
-        (Panel::new(Ask { id: 1, what: Asked::Question(question, send) }), answer)
+        (PromptPanel::new(OpenPrompt { id: 1, what: PromptRequest::Question(question, send) }), answer)
     };
     let chosen = |texts: &[&str]| {
-        Act::Answer(Reply::Chosen(Some(texts.iter().map(|text| (*text).to_owned()).collect())))
+        PanelAction::Answer(PanelReply::Chosen(Some(texts.iter().map(|text| (*text).to_owned()).collect())))
     };
     let (mut panel, _answer) = ask(vec![choice("a"), choice("b")], false);
-    assert_eq!(panel.key(&Key::Down, CONTEXT), Act::Stay);
-    assert_eq!(panel.key(&Key::Down, CONTEXT), Act::Stay);
-    assert_eq!(panel.key(&Key::Enter, CONTEXT), chosen(&["b"]));
+    assert_eq!(panel.key(&TerminalKey::Down, CONTEXT), PanelAction::Stay);
+    assert_eq!(panel.key(&TerminalKey::Down, CONTEXT), PanelAction::Stay);
+    assert_eq!(panel.key(&TerminalKey::Enter, CONTEXT), chosen(&["b"]));
     assert_eq!(press(&mut panel, "1"), chosen(&["a"]));
-    assert_eq!(press(&mut panel, "9"), Act::Stay);
+    assert_eq!(press(&mut panel, "9"), PanelAction::Stay);
     let (mut panel, _answer) = ask(vec![choice("a"), choice("b")], false);
     assert_eq!(
         type_line(&mut panel, &typed("stop\r")),
         (Vec::new(), "stop\r".to_owned()),
         "no choice is made"
     );
-    assert_eq!(press(&mut panel, "\r"), Act::Stay, "nothing has the focus");
+    assert_eq!(press(&mut panel, "\r"), PanelAction::Stay, "nothing has the focus");
     let (mut panel, _answer) = ask(vec![choice("a"), choice("b"), choice("c")], true);
-    assert_eq!(press(&mut panel, "\r"), Act::Stay, "nothing is chosen");
+    assert_eq!(press(&mut panel, "\r"), PanelAction::Stay, "nothing is chosen");
     assert_eq!(press(&mut panel, "31\r"), chosen(&["a", "c"]));
     let (mut panel, _answer) = ask(Vec::new(), false);
     assert_eq!(press(&mut panel, "free text\r"), chosen(&["free text"]));
-    assert_eq!(panel.key(&Key::Escape, CONTEXT), Act::Answer(Reply::Chosen(None)));
+    assert_eq!(panel.key(&TerminalKey::Escape, CONTEXT), PanelAction::Answer(PanelReply::Chosen(None)));
 }
 
 #[test]
@@ -252,8 +269,8 @@ fn an_answered_question_leaves_one_colon() {
     {
         let (send, _answer) = oneshot::channel();
         let question = UserQuestion { text: text.into(), choices: Vec::new(), several: false };
-        let panel = Panel::new(Ask { id: 1, what: Asked::Question(question, send) });
-        let left = panel.answer(Reply::Chosen(Some(vec!["a".into()])), Path::new("/")).unwrap();
+        let panel = PromptPanel::new(OpenPrompt { id: 1, what: PromptRequest::Question(question, send) });
+        let left = panel.answer(PanelReply::Chosen(Some(vec!["a".into()])), Path::new("/")).unwrap();
         assert_eq!(left.text(), line);
     }
 }
@@ -264,14 +281,14 @@ fn all_of_the_choice_under_the_cursor_is_shown() {
     let (send, _answer) = oneshot::channel();
     let question =
         UserQuestion { text: "Which?".into(), choices: vec![choice("a"), choice("b")], several: false };
-    let mut panel = Panel::new(Ask { id: 1, what: Asked::Question(question, send) });
-    let words = |panel: &Panel| {
+    let mut panel = PromptPanel::new(OpenPrompt { id: 1, what: PromptRequest::Question(question, send) });
+    let words = |panel: &PromptPanel| {
         shown(panel, 40, 20).iter().map(|line| line.matches("many").count()).collect::<Vec<_>>()
     };
     let first = words(&panel);
     assert_eq!(first.iter().sum::<usize>(), 10 + first[first.len() - 2], "all of the first: {first:?}");
-    panel.key(&Key::Down, CONTEXT);
-    panel.key(&Key::Down, CONTEXT);
+    panel.key(&TerminalKey::Down, CONTEXT);
+    panel.key(&TerminalKey::Down, CONTEXT);
     let second = words(&panel);
     assert!(second.iter().sum::<usize>() > 10 && second[1] < 10, "{second:?}");
     assert!(
@@ -295,22 +312,22 @@ fn what_is_hidden_is_counted_once() {
         assert_eq!(folds.len(), 1, "{lines:#?}");
         assert!(folds[0].contains(&format!("… {} more lines (v shows all)", 60 - seen)), "{lines:#?}");
     }
-    let whole = panel.whole(80, Path::new("/w"));
-    assert!(whole.iter().any(|line| line.text().contains("line 60")));
+    let all_lines = panel.all_lines(80, Path::new("/w"));
+    assert!(all_lines.iter().any(|line| line.text().contains("line 60")));
 }
 
 #[test]
 fn all_is_an_answer_only_where_it_is_offered() {
     let (mut panel, _answer) = panel(|_| {});
-    assert_eq!(press(&mut panel, "8"), Act::Stay);
-    assert_eq!(press(&mut panel, "9"), Act::Stay);
-    panel.others = Others { asked: 0, coming: 2 };
+    assert_eq!(press(&mut panel, "8"), PanelAction::Stay);
+    assert_eq!(press(&mut panel, "9"), PanelAction::Stay);
+    panel.pending = PendingPrompts { asked: 0, coming: 2 };
     assert!(shown(&panel, 80, 20).concat().contains("8 all alike in this message"));
-    assert_eq!(press(&mut panel, "9"), Act::Stay);
-    assert_eq!(press(&mut panel, "8"), Act::All(Yes::Yes));
-    panel.others = Others { asked: 1, coming: 0 };
+    assert_eq!(press(&mut panel, "9"), PanelAction::Stay);
+    assert_eq!(press(&mut panel, "8"), PanelAction::All(BulkAnswer::BulkAnswer));
+    panel.pending = PendingPrompts { asked: 1, coming: 0 };
     assert!(shown(&panel, 80, 20).concat().contains("8 all 2 once"));
-    assert_eq!(press(&mut panel, "9"), Act::All(Yes::No));
+    assert_eq!(press(&mut panel, "9"), PanelAction::All(BulkAnswer::No));
 }
 
 #[test]

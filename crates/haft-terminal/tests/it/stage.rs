@@ -1,12 +1,12 @@
-//! A terminal to play in: a tmux server of its own, with a shell in a folder of its own.
+//! A terminal for tests: a tmux server with a shell in its own directory.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// How long something may take to appear.
+/// The timeout for expected output.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The pause between two looks at the terminal: each starts `tmux`, which would take a core by itself.
+/// The pause between two reads of the terminal: each starts `tmux`, which would occupy a core.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Stage {
@@ -14,7 +14,7 @@ pub(crate) struct Stage {
     socket: PathBuf,
 }
 
-/// Whether tmux is there; says so on standard error if not.
+/// Returns whether tmux is available; prints a note if not.
 pub(crate) fn has_tmux() -> bool {
     let has = Command::new("tmux").arg("-V").output().is_ok_and(|output| output.status.success());
     if !has {
@@ -24,7 +24,7 @@ pub(crate) fn has_tmux() -> bool {
 }
 
 impl Stage {
-    /// A terminal of a size with a shell in it.
+    /// Opens a terminal of this size with a shell.
     pub(crate) fn open(columns: usize, rows: usize) -> Stage {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("tmux");
@@ -47,7 +47,7 @@ impl Stage {
         stage
     }
 
-    /// Runs a command in the folder, on an empty terminal.
+    /// Runs a command in the directory on an empty terminal.
     pub(crate) fn start(&self, command: &str) {
         self.type_("clear");
         self.key("Enter");
@@ -56,12 +56,12 @@ impl Stage {
         self.key("Enter");
     }
 
-    /// A file beside the folder.
+    /// Returns the path of a file beside the directory.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The folder that the program works in.
+    /// Returns the working directory of the program.
     pub(crate) fn folder(&self) -> PathBuf {
         self.dir.path().join("w")
     }
@@ -69,7 +69,7 @@ impl Stage {
     fn tmux(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(&self.socket).args(arguments);
-        // What the shell inherits: a terminal as people have it, wherever the tests run.
+        // The shell gets the environment of a typical terminal, wherever the tests run.
         ["TMUX", "CI", "NO_COLOR"].iter().for_each(|name| _ = command.env_remove(name));
         command.output().unwrap()
     }
@@ -82,7 +82,7 @@ impl Stage {
         self.tmux(&["send-keys", name]);
     }
 
-    /// Pastes a text, marked as one where the program asked for that.
+    /// Pastes a text, bracketed if the program has enabled that.
     pub(crate) fn paste(&self, text: &str, marked: bool) {
         self.tmux(&["set-buffer", text]);
         self.tmux(if marked { &["paste-buffer", "-p"] } else { &["paste-buffer"] });
@@ -92,25 +92,25 @@ impl Stage {
         self.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
     }
 
-    /// What stands on the terminal, without blank lines at the end.
+    /// Returns the terminal's contents without empty lines at the end.
     pub(crate) fn screen(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p"]);
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// The same with the styles that it has.
+    /// Returns the terminal's contents with styles.
     pub(crate) fn coloured(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p", "-e"]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Something of the terminal or the program in it, in tmux's own words.
+    /// Queries tmux for a format string.
     pub(crate) fn ask(&self, format: &str) -> String {
         let output = self.tmux(&["display-message", "-p", format]);
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
@@ -124,13 +124,13 @@ impl Stage {
         }
     }
 
-    /// Waits until a text stands on the terminal.
+    /// Waits until a text is visible.
     #[track_caller]
     pub(crate) fn see(&self, text: &str) -> String {
         self.until(&format!("`{text}`"), |screen| screen.contains(text))
     }
 
-    /// The modes of the terminal, as the shell says them once the program has left.
+    /// Returns the terminal modes that the shell sees after the program has ended.
     pub(crate) fn modes(&self) -> String {
         let path = self.dir.path().join("modes");
         self.type_(&format!("stty -a > {0}.new; mv {0}.new {0}", path.display()));

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use crate::stage::{Stage, has_tmux};
 
-/// Runs the example with a script, and words where there are any.
+/// Runs the example with a script, and with a first message if there is one.
 fn play(columns: usize, rows: usize, script: &str, words: &str) -> Stage {
     let stage = Stage::open(columns, rows);
     fs::write(stage.beside("script.yaml"), script).unwrap();
@@ -24,7 +24,7 @@ fn run(stage: &Stage, environment: &str, words: &str) {
     ));
 }
 
-/// Echo, lines and signals are as a shell wants them.
+/// Asserts that echo, canonical mode and signals are enabled, as a shell needs them.
 #[track_caller]
 fn check_restored(stage: &Stage) {
     let modes = stage.modes();
@@ -81,7 +81,7 @@ fn a_run_is_watched_from_start_to_end() {
     check_restored(&stage);
 }
 
-const ASKS: &str = "
+const PROMPT: &str = "
 turns:
   - tool_calls:
       - {name: Write, input: {file_path: new.txt, content: \"hello\\n\"}}
@@ -95,7 +95,7 @@ fn questions_are_answered_one_by_one() {
     if !has_tmux() {
         return;
     }
-    let stage = play(100, 30, ASKS, "go");
+    let stage = play(100, 30, PROMPT, "go");
     let asked = stage.see("1 once");
     assert!(asked.contains("? Write   new.txt"), "{asked}");
     assert!(asked.contains("writes") && asked.contains("new.txt"), "{asked}");
@@ -136,7 +136,7 @@ fn keys_that_were_typed_before_a_question_do_not_answer_it() {
     }
     let stage = play(90, 24, BOTH, "go");
     stage.see("look ");
-    // The question appears while somebody types a message full of y.
+    // The question appears while the user types a message full of y.
     let yes = "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy";
     stage.type_(yes);
     fs::write(stage.folder().join("go"), "").unwrap();
@@ -155,7 +155,7 @@ fn text_that_is_typed_or_pasted_answers_no_question() {
     if !has_tmux() {
         return;
     }
-    let stage = play(110, 30, ASKS, "go");
+    let stage = play(110, 30, PROMPT, "go");
     stage.see("1 once");
     let unanswered = |what: &str, holds: &dyn Fn(&str) -> bool| {
         let screen = stage.until(what, holds);
@@ -174,9 +174,9 @@ fn text_that_is_typed_or_pasted_answers_no_question() {
     assert!(!stage.folder().join("new.txt").exists(), "nothing is written before the answer");
     stage.key("Enter");
     stage.see("allowed once");
-    // Words that are sent stop what waits, the question too; and so do lines of a paste that comes as if it was typed.
+    // A message stops what waits, including the question; so do the lines of an unbracketed paste.
     for lines in ["stop\n", "y\n1\n"] {
-        let stage = play(110, 30, ASKS, "go");
+        let stage = play(110, 30, PROMPT, "go");
         stage.see("1 once");
         stage.paste(lines, false);
         let done = stage.see("2 turns");
@@ -226,8 +226,8 @@ fn words_that_are_typed_while_calls_run_go_in_with_the_results() {
         .until("the words", |screen| screen.contains("⧗ rather look elsewhere") && screen.contains("– wait"));
     fs::write(stage.folder().join("go"), "").unwrap();
     let done = stage.see("Went on.");
-    let said = done.find("> rather look elsewhere").expect("they were said");
-    assert!(said < done.find("Went on.").unwrap() && done.find("✓ hold").unwrap() < said, "{done}");
+    let position = done.find("> rather look elsewhere").expect("they were said");
+    assert!(position < done.find("Went on.").unwrap() && done.find("✓ hold").unwrap() < position, "{done}");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn another_size_keeps_the_screen_whole() {
     if !has_tmux() {
         return;
     }
-    let stage = play(100, 24, ASKS, "go");
+    let stage = play(100, 24, PROMPT, "go");
     stage.see("1 once");
     for (columns, rows) in [(50, 20), (120, 30), (40, 16), (100, 24)] {
         stage.resize(columns, rows);
@@ -364,7 +364,7 @@ turns:
         screen.contains("panicked: a tool that breaks") && screen.contains("look ")
     });
     assert!(running.contains("boom"), "{running}");
-    // Ctrl-Z gives the terminal to the shell, `fg` takes it back.
+    // Ctrl-Z returns the terminal to the shell, and `fg` takes it back.
     stage.key("C-z");
     stage.until("the shell", |screen| {
         screen.contains("Stopped") || screen.lines().last().is_some_and(|line| line.starts_with('$'))
@@ -373,7 +373,7 @@ turns:
     stage.type_("fg");
     stage.key("Enter");
     stage.until("the screen again", |screen| screen.contains("look ") && screen.contains("/help"));
-    // The end by a signal gives it back too.
+    // Ending by a signal restores the terminal, too.
     let pid = stage.ask("#{pane_pid}");
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let child = children.split_whitespace().next().expect("the program runs").to_owned();
@@ -432,14 +432,14 @@ turns:
     fs::write(stage.folder().join("old.txt"), "old\n").unwrap();
     stage.see("8 all alike");
     stage.type_("8");
-    // What is there already is asked for, with its change.
+    // The calls that are complete are asked for, with their diffs.
     let asked = stage.until("the third question", |screen| {
         screen.contains("? Write   old.txt") && screen.contains("1 once")
     });
     assert!(asked.contains("1 - old") && asked.contains("1 + new"), "{asked}");
     assert!(stage.folder().join("b.txt").exists());
     stage.type_("1");
-    // The next message is another matter.
+    // The answer doesn't apply to the next message.
     stage.until("the fourth question", |screen| {
         screen.contains("? Write   c.txt") && screen.contains("1 once")
     });

@@ -6,7 +6,7 @@
 #[cfg(feature = "images")]
 use haft::Content;
 use haft::{Context, ToolError};
-use haft_net::fetch::Answer;
+use haft_net::fetch::FetchResponse;
 use http::header::CONTENT_TYPE;
 use url::Url;
 
@@ -68,8 +68,8 @@ impl Document {
     ///
     /// # Errors
     /// For the model: it is nothing that can be read.
-    pub(crate) async fn read(answer: Answer, cx: &Context) -> Result<Document, ToolError> {
-        let (size, cut) = (answer.body.len(), answer.cut);
+    pub(crate) async fn read(answer: FetchResponse, cx: &Context) -> Result<Document, ToolError> {
+        let (size, cut) = (answer.body.len(), answer.is_truncated);
         let is = |media_type: &str, body| Document {
             title: None,
             media_type: media_type.to_owned(),
@@ -116,7 +116,7 @@ impl Document {
             let size = words::size(size);
             return Err(format!(
                 "it is {} of {size}, which is not text; download it with Bash if it is needed",
-                haft_net::host::shown(said)
+                haft_net::host::printable_excerpt(said)
             ));
         }
         let tld = match answer.target.host() {

@@ -18,7 +18,7 @@ use haft::text::truncate_chars;
 use haft::tool::{Interrupt, Timeout};
 use haft::view::Stage;
 use haft::{Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
-use haft_net::fetch::{Fetched, Fetcher, Target};
+use haft_net::fetch::{FetchResult, FetchTarget, Fetcher};
 use haft_net::host::HostRule;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -127,28 +127,30 @@ impl WebFetch {
         self
     }
 
-    fn target(&self, url: &str) -> Result<Target, ToolError> {
-        let target = Target::parse(url).map_err(|bad| {
+    fn target(&self, url: &str) -> Result<FetchTarget, ToolError> {
+        let target = FetchTarget::parse(url).map_err(|bad| {
             ToolError::senseless(format!(
                 "`url` can't be fetched: {bad}; give a whole address, as `https://example.com/page`"
             ))
         })?;
-        Ok(self.fetcher.upgraded(&target))
+        Ok(self.fetcher.prefer_https(&target))
     }
 
     /// The page, from the cache or from where it is; or words on where it is now.
-    async fn document(&self, target: &Target, cx: &Context) -> Result<Found, ToolError> {
+    async fn document(&self, target: &FetchTarget, cx: &Context) -> Result<Found, ToolError> {
         if let Some(document) = self.cache.get(target.as_str()) {
             return Ok(Found::Page { document, at: target.clone(), is_kept: true });
         }
         let failed = |why: &dyn std::fmt::Display| format!("`{target}` can't be fetched: {why}");
         let fetched = self.fetcher.get(target, ACCEPT).await.map_err(|failure| {
             let error = ToolError::new(failed(&failure));
-            if failure.may_pass() { error.retryable() } else { error }
+            if failure.is_transient() { error.retryable() } else { error }
         })?;
         let answer = match fetched {
-            Fetched::Page(answer) => answer,
-            Fetched::Elsewhere { from, to, status } => return Ok(Found::Elsewhere { from, to, status }),
+            FetchResult::Page(answer) => answer,
+            FetchResult::OtherOrigin { from, to, status } => {
+                return Ok(Found::Elsewhere { from, to, status });
+            }
         };
         if !(200..300).contains(&answer.status) {
             let error = ToolError::new(failed(&status(answer.status)));
@@ -221,7 +223,7 @@ impl WebFetch {
 }
 
 /// An output with what hooks of people expect.
-fn page_output(text: String, document: &Document, at: &Target) -> Output {
+fn page_output(text: String, document: &Document, at: &FetchTarget) -> Output {
     let response =
         json!({"bytes": document.size, "code": 200, "codeText": "OK", "url": at.as_str(), "result": text});
     Output::from(Content::text(text)).with_response(response)
@@ -229,8 +231,8 @@ fn page_output(text: String, document: &Document, at: &Target) -> Output {
 
 /// What is where a page was looked for.
 enum Found {
-    Page { document: Arc<Document>, at: Target, is_kept: bool },
-    Elsewhere { from: Target, to: Target, status: u16 },
+    Page { document: Arc<Document>, at: FetchTarget, is_kept: bool },
+    Elsewhere { from: FetchTarget, to: FetchTarget, status: u16 },
 }
 
 /// What a status means, and what to do.
@@ -281,7 +283,7 @@ impl Tool for WebFetch {
     }
 
     async fn permission(&self, input: &WebFetchInput, _: &Context) -> Option<DecisionReason> {
-        let usual = |target: &Target| target.is_encrypted() && target.port() == 443;
+        let usual = |target: &FetchTarget| target.is_encrypted() && target.port() == 443;
         let target = self.target(&input.url).ok().filter(usual);
         let known =
             target.is_some_and(|target| self.preapproved.iter().any(|rule| rule.opens(target.host())));

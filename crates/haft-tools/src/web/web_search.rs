@@ -14,7 +14,7 @@ use haft::effects::table::Class;
 use haft::tool::{Interrupt, Timeout};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
-use haft_net::fetch::{Fetcher, Limits};
+use haft_net::fetch::{FetchLimits, Fetcher};
 use haft_net::host::{Host, HostRule};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -118,7 +118,7 @@ impl<'a> Query<'a> {
 
     /// Whether a page may be told.
     fn takes(&self, hit: &Hit) -> bool {
-        let Ok(target) = haft_net::fetch::Target::parse(&hit.url) else { return false };
+        let Ok(target) = haft_net::fetch::FetchTarget::parse(&hit.url) else { return false };
         let within = |domain: &Host| {
             let below = format!("*.{domain}").parse().is_ok_and(|rule: HostRule| rule.covers(target.host()));
             domain == target.host() || below
@@ -188,12 +188,16 @@ impl Tool for WebSearch {
         let target = backend.target();
         // What the user configured may be anywhere; nothing else may be reached by this.
         let rule = HostRule::exact(target.host()).with_port(target.port());
-        let limits =
-            Limits { sent_bytes: 4 << 20, unpacked_bytes: 8 << 20, whole: TIMEOUT, ..Limits::default() };
+        let limits = FetchLimits {
+            encoded_bytes: 4 << 20,
+            decoded_bytes: 8 << 20,
+            total: TIMEOUT,
+            ..FetchLimits::default()
+        };
         let fetcher = Fetcher::new().with_opened([rule]).with_private_addresses(true).with_limits(limits);
         let answer = fetcher.send(&backend.ask(&query)).await.map_err(|failure| {
             let error = ToolError::new(backend.hidden(format!("the search by {name} failed: {failure}")));
-            if failure.may_pass() { error.retryable() } else { error }
+            if failure.is_transient() { error.retryable() } else { error }
         })?;
         if answer.status != 200 {
             let error = ToolError::new(backend.refused(answer.status));

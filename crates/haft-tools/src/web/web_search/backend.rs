@@ -3,7 +3,7 @@
 use std::fmt;
 
 use haft::text::{single_line, truncate_with_ellipsis};
-use haft_net::fetch::{Ask, Target};
+use haft_net::fetch::{FetchRequest, FetchTarget};
 use haft_net::host::Host;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -40,7 +40,7 @@ impl fmt::Debug for Key {
 #[derive(Debug, Clone)]
 pub struct Backend {
     kind: Kind,
-    target: Target,
+    target: FetchTarget,
     key: Option<Key>,
 }
 
@@ -78,7 +78,8 @@ impl Backend {
     /// What is wrong with the address.
     pub fn searxng(base_url: &str) -> Result<Backend, BadBackend> {
         let base = base_url.trim().trim_end_matches('/');
-        let target = Target::parse(&format!("{base}/search")).map_err(|bad| BadBackend(bad.to_string()))?;
+        let target =
+            FetchTarget::parse(&format!("{base}/search")).map_err(|bad| BadBackend(bad.to_string()))?;
         Ok(Backend { kind: Kind::Searxng, target, key: None })
     }
 
@@ -93,7 +94,7 @@ impl Backend {
     }
 
     fn with_key(kind: Kind, url: &str, key: Key) -> Backend {
-        Backend { kind, target: Target::parse(url).expect("a test reads it"), key: Some(key) }
+        Backend { kind, target: FetchTarget::parse(url).expect("a test reads it"), key: Some(key) }
     }
 
     /// The same at another address: a gateway, or a server of a test.
@@ -101,12 +102,12 @@ impl Backend {
     /// # Errors
     /// What is wrong with the address.
     pub fn at(mut self, url: &str) -> Result<Backend, BadBackend> {
-        self.target = Target::parse(url).map_err(|bad| BadBackend(bad.to_string()))?;
+        self.target = FetchTarget::parse(url).map_err(|bad| BadBackend(bad.to_string()))?;
         Ok(self)
     }
 
     /// Where it is.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &FetchTarget {
         &self.target
     }
 
@@ -127,7 +128,7 @@ impl Backend {
         }
     }
 
-    pub(super) fn ask(&self, query: &Query<'_>) -> Ask {
+    pub(super) fn ask(&self, query: &Query<'_>) -> FetchRequest {
         let key = || self.key.as_ref().map_or("", |key| key.0.as_str());
         let header = |text: &str| {
             let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
@@ -137,13 +138,13 @@ impl Backend {
         let count = ASKED_FOR.to_string();
         let ask = match self.kind {
             Kind::Searxng => {
-                Ask::get(self.target.with_query([("q", &*with_sites(query)), ("format", "json")]))
+                FetchRequest::get(self.target.with_query([("q", &*with_sites(query)), ("format", "json")]))
             }
             Kind::Brave => {
                 let query = with_sites(query);
                 let pairs = [("q", &*query), ("count", &*count), ("text_decorations", "false")];
                 let name = HeaderName::from_static("x-subscription-token");
-                Ask::get(self.target.with_query(pairs)).header(name, header(key()))
+                FetchRequest::get(self.target.with_query(pairs)).header(name, header(key()))
             }
             Kind::Tavily => {
                 let names = |hosts: &[Host]| hosts.iter().map(Host::to_string).collect::<Vec<_>>();
@@ -152,7 +153,7 @@ impl Backend {
                     "include_domains": names(&query.allowed), "exclude_domains": names(&query.blocked),
                 });
                 let bearer = header(&format!("Bearer {}", key()));
-                Ask::post_json(self.target.clone(), body.to_string()).header(AUTHORIZATION, bearer)
+                FetchRequest::post_json(self.target.clone(), body.to_string()).header(AUTHORIZATION, bearer)
             }
         };
         ask.header(ACCEPT, HeaderValue::from_static("application/json"))
