@@ -119,17 +119,17 @@ pub enum Record {
         /// The effect.
         outcome: String,
     },
-    /// What was decided on a request of a child of a running call.
+    /// The decision on a request of a running call's child process.
     Request {
-        /// Whose call it is.
+        /// The agent of the call.
         agent: String,
         /// The turn.
         turn: u64,
         /// The call.
         call: String,
-        /// Hosts, each with its port, or paths.
+        /// The requested hosts with their ports, or the requested paths.
         wanted: Vec<String>,
-        /// What was decided.
+        /// The decision.
         outcome: String,
         /// The source of the decision.
         source: DecisionSource,
