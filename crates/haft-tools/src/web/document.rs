@@ -102,7 +102,7 @@ impl Document {
     }
 
     /// Reads an answer that is text, in one form or another.
-    fn of_text(answer: Answer) -> Result<Document, String> {
+    fn of_text(answer: FetchResponse) -> Result<Document, String> {
         let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
         let (said, charset) = media_type(&header);
         let (size, cut) = (answer.body.len(), answer.cut);
