@@ -16,6 +16,7 @@ mod own_writes;
 mod panics;
 mod permission;
 mod pipeline;
+mod pipeline_hooks;
 mod registry;
 mod regressions;
 mod results;
