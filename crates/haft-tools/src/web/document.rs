@@ -105,7 +105,7 @@ impl Document {
     fn of_text(answer: FetchResponse) -> Result<Document, String> {
         let header = answer.header(CONTENT_TYPE).unwrap_or_default().to_owned();
         let (said, charset) = media_type(&header);
-        let (size, cut) = (answer.body.len(), answer.cut);
+        let (size, cut) = (answer.body.len(), answer.is_truncated);
         let kind = Kind::of(&said, &answer.body);
         let wide = answer.body.starts_with(b"\xff\xfe") || answer.body.starts_with(b"\xfe\xff");
         let looked_at = &answer.body[..size.min(LOOKED_AT_MAX)];
