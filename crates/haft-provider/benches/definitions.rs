@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use haft::registry::Snapshot;
 use haft::{Engine, Registry, dynamic_tool};
-use haft_provider::{Definitions, Form};
+use haft_provider::{Definitions, Wire};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 31;
@@ -29,7 +29,7 @@ fn main() {
         let schemas: Vec<&Value> =
             snapshot.offers().iter().map(|offer| offer.tool().input_schema()).collect();
         for (name, form) in
-            [("Anthropic", Form::Anthropic), ("OpenAI, strict", Form::OpenAi), ("Gemini", Form::Gemini)]
+            [("Anthropic", Wire::Anthropic), ("OpenAI, strict", Wire::OpenAi), ("Gemini", Wire::Gemini)]
         {
             let [floor, made] = rounds(
                 1,
@@ -40,7 +40,7 @@ fn main() {
         }
     }
     let snapshot = snapshot(plain);
-    let definitions = Definitions::new(Form::Anthropic);
+    let definitions = Definitions::new(Wire::Anthropic);
     let bytes = definitions.define(&snapshot).shared();
     let [floor, kept] = rounds(
         10_000,

@@ -111,7 +111,7 @@ fn main() -> Result<(), Failed> {
         std::io::IsTerminal::is_terminal(&std::io::stdin()),
         std::io::IsTerminal::is_terminal(&std::io::stdout()),
     ];
-    let fit = OutputMode::of(|name| std::env::var(name).ok(), terminal == [true, true]);
+    let fit = OutputMode::for_environment(|name| std::env::var(name).ok(), terminal == [true, true]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match fit {
         OutputMode::Live(look) => runtime.block_on(live(model, look, &words.join(" "))),

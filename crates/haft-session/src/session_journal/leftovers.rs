@@ -6,13 +6,16 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use haft::decision::{DecisionReason, DecisionSource, Verdict};
 use haft::dispatch::TaskTable;
 use haft::effects::WORKTREES;
 use haft::future::BoxFuture;
-use haft::ports::{NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
+use haft::ports::{Authorizer, NewTask, Request, RuleSetId, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 use haft::sync::lock;
-use haft::{Context, Effects, NoInput, Permissions, Registry, ToolCall, ToolResult, tool};
+use haft::tool::AnyTool;
+use haft::{Context, Effects, NoInput, Registry, ToolCall, ToolResult, tool};
 use haft_journal::{Record, RecoveredSession};
+use haft_policy::gate::Policy;
 use haft_tools::worktrees::Worktree;
 use serde_json::json;
 
@@ -70,8 +73,7 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
     let registry = Registry::new().with(removing).map_err(|error| error.to_string())?;
     let session = SessionAssembler::load(common, SessionPurpose::Once).and_then(|factory| factory.open());
     let session = session.map_err(|error| error.to_string())?;
-    let allowed = Permissions::new().allow(NAME).map_err(|error| error.to_string())?;
-    let engine = session.engine.permissions(allowed).build();
+    let engine = session.engine.permissions(RemovalRules(session.policy)).build();
     engine.refresh_with(registry);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
@@ -80,6 +82,24 @@ fn remove(worktree: Worktree, common: &SessionOptions) -> Result<Option<String>,
         return Err(error.message().to_owned());
     }
     Ok(lock(&lost).take())
+}
+
+/// The rules of an engine whose only tool is the removal that the user asked for. Its processes stay within the session's
+/// rules.
+struct RemovalRules(Policy);
+
+impl Authorizer for RemovalRules {
+    fn reasons(&self, _: &Request<'_>) -> Vec<DecisionReason> {
+        vec![DecisionReason::new(DecisionSource::User, Verdict::Allow, "the user removes the session")]
+    }
+
+    fn rule_set(&self) -> Option<RuleSetId> {
+        self.0.rule_set()
+    }
+
+    fn hides(&self, _: &str, _: &AnyTool) -> Option<DecisionReason> {
+        None
+    }
 }
 
 /// Background tasks, which the journal records.
