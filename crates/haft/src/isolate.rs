@@ -13,8 +13,8 @@
 //! | 3 | progress, one JSON object a line |
 //! | 4 | the content to decode, if there is any |
 //!
-//! The child is started through the port [`Processes`], which confines it to its declared effects as it confines scripts,
-//! ends it when its time is over, and ends whatever it started. Its address space has a limit of
+//! The child is started through the port [`Processes`](crate::ports::Processes), which confines it to its declared effects
+//! as it confines scripts, ends it when its time is over, and ends whatever it started. Its address space has a limit of
 //! [`ISOLATED_MEMORY_BYTES_MAX`](limits::ISOLATED_MEMORY_BYTES_MAX), which the child sets itself before it reads anything:
 //! so it holds where no sandbox can be made, too. How the child finds its code is in `code_address`.
 //!

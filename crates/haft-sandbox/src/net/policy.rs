@@ -21,7 +21,7 @@ const PORTS: [u16; 2] = [80, 443];
 /// use haft_sandbox::net::host_preset::HostPreset;
 ///
 /// let policy = NetworkPolicy::new()
-///     .with_preset(Preset::PackageRegistries)
+///     .with_preset(HostPreset::PackageRegistries)
 ///     .with_allowed(["*.example.com".parse().unwrap(), "git.example.com:8443".parse().unwrap()])
 ///     .with_denied(["admin.example.com".parse().unwrap()])
 ///     .with_host_port(5432);
