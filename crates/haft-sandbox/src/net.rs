@@ -4,7 +4,7 @@
 //! sockets inside and hands them out; the host accepts on them and dials. So there is no forwarder inside that could be
 //! replaced, and no file that could be removed.
 //!
-//! - [`host`] reads hosts and rules on them; [`preset`] names some; [`address`] knows which addresses are public: all three
+//! - [`host`] reads hosts and rules on them; [`host_preset`] names some; [`address`] knows which addresses are public: all three
 //!   are `haft-net`'s. `policy` judges with them.
 //! - `session` knows which calls are running; `ticket` is what such a call holds.
 //! - `proxy` is the life of a connection: `head` and `body` read HTTP, `hello` the first message of TLS, `outside`
