@@ -24,7 +24,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::effects::resolved::{Resolved, ResolvedPath, Workspace};
+use crate::effects::Effects;
+use crate::effects::resolved::{Resolved, ResolvedPath, Surroundings, Workspace};
 use crate::effects::table::{Asks, EffectClass};
 use crate::files::{Access, Hidden, Root};
 pub use warning::CallWarning;
@@ -496,6 +497,25 @@ pub fn decide(
 }
 
 impl Decision {
+    /// Denies a call whose input was not read, so that its effects are unknown.
+    pub(crate) fn deny_unread(reason: DecisionReason) -> Decision {
+        let workspace = Workspace::nowhere();
+        let declared = Arc::new(Effects::unknown());
+        let resolved = Resolved::resolve(declared, workspace.cwd(), workspace.paths());
+        let class = resolved.judge(&workspace, Surroundings::default());
+        let (verdict, source) = (Verdict::Deny, reason.source);
+        Decision {
+            verdict,
+            source,
+            reasons: vec![DecisionReason { verdict, ..reason }],
+            effects: CallEffects { resolved, class, unconfined_child: false },
+            grants: CallGrants::default(),
+            warnings: Vec::new(),
+            deciding: Some(0),
+            unanswered: None,
+        }
+    }
+
     /// The reason that decided; none if the effects alone allow the call.
     pub fn reason(&self) -> Option<&DecisionReason> {
         self.reasons.get(self.deciding?)
@@ -655,7 +675,7 @@ impl CallEffects {
 }
 
 const NOT_CONFINED: &str = "what it declares is only believed, as nothing confines the program that it runs";
-const NEEDS_USER: &str = "it needs a user to answer, and this session has none";
+pub(crate) const NEEDS_USER: &str = "it needs a user to answer, and this session has none";
 
 #[cfg(test)]
 mod tests;

@@ -34,7 +34,7 @@ use serde_json::Value;
 use crate::call::ToolCall;
 use crate::content::Output;
 use crate::context::Context;
-use crate::decision::{Decision, DecisionReason, DecisionSource, Verdict};
+use crate::decision::{Decision, DecisionReason, DecisionSource, NEEDS_USER, Verdict};
 use crate::effects::Effects;
 use crate::effects::resolved::Resolved;
 use crate::engine::Shared;
@@ -148,10 +148,9 @@ pub(crate) fn open(shared: &Shared, snapshot: &Snapshot, call: ToolCall) -> Resu
     };
     let entry = &offer.entry;
     if entry.tool().spec().needs_user && shared.host.ports.available_asker().is_none() {
-        let words =
+        let text =
             format!("{} needs a user to answer, and this session has none; go on without it", entry.name());
-        let error = ToolError::of(ErrorKind::NotInteractive, words);
-        return Err(ToolResult::refused(id, entry.name().clone(), error));
+        return Err(ToolResult::refused(id, entry.name().clone(), without_user(text)));
     }
     let read = parse::read(entry, input, offer.is_deferred()).map(|mut attempt| {
         attempt.declare(&*shared.authorizer, entry.name(), entry.tool());
@@ -362,23 +361,28 @@ pub(crate) fn effects_of(invocation: &dyn Invocation) -> Arc<Effects> {
     }
 }
 
+/// The error of a call that finds no tool that it may use. A tool that a rule denies, or that needs a user where there is none,
+/// was decided on without its input.
 fn not_found(name: &str, missing: NotFound) -> ToolError {
-    let (kind, words) = match missing {
-        NotFound::Unknown(near) if near.is_empty() => {
-            (ErrorKind::UnknownTool, format!("no tool named `{name}`"))
-        }
-        NotFound::Unknown(near) => {
-            (ErrorKind::UnknownTool, format!("no tool named `{name}`; closest: {}", near.join(", ")))
-        }
-        NotFound::Withheld(tool, why @ Withheld::Denied(_)) => {
-            (ErrorKind::Denied, format!("{tool} is {why}\ndo not try another tool for the same purpose"))
+    let unknown = |text: String| ToolError::of(ErrorKind::UnknownTool, text);
+    match missing {
+        NotFound::Unknown(near) if near.is_empty() => unknown(format!("no tool named `{name}`")),
+        NotFound::Unknown(near) => unknown(format!("no tool named `{name}`; closest: {}", near.join(", "))),
+        NotFound::Withheld(tool, Withheld::Denied(reason)) => {
+            let text = format!("{tool} is denied by {reason}\ndo not try another tool for the same purpose");
+            ToolError::of(ErrorKind::Denied, text).with_decision(Decision::deny_unread(reason))
         }
         NotFound::Withheld(tool, why @ Withheld::NeedsUser) => {
-            (ErrorKind::NotInteractive, format!("{tool} can't be used: {why}"))
+            without_user(format!("{tool} can't be used: {why}"))
         }
-        NotFound::Withheld(tool, why) => (ErrorKind::UnknownTool, format!("{tool} is not offered: {why}")),
-    };
-    ToolError::of(kind, words)
+        NotFound::Withheld(tool, why) => unknown(format!("{tool} is not offered: {why}")),
+    }
+}
+
+/// The error of a call that only a user could answer, in a session without one.
+fn without_user(text: String) -> ToolError {
+    let reason = DecisionReason::new(DecisionSource::NoUser, Verdict::Deny, NEEDS_USER);
+    ToolError::of(ErrorKind::NotInteractive, text).with_decision(Decision::deny_unread(reason))
 }
 
 /// The words of a sense check, said to be that.

@@ -123,7 +123,21 @@ async fn a_call_of_a_withheld_tool_says_why() {
         .tool(reader("port").needs(Port::SubAgents))
         .engine(|engine| engine.gates(gates).permissions(rules));
     let calls = ["off", "was_on", "denied", "user", "port"].map(|name| (name, name, "{}"));
-    caller.turn(calls).await.check([
+    let results = caller.turn(calls).await;
+    // A rule or a missing user decides without the input; a tool that is off is not decided on.
+    let decisions = results.iter().map(|result| {
+        let decision = result.error()?.decision()?;
+        let touches = &decision.effects.resolved.declared;
+        Some(format!("{} by {:?}: {}; it {touches}", decision.verdict, decision.source, decision.reason()?))
+    });
+    assert_eq!(
+        decisions.flatten().collect::<Vec<_>>(),
+        [
+            "deny by Rule: rule `denied` (Permissions::deny); it may touch anything",
+            "deny by NoUser: it needs a user to answer, and this session has none; it may touch anything",
+        ]
+    );
+    results.check([
         "off UnknownTool: off is not offered: it is switched off",
         "was_on UnknownTool: off is not offered: it is switched off",
         "denied Denied: denied is denied by rule `denied` (Permissions::deny)\ndo not try another tool for the same purpose",
