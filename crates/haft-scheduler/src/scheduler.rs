@@ -153,7 +153,7 @@ pub struct Scheduler {
     next_call: usize,
     next_batch: usize,
     /// Batches whose message isn't complete: their calls that aren't safe don't start.
-    incomplete: CallMap<()>,
+    incomplete: Vec<BatchId>,
     /// The first call that isn't done.
     first: Option<usize>,
     /// The last call that isn't done.
@@ -195,7 +195,7 @@ impl Scheduler {
             calls: CallMap::default(),
             next_call: 0,
             next_batch: 0,
-            incomplete: CallMap::default(),
+            incomplete: Vec::new(),
             first: None,
             last: None,
             not_safe: BTreeSet::new(),
@@ -225,7 +225,7 @@ impl Scheduler {
     pub fn open_batch(&mut self) -> BatchId {
         let batch = BatchId(self.next_batch);
         self.next_batch += 1;
-        self.incomplete.insert(batch.0, ());
+        self.incomplete.push(batch);
         batch
     }
 
@@ -273,7 +273,9 @@ impl Scheduler {
 
     /// Marks the message of a batch as complete, or given up: calls that aren't safe may start.
     pub fn complete(&mut self, batch: BatchId) {
-        if self.incomplete.remove(batch.0).is_some() && !self.clear_when_complete.is_empty() {
+        let Some(index) = self.incomplete.iter().rposition(|incomplete| *incomplete == batch) else { return };
+        self.incomplete.swap_remove(index);
+        if !self.clear_when_complete.is_empty() {
             let waiting = std::mem::take(&mut self.clear_when_complete);
             let (clear, waiting) = waiting.into_iter().partition(|call| self.calls[*call].batch == batch);
             self.clear_when_complete = waiting;
@@ -332,7 +334,7 @@ impl Scheduler {
         entry.state = CallState::Pushed;
         (entry.safe, entry.keys, entry.resolved_at) = (footprint.safe, footprint.keys, self.exclusive_ended);
         entry.reconsidered = true;
-        let may_start = footprint.safe || !self.incomplete.contains(entry.batch.0);
+        let may_start = footprint.safe || !self.incomplete.contains(&entry.batch);
         let clear = match self.rule {
             ConflictRule::Classes => {
                 if footprint.safe {
@@ -533,7 +535,7 @@ impl Scheduler {
         } else {
             // Later calls can only have begun if this one was considered safe at first.
             let others = self.running.len() + self.waiting_for_slots() + self.preparing + self.asking;
-            !self.incomplete.contains(entry.batch.0) && self.first == Some(call) && others == 0
+            !self.incomplete.contains(&entry.batch) && self.first == Some(call) && others == 0
         }
     }
 
@@ -552,7 +554,7 @@ impl Scheduler {
         let is_waiting = self.calls.get(call).is_some_and(|entry| entry.state == CallState::Pushed);
         if is_waiting && self.wait_for_blocker(call) {
             let entry = &self.calls[call];
-            if entry.safe || !self.incomplete.contains(entry.batch.0) {
+            if entry.safe || !self.incomplete.contains(&entry.batch) {
                 self.clear.insert(call)
             } else {
                 self.clear_when_complete.insert(call)

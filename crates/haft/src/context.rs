@@ -10,13 +10,14 @@
 mod groups;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use haft_scheduler::sync::lock;
 use haft_scheduler::{Cancel, Cause};
 
 pub use self::groups::{AgentLocation, BackgroundControl, CallInfo, CallTracing, ContextPorts};
 use crate::dispatch::background::Background;
+use crate::dispatch::turn::TurnShared;
 use crate::effects::resolved::Workspace;
 use crate::event::{CallRef, Event, EventSink, What};
 use crate::files::{Access, ScopedFiles, resolve};
@@ -191,10 +192,14 @@ impl Context {
         turn: u64,
         reference: CallRef,
         cancel: Cancel,
-        entry: Option<Arc<Entry>>,
+        called: Option<(Arc<Entry>, Weak<TurnShared>)>,
     ) -> Context {
         let place = lock(&host.place).clone();
-        let (cwd, running, workspace) = (None, Running::default(), place.workspace());
+        let (cwd, workspace) = (None, place.workspace());
+        let (entry, running) = match called {
+            Some((entry, turn)) => (Some(entry), Running::of_turn(turn)),
+            None => (None, Running::default()),
+        };
         let access = place.scope.map_or_else(|| host.base_access.clone(), |(_, access)| access);
         Context {
             call: Arc::new(Call {

@@ -226,6 +226,11 @@ impl InputSchema {
     /// The problems of the input, by path, at least one.
     pub fn validate(&self, input: Value) -> Result<Value, Vec<Violation>> {
         check_depth(&input)?;
+        self.validate_bounded(input)
+    }
+
+    /// [`validate`](InputSchema::validate) for an input whose depth was checked before, as that of parsed text.
+    pub(crate) fn validate_bounded(&self, input: Value) -> Result<Value, Vec<Violation>> {
         let inner = &*self.inner;
         if inner.validator().is_valid(&input) {
             return object(input);

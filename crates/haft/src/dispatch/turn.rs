@@ -76,6 +76,8 @@ enum JobStart {
 
 struct Start {
     opened: Opened,
+    /// The declaration that the footprint was made from.
+    effects: Arc<Effects>,
     /// What the scheduler was told.
     safe: bool,
     keys: Option<Box<ConflictKeys>>,
@@ -280,7 +282,8 @@ impl TurnShared {
                 let (tool, limit, interrupt) = (opened.entry.number(), spec.concurrency, spec.interrupt);
                 let footprint = self.footprint(&opened.attempt.effects, &opened.entry, None);
                 let (safe, keys) = (footprint.safe, footprint.keys.clone());
-                let start = JobStart::Opened(Box::new(Start { opened, safe, keys }));
+                let effects = opened.attempt.effects.clone();
+                let start = JobStart::Opened(Box::new(Start { opened, effects, safe, keys }));
                 let job = Job { turn: self.clone(), start };
                 self.batch.push(NewCall { job, footprint, tool, limit, interrupt })
             }
@@ -355,7 +358,8 @@ impl TurnShared {
         let opened = &start.opened;
         let entry = opened.entry.clone();
         let call = CallRef { index: call, id: opened.id.clone(), tool: entry.name().clone() };
-        let cx = Context::new(self.engine.host.clone(), self.number, call, cancel, Some(entry));
+        let called = Some((entry, Arc::downgrade(&self)));
+        let cx = Context::new(self.engine.host.clone(), self.number, call, cancel, called);
         let runtime = self.runtime();
         // Made before the task: a call whose task is dropped before it ran gets a result too.
         let mut guard = ResultGuard::new(self, cx);
@@ -456,6 +460,7 @@ impl TurnShared {
     ) -> Result<(), ToolResult> {
         while let Some(now) = self.changed(start) {
             (start.safe, start.keys) = (now.safe, now.keys.clone());
+            start.effects = start.opened.attempt.effects.clone();
             let goes_on = self.batch.reconsider(cx.call().index(), now);
             // Also if it goes on: it may touch less than before, and no longer be in the way of others.
             self.go();
@@ -486,6 +491,11 @@ impl TurnShared {
     /// What the call is to the scheduler now, if that is not what it was told.
     fn changed(&self, start: &Start) -> Option<Footprint> {
         let opened = &start.opened;
+        // Without keys the declaration alone decides.
+        let is_same = Arc::ptr_eq(&start.effects, &opened.attempt.effects);
+        if is_same && self.engine.rule == ConflictRule::Classes {
+            return None;
+        }
         let resolved = opened.prepared.as_ref().map(|prepared| &prepared.decision.effects.resolved);
         let now = self.footprint(&opened.attempt.effects, &opened.entry, resolved);
         now.differs_from(start.safe, start.keys.as_deref()).then_some(now)

@@ -217,6 +217,9 @@ impl Resolved {
             failed: None,
             declared: declared.clone(),
         };
+        if !declared.has_paths() && declared.runs.is_empty() {
+            return resolved;
+        }
         let mut written = Vec::new();
         collect_written(&declared, &mut written);
         let lookup = Lookup { cwd, paths, written };

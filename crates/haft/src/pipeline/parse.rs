@@ -38,13 +38,18 @@ pub(super) fn read_as(
         }
         ToolError::of(ErrorKind::InvalidInput, words)
     };
-    let value = match input {
+    let schema = tool.schema();
+    let validated = match input {
         // Models leave the arguments of a call without arguments out in different ways.
-        CallInput::Text(text) if text.trim().is_empty() => Value::Object(serde_json::Map::new()),
-        CallInput::Text(text) => parse_json(&text).map_err(|violation| refused(&[violation]))?,
-        CallInput::Value(value) => value,
+        CallInput::Text(text) if text.trim().is_empty() => {
+            schema.validate(Value::Object(serde_json::Map::new()))
+        }
+        CallInput::Text(text) => parse_json(&text)
+            .map_err(|violation| vec![violation])
+            .and_then(|value| schema.validate_bounded(value)),
+        CallInput::Value(value) => schema.validate(value),
     };
-    let mut value = tool.schema().validate(value).map_err(|violations| refused(&violations))?;
+    let mut value = validated.map_err(|violations| refused(&violations))?;
     let decode = |value: &Value| guarded(|| tool.invoke(value)).map_err(|_| super::panicked(name));
     let mut invocation = decode(&value)?;
     if invocation.is_err() {

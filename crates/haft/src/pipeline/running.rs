@@ -39,8 +39,8 @@ pub(crate) struct Running {
     background: OnceLock<Background>,
     /// What it prints while it runs.
     log: OnceLock<Arc<dyn TaskLog>>,
-    /// The message that it is a call of.
-    turn: OnceLock<Weak<TurnShared>>,
+    /// The turn of the call, unless the call is only checked or runs in a child.
+    turn: Option<Weak<TurnShared>>,
     /// It touches more than the tool said.
     wider: AtomicBool,
     /// Where its children make requests.
@@ -56,6 +56,11 @@ struct Holds {
 }
 
 impl Running {
+    /// Creates the state of a call of this turn.
+    pub(crate) fn of_turn(turn: Weak<TurnShared>) -> Running {
+        Running { turn: Some(turn), ..Running::default() }
+    }
+
     /// Frees what the call holds, now and from now on.
     pub(crate) fn let_go(&self) {
         let mut holds = lock(&self.holds);
@@ -150,11 +155,6 @@ impl Running {
         self.call.get().map_or_else(String::new, |(_, effects, _)| effects.to_string())
     }
 
-    /// The call is one of this message.
-    pub(crate) fn belongs_to(&self, turn: Weak<TurnShared>) {
-        let _ = self.turn.set(turn);
-    }
-
     /// The children of the call make requests here.
     pub(super) fn takes_child_requests(&self, requests: ChildRequests) {
         let _ = self.child_requests.set(requests);
@@ -168,7 +168,7 @@ impl Running {
     /// The call touches anything from now on. The message whose other calls must not run meanwhile, if there is one.
     pub(crate) fn widen(&self) -> Option<Arc<TurnShared>> {
         self.wider.store(true, Ordering::Release);
-        self.turn.get()?.upgrade()
+        self.turn.as_ref()?.upgrade()
     }
 
     /// What the call touches, as it is now.

@@ -51,7 +51,6 @@ pub(super) async fn drive(mut guard: ResultGuard, mut start: Box<Start>) {
         }
         began = true;
         let limit = start.opened.entry.tool().spec().timeout.limit();
-        cx.running().belongs_to(Arc::downgrade(turn));
         let live = Live { turn: turn.clone(), cx: cx.clone() };
         let watch = |started: Instant| {
             // In this order: what an interrupt spares, it finds here.
