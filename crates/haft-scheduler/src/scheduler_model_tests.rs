@@ -393,6 +393,18 @@ fn the_work_for_a_call_does_not_grow_with_their_number() {
 }
 
 #[test]
+fn calls_that_ask_hold_back_no_others() {
+    for rule in [ConflictRule::Classes, ConflictRule::Effects] {
+        let mut drive = Drive::new(rule);
+        for _ in 0..10_000 {
+            drive.scheduler.push(drive.batch, Foot::parse("rs(a)").footprint(rule), 1, None);
+        }
+        drive.go(&|_| true);
+        assert_eq!(drive.asking.len(), 10_000);
+    }
+}
+
+#[test]
 fn a_limit_on_a_tool_costs_no_more() {
     let calls = 10_000;
     for rule in [ConflictRule::Classes, ConflictRule::Effects] {
