@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::room::{Ran, Room};
-use crate::run::{events, object, play, with_script};
+use crate::room::Room;
+use crate::run::{events, object, play, results, with_script};
 
 /// A script in which the main agent says these turns, and agents whose task has a word in it say others.
 fn script(main: Value, agents: &[(&str, Value)]) -> Room {
@@ -29,16 +29,6 @@ fn call(name: &str, input: Value) -> Value {
 
 fn calls(calls: &[Value]) -> Value {
     json!({"tool_calls": calls})
-}
-
-/// The results of the main agent's calls: the text, or kind and words of the error.
-fn results(ran: &Ran) -> Vec<String> {
-    let found = object(ran);
-    let result = |call: &Value| match call["error"]["message"].as_str() {
-        Some(words) => format!("{}: {words}", call["error"]["kind"].as_str().unwrap()),
-        None => call["result"].as_str().unwrap_or_default().to_owned(),
-    };
-    found["calls"].as_array().unwrap().iter().map(result).collect()
 }
 
 #[test]

@@ -37,22 +37,11 @@ fn the_verdict_is_the_exit_code() {
     assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
     let edit = |path: &str| format!(r#"{{"file_path": "{path}", "old_string": "a", "new_string": "b"}}"#);
     let read = |path: &str| format!(r#"{{"file_path": "{path}"}}"#);
-    let url = |url: &str| format!(r#"{{"url": "{url}", "prompt": "x"}}"#);
     for (tool, input, flags, code, first) in [
         ("Bash", command("npm test"), "", 0, "allow rule `Bash(npm test)` (~/.claude/settings.json:3)"),
         ("Bash", command("npm run lint"), "", 0, "allow rule `Bash(npm run *)` (.claude/settings.json:3)"),
-        ("Bash", command("npm run x; rm y"), "", 10, "ask   no rule allows every part"),
-        (
-            "Bash",
-            command("echo $(git push origin)"),
-            "",
-            10,
-            "ask   rule `Bash(git push *)` (.claude/settings.json:4)",
-        ),
         ("Bash", command("cat .env"), "", 11, "deny  rule `Read(.env)` (.claude/settings.json:6)"),
-        ("Bash", command("if then"), "", 10, "ask   the command is not understood"),
         ("Read", read("notes.txt"), "", 0, "allow "),
-        ("Read", read("a/.ENV"), "", 11, "deny  rule `Read(.env)` (.claude/settings.json:6)"),
         (
             "Edit",
             edit("migrations/1.sql"),
@@ -67,50 +56,7 @@ fn the_verdict_is_the_exit_code() {
             10,
             "ask   it writes ROOM/work/not/there/yet",
         ),
-        (
-            "Write",
-            r#"{"file_path": "a", "content": ""}"#.into(),
-            "--permission-mode acceptEdits",
-            0,
-            "allow mode `acceptEdits`",
-        ),
-        (
-            "Write",
-            r#"{"file_path": "a", "content": ""}"#.into(),
-            "--permission-mode dontAsk",
-            11,
-            "deny  it writes ",
-        ),
         ("Write", r#"{"file_path": "a", "content": ""}"#.into(), "--non-interactive", 11, "deny  it writes "),
-        (
-            "Write",
-            r#"{"file_path": "a", "content": ""}"#.into(),
-            "--permission-mode plan",
-            11,
-            "deny  mode `plan`",
-        ),
-        (
-            "Write",
-            r#"{"file_path": ".haft/settings.json", "content": ""}"#.into(),
-            "--permission-mode acceptEdits",
-            10,
-            "ask ",
-        ),
-        (
-            "Write",
-            r#"{"file_path": "../home/.claude/settings.json", "content": ""}"#.into(),
-            "--permission-mode bypassPermissions",
-            11,
-            "deny ",
-        ),
-        (
-            "WebFetch",
-            url("https://docs.rs/x"),
-            "",
-            0,
-            "allow rule `WebFetch(domain:docs.rs)` (~/.claude/settings.json:3)",
-        ),
-        ("WebFetch", url("https://docs.rs.evil.example/x"), "", 10, "ask "),
         ("mcp__hub__get", "{}".into(), "", 10, "ask   nothing is known of what it touches"),
         ("mcp__hub__get", "{}".into(), "--allow mcp__hub__*", 0, "allow rule `mcp__hub__*` (command line)"),
     ] {
@@ -184,30 +130,6 @@ fn it_takes_standard_input_and_leaves_nothing_behind() {
     assert_eq!(found.code, Some(10), "{found:?}");
     let there = |path: &str| room.path(path).exists();
     assert!(!there("work/made") && !there("work/also") && !there("home/.local"));
-}
-
-/// What it says is what happens: the same calls, made.
-#[test]
-fn a_call_meets_the_verdict_that_was_explained() {
-    let room = room();
-    room.write("work/.env", "KEY=1\n");
-    for (input, code) in [(r#"{"file_path": "notes.txt"}"#, 0), (r#"{"file_path": ".env"}"#, 1)] {
-        assert_eq!(room.say(&["check", "Read", input]).code == Some(0), code == 0, "{input}");
-        let called = room.say(&["call", "Read", input]);
-        assert_eq!(called.code, Some(code), "{called:?}");
-    }
-    let denied = room.say(&["call", "Read", r#"{"file_path": ".env"}"#]);
-    assert!(denied.stderr.ends_with(
-        "Read was denied by rule `Read(.env)` (.claude/settings.json:6)\ndo not try another tool for the same purpose\n"
-    ));
-    let grep = room.say(&[
-        "call",
-        "Grep",
-        r#"{"pattern": "KEY", "path": "."}"#,
-        "--permission-mode",
-        "bypassPermissions",
-    ]);
-    assert!(!grep.stdout.contains(".env"), "{grep:?}");
 }
 
 /// Doubts about rules are said once, on standard error.

@@ -51,56 +51,6 @@ fn exit_code_2_denies_in_the_words_of_the_hook() {
     assert_eq!(other.code, Some(0), "{other:?}");
 }
 
-#[test]
-fn a_hook_that_fails_blocks_and_says_that_it_failed() {
-    for (body, why) in [
-        ("exit 1", "exit code 1"),
-        ("kill -9 $$", "signal 9"),
-        ("echo '{\"continue\": maybe}'", "JSON"),
-        ("exec /nowhere/at/all", "12"),
-    ] {
-        let room = with_hook("PreToolUse", json!({}), body);
-        let blocked = read(&room);
-        assert_eq!((blocked.code, blocked.stdout.as_str()), (Some(1), ""), "{body}: {blocked:?}");
-        let says = |words: &str| blocked.stderr.contains(words);
-        assert!(says("Read was not run: hook `ROOM/hook.sh (") && says(" failed ("), "{body}: {blocked:?}");
-        assert!(says(why) && says("a fault of the hook, not a denial"), "{body}: {blocked:?}");
-    }
-    let room = with_hook("PreToolUse", json!({"onFailure": "continue"}), "exit 1");
-    let goes_on = read(&room);
-    assert_eq!((goes_on.code, goes_on.stdout), (Some(0), notes().stdout));
-    assert!(goes_on.stderr.starts_with("warning: Read: hook `ROOM/hook.sh"), "{}", goes_on.stderr);
-}
-
-/// The script waits for what never comes, with a child that would outlive it.
-#[test]
-fn a_hook_that_hangs_is_ended_at_its_time_limit() {
-    let body = "sleep 300 & echo $! > \"$HAFT_PROJECT_DIR/child\"; wait";
-    let room = with_hook("PreToolUse", json!({"timeout": 3}), body);
-    let blocked = read(&room);
-    assert_eq!(blocked.code, Some(1), "{blocked:?}");
-    assert!(blocked.stderr.contains("failed (it took longer than 3 s)"), "{}", blocked.stderr);
-    assert_gone(&room);
-}
-
-#[test]
-fn a_rewritten_input_is_used_and_judged_again() {
-    let rewrite = |path: &str| {
-        format!(
-            r#"echo '{{"hookSpecificOutput": {{"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {{"file_path": "{path}"}}}}}}'"#
-        )
-    };
-    let room = with_hook("PreToolUse", json!({}), &rewrite("src/main.rs"));
-    assert_eq!(read(&room), ran(0, "1\tfn main() {}\n", ""));
-    // A yes of the hook that wrote it lifts no rule.
-    let denied = room.say(&["call", "Read", r#"{"file_path": "notes.txt"}"#, "--deny", "Read(src/**)"]);
-    assert_eq!((denied.code, denied.stdout.as_str()), (Some(1), ""), "{denied:?}");
-    assert!(denied.stderr.contains("rule `Read(src/**)`"), "{}", denied.stderr);
-    let room = with_hook("PreToolUse", json!({}), &rewrite("nowhere.txt"));
-    let failed = read(&room);
-    assert!(failed.code == Some(1) && failed.stderr.contains("nowhere.txt"), "{failed:?}");
-}
-
 fn dispatch(room: &Room, input: Value, args: &[&str]) -> (Ran, Value) {
     let message = json!({"role": "assistant", "content": [
         {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": input}
@@ -128,33 +78,12 @@ echo '{"systemMessage": "for you", "hookSpecificOutput": {"hookEventName": "Post
     assert!(seen["session_id"].as_str().is_some_and(|id| id.len() > 8), "{seen}");
 }
 
-#[test]
-fn a_hook_after_the_call_that_fails_loses_nothing() {
-    let room = with_hook("PostToolUse", json!({}), "exit 1");
-    let said = read(&room);
-    assert_eq!((said.code, said.stdout), (Some(0), notes().stdout));
-    assert!(said.stderr.contains("hook `ROOM/hook.sh"), "{}", said.stderr);
-}
-
 fn write(room: &Room, path: &str, args: &[&str]) -> Ran {
     let input = json!({"file_path": path, "content": "new\n"}).to_string();
     room.say(&[&["call", "Write", input.as_str()], args].concat())
 }
 
 const YES: &str = r#"echo '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"MORE}}}'"#;
-
-#[test]
-fn a_permission_hook_answers_where_nobody_can_be_asked() {
-    let asks = |room: &Room| write(room, "new.txt", &["--non-interactive"]);
-    let room = Room::new();
-    assert_eq!(asks(&room).code, Some(1), "it asks");
-    let room = with_hook("PermissionRequest", json!({"matcher": "Write"}), &YES.replace("MORE", ""));
-    assert_eq!(asks(&room).code, Some(0));
-    assert_eq!(fs::read_to_string(room.path("work/new.txt")).unwrap(), "new\n");
-    // It answers questions, and lifts no rule.
-    let denied = write(&room, "other.txt", &["--deny", "Edit(other.txt)"]);
-    assert!(denied.code == Some(1) && !room.path("work/other.txt").exists(), "{denied:?}");
-}
 
 #[test]
 fn rules_that_a_permission_hook_adds_are_kept_where_it_says() {
@@ -184,39 +113,6 @@ fn a_condition_limits_a_hook_to_the_calls_that_its_rule_means() {
     let inside = write(&room, "src/new.rs", &args);
     assert!(inside.code == Some(1) && inside.stderr.contains("not there"), "{inside:?}");
     assert_eq!(write(&room, "new.txt", &args).code, Some(0));
-    assert_eq!(read(&room), notes());
-
-    // The rule is about what is done, whoever does it: here a script tool that says which command it runs.
-    let room = with_hook("PreToolUse", json!({"if": "Bash(rm *)"}), "echo no rm >&2; exit 2");
-    for (tool, command) in [("removes", "rm -f notes.txt"), ("lists", "ls"), ("hides", "$(cat notes.txt)")] {
-        let effects = json!({"runs": [command]});
-        room.script(&format!("tools/{tool}"), tool, "echo ran", &format!(r#", "effects": {effects}"#));
-    }
-    let call = |tool: &str| {
-        room.say(&["--tools-dir", "../tools", "call", tool, "--permission-mode", "bypassPermissions"])
-    };
-    assert!(call("removes").stderr.ends_with(": no rm\n"), "{:?}", call("removes"));
-    assert_eq!(call("lists"), ran(0, "ran\n", ""));
-    assert!(call("hides").stderr.ends_with(": no rm\n"), "what can't be told is a yes");
-    assert_eq!(read(&room), notes());
-
-    let room = with_hook("PreToolUse", json!({"if": "Edit(src/**"}), "exit 0");
-    let bad = read(&room);
-    assert_eq!((bad.code, bad.stdout.as_str()), (Some(2), ""), "{bad:?}");
-    assert!(bad.stderr.contains(": `if`: bad rule `Edit(src/**`"), "{}", bad.stderr);
-    assert!(bad.stderr.starts_with("error: ~/.config/haft/settings.json:1:"), "{}", bad.stderr);
-}
-
-#[test]
-fn hooks_of_a_flag_run() {
-    let room = Room::new();
-    room.write("hook.sh", "#!/bin/sh\necho never >&2; exit 2\n");
-    room.write("given.json", &settings(&room, "PreToolUse", json!({})));
-    let args = ["--settings", "../given.json", "call", "Read", r#"{"file_path": "notes.txt"}"#];
-    let denied = room.say(&args);
-    assert!(denied.code == Some(1) && denied.stderr.contains("(ROOM/given.json:1)`: never"), "{denied:?}");
-    room.write(USER, r#"{"disableAllHooks": true}"#);
-    assert_eq!(room.say(&args), notes());
 }
 
 #[test]
@@ -233,24 +129,6 @@ fn hooks_of_a_project_run_once_it_is_trusted_and_only_as_it_was() {
     assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
     let trusted = read(&room);
     assert!(trusted.code == Some(1) && trusted.stderr.contains("settings.json:1)`: guarded"), "{trusted:?}");
-}
-
-/// The first hook, the user's own, puts another script there after everything was read and before it is started.
-#[test]
-fn a_script_that_changed_since_it_was_trusted_is_not_started() {
-    let room = Room::new();
-    room.write("work/.haft/guard.sh", &format!("#!/bin/sh\n{}\n", YES.replace("MORE", "")));
-    let handler = json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.haft/guard.sh"});
-    room.write(PROJECT, &json!({"hooks": {"PermissionRequest": [{"hooks": [handler]}]}}).to_string());
-    room.say(&["trust", "--yes"]);
-    assert_eq!(write(&room, "one.txt", &[]).code, Some(0));
-
-    room.write(USER, &settings(&room, "PreToolUse", json!({})));
-    room.write("hook.sh", "#!/bin/sh\necho 'touch ran' >> .haft/guard.sh\n");
-    let blocked = write(&room, "two.txt", &[]);
-    assert!(!room.path("work/ran").exists() && !room.path("work/two.txt").exists(), "{blocked:?}");
-    let words = "it was not started: this workspace has changed since it was trusted (changed script `.haft/guard.sh`)";
-    assert!(blocked.code == Some(1) && blocked.stderr.contains(words), "{blocked:?}");
 }
 
 /// Two hooks of the project, each with a script of its own, one of which changes while the session runs.
@@ -286,40 +164,13 @@ fn a_script_that_changed_stops_only_the_hooks_that_name_it() {
     }
 }
 
-/// Whoever runs the conversation learns on standard error that it is over; the JSON of a provider has no place for it.
+/// The JSON of a provider has no place for it, so it is on standard error.
 #[test]
 fn a_hook_that_ends_the_turn_is_told() {
     let stop = r#"echo '{"continue": false, "stopReason": "enough"}'"#;
-    let room = with_hook("PostToolUse", json!({}), stop);
-    assert_eq!(read(&room), Ran { stderr: "a hook ended the turn: enough\n".into(), ..notes() });
-    let input = || json!({"file_path": "notes.txt"});
-    for (event, body, words) in [
-        ("PostToolUse", stop, "a hook ended the turn: enough\n"),
-        ("PostToolBatch", "echo done here >&2; exit 2", "a hook ended the turn: done here\n"),
-        (
-            "PreToolUse",
-            stop,
-            "the turn ends here: Read was not run: hook `ROOM/hook.sh (~/.config/haft/settings.json:1)` ended the turn: enough\n",
-        ),
-    ] {
-        let (said, answer) = dispatch(&with_hook(event, json!({}), body), input(), &[]);
-        assert_eq!((said.code, said.stderr.as_str()), (Some(0), words), "{event}: {said:?}");
-        assert_eq!(answer["content"].as_array().map(Vec::len), Some(1), "{event}: {said:?}");
-    }
-}
-
-/// A model that is told to mend an input that it never gave would try forever.
-#[test]
-fn an_input_that_a_hook_spoiled_is_not_the_models_mistake() {
-    let body =
-        r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"file_path": 3}}}'"#;
-    let failed = read(&with_hook("PreToolUse", json!({}), body));
-    assert_eq!(failed.code, Some(1), "{failed:?}");
-    let note = "note: this is not the input that was given: hook `ROOM/hook.sh (~/.config/haft/settings.json:1)` rewrote it; this is a fault of the hook\n";
-    assert!(
-        failed.stderr.starts_with("invalid input for Read") && failed.stderr.ends_with(note),
-        "{failed:?}"
-    );
+    let (said, _) =
+        dispatch(&with_hook("PostToolUse", json!({}), stop), json!({"file_path": "notes.txt"}), &[]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), "a hook ended the turn: enough\n"), "{said:?}");
 }
 
 /// What is suggested is a rule that counts when it is given back.
@@ -373,44 +224,6 @@ fn looking_runs_no_hook() {
     assert!(room.path("work/ran").exists(), "a call does");
 }
 
-/// One hook goes on in the background, and another waits until that has begun.
-#[test]
-fn a_hook_in_the_background_is_not_waited_for_and_ends_with_the_program() {
-    let room = Room::new();
-    let begun = room.path("begun");
-    assert!(std::process::Command::new("mkfifo").arg(&begun).status().unwrap().success());
-    let begun = begun.display();
-    let hooks = json!([
-        {"type": "command", "command": format!("echo $$ > {begun}; exec sleep 300"), "async": true},
-        {"type": "command", "command": format!("cat {begun} > child"), "timeout": 60},
-    ]);
-    room.write(USER, &json!({"hooks": {"PreToolUse": [{"hooks": hooks}]}}).to_string());
-    assert_eq!(read(&room), notes());
-    assert_gone(&room);
-}
-
-/// The process whose number the file `child` holds has ended.
-fn assert_gone(room: &Room) {
-    let child = fs::read_to_string(room.path("work/child")).unwrap();
-    assert!(child.trim().parse::<u32>().is_ok(), "{child}");
-    let state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
-    assert!(state.is_empty() || state.contains(") Z "), "it is still there: {state}");
-}
-
-#[test]
-fn what_is_doubtful_about_hooks_is_said_once() {
-    let room = with_hook("WorktreeCreate", json!({}), "exit 0");
-    let said = read(&room);
-    let words = "warning: ~/.config/haft/settings.json:1: nothing fires the event `WorktreeCreate`; this hook never runs\n";
-    assert_eq!(said, Ran { stderr: words.into(), ..notes() });
-    let room = with_hook("PreToolUse", json!({"matcher": "(Read"}), "exit 0");
-    let bad = read(&room);
-    assert!(
-        bad.code == Some(2) && bad.stderr.starts_with("error: ~/.config/haft/settings.json:1:"),
-        "{bad:?}"
-    );
-}
-
 /// A hook that is an address: one request, answered by hand.
 #[test]
 fn an_address_is_asked_and_may_say_no() {
@@ -440,34 +253,20 @@ fn an_address_is_asked_and_may_say_no() {
 /// A script in the workspace is one that a command can write, whoever has named it as a hook.
 #[test]
 fn a_hook_of_the_user_runs_nothing_outside_that_a_command_has_written() {
-    let forms = [
-        "ROOM/work/tools/hook.sh",
-        "./tools/hook.sh",
-        "python3 tools/hook.py",
-        "\"$CLAUDE_PROJECT_DIR\"/tools/hook.sh",
-        "cd ROOM/work && tools/hook.sh",
-        "bash -c tools/hook.sh",
-        "env python3 tools/hook.py",
-        "tools/missing.sh",
-        "make -s hook",
-    ];
-    for form in forms {
+    for form in ["\"$CLAUDE_PROJECT_DIR\"/tools/hook.sh", "tools/missing.sh", "make -s hook"] {
         let room = Room::new();
         let mark = room.path("beside/ran");
-        let form = form.replace("ROOM", room.path("").to_str().unwrap().trim_end_matches('/'));
         room.write("work/tools/hook.sh", "#!/bin/sh\ntrue\n");
-        room.write("work/tools/hook.py", "pass\n");
         room.write("work/Makefile", "hook:\n\ttrue\n");
         let handler = json!({"type": "command", "command": form});
         let group = json!([{"matcher": "Bash", "hooks": [handler]}]);
         room.write(USER, &json!({"hooks": {"PostToolUse": group}}).to_string());
         let shell = format!("#!/bin/sh\ntouch {}\n", mark.display());
         room.write("work/evil.sh", &shell);
-        room.write("work/evil.py", &format!("open('{}', 'w')\n", mark.display()));
         room.write("work/evil.mk", &format!("hook:\n\ttouch {}\n", mark.display()));
         room.write(
             "work/attack.sh",
-            "cp evil.sh tools/hook.sh; cp evil.py tools/hook.py; cp -p evil.sh tools/missing.sh; cp evil.mk Makefile; \
+            "cp evil.sh tools/hook.sh; cp -p evil.sh tools/missing.sh; cp evil.mk Makefile; \
              mv tools other && cp -rp other tools; true",
         );
         let calls = json!({"role": "assistant", "content": [

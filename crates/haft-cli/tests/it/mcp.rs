@@ -4,12 +4,11 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::json::valid_in;
-use crate::room::{PATH, Ran, Room, crate_path};
+use crate::room::{PATH, Ran, Room, crate_path, lives, until};
 use crate::run::{object, play};
 use crate::run_http::Served;
 
@@ -138,11 +137,6 @@ fn a_server_that_says_nothing_is_given_up_at_the_limit() {
     let ran = say(&room, &["tools", "--format", "json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stderr, "warning: the MCP server `f` can't be used: it took longer than 0.7 s\n");
-    // A workspace has no say in it.
-    room.write("work/.haft/settings.json", r#"{"mcp": {"connectTimeoutMs": 1}}"#);
-    let warned = say(&room, &["tools"]);
-    assert!(warned.stderr.contains("`mcp` counts in your own settings only"), "{warned:?}");
-    assert!(warned.stderr.contains("longer than 0.7 s"), "{warned:?}");
 }
 
 #[test]
@@ -156,58 +150,16 @@ fn variables_are_put_in_and_missing_ones_are_said() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hi\n"), "{ran:?}");
     let words = "the server `f` names `${NOWHERE}`, which is not set; it stays as it is written\n";
     assert!(ran.stderr.starts_with("warning: ") && ran.stderr.ends_with(words), "{ran:?}");
-    let mut command = room.haft(["call", "mcp__f__echo", "--mcp-config", "../servers.json"]);
-    command.env(PATH, std::env::var_os(PATH).unwrap()).env("SNAKE", "no-such-snake");
-    let ran = room.run(command, "");
-    assert!(ran.stderr.contains("the MCP server `f` can't be used"), "{ran:?}");
 }
 
 #[test]
 fn lists_of_settings_rule_servers_out() {
     let room = one("");
-    let (args, url) = (faulty(&room, "")["args"].clone(), "https://evil.example/mcp");
-    let command: Vec<Value> =
-        std::iter::once(json!("python3")).chain(args.as_array().unwrap().iter().cloned()).collect();
-    let more = json!({"mcpServers": {"web": {"type": "http", "url": url}}});
-    room.write("more.json", &more.to_string());
-    let states = |settings: Value| {
-        room.write("home/.config/haft/settings.json", &settings.to_string());
-        let args = [
-            "mcp",
-            "list",
-            "--output",
-            "json",
-            "--mcp-config",
-            "../servers.json",
-            "--mcp-config",
-            "../more.json",
-        ];
-        let listed: Value = serde_json::from_str(&room.say(&args).stdout).unwrap();
-        let state = |name: &str| {
-            let row = listed.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
-            row["state"].as_str().unwrap().to_owned()
-        };
-        (state("f"), state("web"))
-    };
-    let is =
-        |states: (String, String), f: &str, web: &str| assert_eq!(states, (f.to_owned(), web.to_owned()));
-    is(states(json!({"deniedMcpServers": [{"serverUrl": "https://*.example/*"}]})), "ready", "not-used");
-    is(
-        states(
-            json!({"deniedMcpServers": [{"serverName": "f"}], "allowedMcpServers": [{"serverName": "f"}]}),
-        ),
-        "not-used",
-        "not-used",
-    );
-    is(states(json!({"allowedMcpServers": [{"serverName": "f"}]})), "ready", "not-used");
-    is(
-        states(json!({"allowedMcpServers": [{"serverName": "f"}, {"serverCommand": ["other"]}]})),
-        "not-used",
-        "not-used",
-    );
-    is(states(json!({"allowedMcpServers": [{"serverCommand": command}]})), "ready", "not-used");
     let warned = say(&room, &["tools", "--settings", r#"{"deniedMcpServers": [{"serverName": "f"}]}"#]);
     assert!(warned.stderr.contains("the server `f` is not used: denied by"), "{warned:?}");
+    let listed = say(&room, &["mcp", "list", "--settings", r#"{"allowedMcpServers": []}"#]);
+    assert!(listed.stdout.starts_with("– f   not used"), "{listed:?}");
+    assert_eq!(counted(&room, "start"), 0);
 }
 
 /// What came with the workspace: trusted, then approved, then approved again once it changed.
@@ -283,27 +235,6 @@ fn a_server_of_the_workspace_needs_a_yes_to_what_it_runs_and_offers() {
     assert!(echo().stderr.contains("is not started: it is not what you approved"));
     let forgotten = room.say(&["trust", "--forget"]);
     assert_eq!(forgotten.stderr, "no longer trusted; no server of it is approved any more\n");
-}
-
-#[test]
-fn a_server_that_settings_approve_is_held_to_what_it_first_offered() {
-    let room = Room::new();
-    let server = faulty(&room, "");
-    write_servers(&room, "work/.mcp.json", &[("f", server)]);
-    room.write("home/.config/haft/settings.json", r#"{"enabledMcpjsonServers": ["f"]}"#);
-    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
-    let echo = || room.say(&[&ECHO[..], &["--allow", "mcp__f"]].concat());
-    assert_eq!(echo().code, Some(0));
-    room.write("work/counts.says", "Something else.");
-    let changed = echo();
-    assert!(
-        changed.code == Some(1) && changed.stderr.contains("has changed since you approved it"),
-        "{changed:?}"
-    );
-    room.write("work/.haft/settings.local.json", r#"{"disabledMcpjsonServers": ["f"]}"#);
-    let off = room.say(&["mcp", "list"]);
-    assert!(off.stdout.starts_with("– f   not used   project   "), "{off:?}");
-    assert!(off.stdout.contains("\n      turned off by "), "{off:?}");
 }
 
 /// One of the workspace can touch what the session may, and no more.
@@ -425,10 +356,6 @@ fn what_a_server_complains_about_is_kept_for_others_to_see() {
     assert!(died.code == Some(1) && died.stderr.contains("its last words: it hurts"), "{died:?}");
     let logs = say(&room, &["mcp", "logs", "f"]);
     assert!(logs.code == Some(0) && logs.stdout.ends_with("it hurts\n"), "{logs:?}");
-    let flooded = say(&room, &["mcp", "call", "f", "flood_stderr", "--allow", "mcp__f"]);
-    assert_eq!((flooded.code, flooded.stdout.as_str()), (Some(0), "flooded\n"), "{flooded:?}");
-    let logs = say(&room, &["mcp", "logs", "f"]);
-    assert!(logs.stdout.len() < 2_000_000, "{}", logs.stdout.len());
 }
 
 /// Whatever ends the program ends its servers and what they started.
@@ -473,23 +400,6 @@ fn nothing_is_left_of_what(number: usize, away: &str) {
         assert_eq!(code, (signal != "KILL").then_some(130), "{signal}");
         until("all is gone", || !lives(&mark));
     }
-}
-
-#[track_caller]
-fn until(what: &str, so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !so() {
-        assert!(Instant::now() < end, "it never came to be: {what}");
-        crate::room::pause();
-    }
-}
-
-/// Whether a process runs that was given this argument.
-fn lives(argument: &str) -> bool {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
-        .any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
 }
 
 fn run(room: &Room, script: &Value, more: &[&str]) -> (Value, String) {
@@ -690,8 +600,6 @@ fn many_tools_are_found_by_searching() {
     let (ran, _) = run(&room, &script, &[]);
     assert_eq!(ran["calls"][2]["result"], "la la la", "{ran}");
 
-    room.write("home/.config/haft/settings.json", r#"{"toolSearch": {"above": 200}}"#);
-    assert!(names(&["tools", "--format", "json"]).contains(&"mcp__f__flute".to_owned()));
     room.write("home/.config/haft/settings.json", r#"{"toolSearch": {"enabled": false}}"#);
     let listed = names(&["tools", "--format", "json"]);
     assert!(listed.contains(&"mcp__f__flute".to_owned()) && !listed.contains(&"ToolSearch".to_owned()));
@@ -699,21 +607,15 @@ fn many_tools_are_found_by_searching() {
 
 #[test]
 fn nothing_of_a_server_that_a_rule_denies_is_reached() {
-    for rule in ["mcp__f", "mcp__f__*", "mcp__*"] {
-        let room = one("");
-        let listed = say(&room, &["tools", "--deny", rule]);
-        assert!(listed.code == Some(0) && !listed.stdout.contains("mcp__f__"), "{listed:?}");
-        let uri = r#"{"server": "f", "uri": "file:///etc/passwd"}"#;
-        let read = say(&room, &["call", "ReadMcpResource", uri, "--deny", rule]);
-        assert_eq!((read.code, read.stdout.as_str()), (Some(1), ""), "{read:?}");
-        assert_eq!(counted(&room, "start"), 0, "{rule}: it is not even started");
-        let rows = say(&room, &["mcp", "list", "--deny", rule]);
-        assert!(rows.stdout.contains(&format!("denied by rule `{rule}`")), "{rows:?}");
-    }
-    // One tool of many leaves the server as it is.
     let room = one("");
-    let listed = say(&room, &["tools", "--all", "--deny", "mcp__f__slow"]);
-    assert!(listed.stdout.contains("mcp__f__echo"), "{listed:?}");
+    let listed = say(&room, &["tools", "--deny", "mcp__f"]);
+    assert!(listed.code == Some(0) && !listed.stdout.contains("mcp__f__"), "{listed:?}");
+    let uri = r#"{"server": "f", "uri": "file:///etc/passwd"}"#;
+    let read = say(&room, &["call", "ReadMcpResource", uri, "--deny", "mcp__f"]);
+    assert_eq!((read.code, read.stdout.as_str()), (Some(1), ""), "{read:?}");
+    let rows = say(&room, &["mcp", "list", "--deny", "mcp__f"]);
+    assert!(rows.stdout.contains("denied by rule `mcp__f`"), "{rows:?}");
+    assert_eq!(counted(&room, "start"), 0, "it is not even started");
 }
 
 /// A list that nobody had to wait for would be empty.
@@ -728,47 +630,21 @@ fn lists_of_all_servers_wait_for_them() {
     assert!(answered.stdout.contains("note:///a"), "{answered:?}");
 }
 
-/// What a server reads or does to answer, nobody knows: its resources are asked for as its tools are.
+/// Resources and prompts of a server are asked for as its tools are, and reached under the names that it gave them.
 #[test]
 fn resources_are_asked_for_as_tools_are() {
     let room = one("shelf");
-    let read = |uri: &str, flags: &[&str]| {
-        let input = json!({"server": "f", "uri": uri}).to_string();
-        say(&room, &[&["call", "ReadMcpResource", &input], flags].concat())
-    };
-    let denied = read("note:///a", &[]);
+    let read = ["call", "ReadMcpResource", r#"{"server": "f", "uri": "note:///a"}"#];
+    let denied = say(&room, &read);
     assert_eq!((denied.code, denied.stdout.as_str()), (Some(1), ""), "{denied:?}");
     assert!(denied.stderr.contains("to allow it: --allow 'ReadMcpResource(server:f)'"), "{denied:?}");
-    for allow in ["mcp__f", "ReadMcpResource(server:f)", "ReadMcpResourceTool"] {
-        let allowed = read("note:///a", &["--allow", allow]);
-        assert_eq!(
-            (allowed.code, allowed.stdout.as_str()),
-            (Some(0), "[resource note:///a]\na note\n"),
-            "{allow}: {allowed:?}"
-        );
-    }
-    // A file is a file, whoever reads it; and so is a host.
-    let file = format!("file://{}", room.path("work/notes.txt").display());
-    assert_eq!(read(&file, &["--allow", "mcp__f"]).code, Some(0));
-    assert_eq!(read(&file, &["--allow", "mcp__f", "--deny", "Read(notes.txt)"]).code, Some(1));
-    assert_eq!(read("file:///etc/passwd", &["--allow", "mcp__f"]).code, Some(1));
-    assert_eq!(
-        read("https://x.io/a", &["--allow", "mcp__f", "--deny", "WebFetch(domain:x.io)"]).code,
-        Some(1)
-    );
-    assert_eq!((counted(&room, "read note:///a"), counted(&room, "read file:///etc/passwd")), (3, 0));
-    assert_eq!(counted(&room, &format!("read {file}")), 1);
-
+    let allowed = say(&room, &[&read[..], &["--allow", "mcp__f"]].concat());
+    assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "[resource note:///a]\na note\n"));
+    assert_eq!(counted(&room, "read note:///a"), 1);
     let prompt = json!({"server": "f", "name": "p\u{202e}1"}).to_string();
     assert_eq!(say(&room, &["call", "GetMcpPrompt", &prompt]).code, Some(1));
     assert_eq!(say(&room, &["call", "GetMcpPrompt", &prompt, "--allow", "mcp__f"]).code, Some(0));
     assert_eq!(counted(&room, "prompt 'p\\u202e1'"), 1);
-    // Explained where no server is.
-    for (flags, code) in [(&[][..], 10), (&["--allow", "mcp__s"][..], 0), (&["--deny", "mcp__s"][..], 11)] {
-        let input = r#"{"server": "s", "uri": "note:///a"}"#;
-        let checked = room.say(&[&["check", "ReadMcpResource", input], flags].concat());
-        assert_eq!(checked.code, Some(code), "{checked:?}");
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -124,7 +125,25 @@ impl Room {
 /// Between two looks at something that is waited for: short enough that no test takes longer, long enough that what is
 /// waited for has the processor.
 pub(crate) fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// Waits for something, and fails if it never comes to be.
+#[track_caller]
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < end, "it never came to be: {what}");
+        pause();
+    }
+}
+
+/// Whether a process runs that was given this argument.
+pub(crate) fn lives(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
 }
 
 /// A path of this crate.

@@ -45,6 +45,15 @@ pub(crate) fn object(ran: &Ran) -> Value {
     value
 }
 
+/// What the calls of a run came to: the result's text, or kind and words of the error.
+pub(crate) fn results(ran: &Ran) -> Vec<String> {
+    let result = |call: &Value| match call["error"]["message"].as_str() {
+        Some(words) => format!("{}: {words}", call["error"]["kind"].as_str().unwrap()),
+        None => call["result"].as_str().unwrap_or_default().to_owned(),
+    };
+    object(ran)["calls"].as_array().unwrap().iter().map(result).collect()
+}
+
 /// The events that `--output stream-json` printed, which fit their schema.
 #[track_caller]
 pub(crate) fn events(ran: &Ran) -> Vec<Value> {

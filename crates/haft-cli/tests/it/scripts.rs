@@ -1,9 +1,8 @@
 //! Script tools on the command line: where they come from, what is said of bad ones, and what is left of them.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
-use crate::room::{PATH, Room, ran};
+use crate::room::{PATH, Room, lives, ran, until};
 
 #[test]
 fn tools_of_the_settings_and_of_flags_are_there() {
@@ -35,56 +34,28 @@ fn tools_of_the_settings_and_of_flags_are_there() {
     assert_eq!(called, ran(0, "flag\n", ""));
 }
 
-#[test]
-fn what_is_not_allowed_says_how_it_would_be() {
-    let room = Room::new();
-    room.script("tools/t", "t", "echo ran > made", "");
-    let denied = room.say(&["--tools-dir", "../tools", "call", "t"]);
-    let words = "t was denied: nothing is known of what it touches, so it needs a yes, and nobody can be asked here\n\
-                 to allow it: --allow t\n";
-    assert_eq!(denied, ran(1, "", words));
-    assert!(!room.path("work/made").exists());
-    assert_eq!(room.say(&["--tools-dir", "../tools", "call", "t", "--allow", "t"]).code, Some(0));
-    assert!(room.path("work/made").exists());
-}
-
-/// What a script declares is what it can do: one that says it touches nothing runs unasked, and can't write.
+/// What a script declares is what it can do: one that says it touches nothing runs unasked, and can't write; what is not
+/// declared is not read.
 #[test]
 fn what_is_declared_is_what_can_happen() {
     let room = Room::new();
+    room.write("work/secret.txt", "SECRET\n");
     room.script("tools/looks", "looks", "echo ran > made", r#", "effects": {}"#);
+    room.script(
+        "tools/reads",
+        "reads",
+        "cat notes.txt; cat secret.txt || true",
+        r#", "effects": {"reads": ["notes.txt"]}"#,
+    );
     room.script("tools/writes", "writes", "echo ran > made", r#", "effects": {"writes": ["made"]}"#);
     let call = |name: &str| room.say(&["--tools-dir", "../tools", "call", name, "--allow", "writes"]);
     let looked = call("looks");
     assert!(looked.code == Some(1) && looked.stderr.contains("Read-only file system"), "{looked:?}");
     assert!(!room.path("work/made").exists());
+    let read = call("reads");
+    assert!(read.stdout.contains("three") && !format!("{read:?}").contains("SECRET"), "{read:?}");
     assert_eq!(call("writes").code, Some(0));
     assert_eq!(fs::read_to_string(room.path("work/made")).unwrap(), "ran\n");
-}
-
-/// Also of the working directory it reads only what it declares; one that declares nothing reads it, once it is allowed.
-#[test]
-fn what_is_not_declared_is_not_read() {
-    let room = Room::new();
-    room.write("work/secret.txt", "SECRET\n");
-    let reads = |declared: &str, script: &str| {
-        room.script("tools/t", "t", script, declared);
-        room.say(&["--tools-dir", "../tools", "call", "t", "--allow", "t", "--allow", "Bash"])
-    };
-    for (declared, script, shown) in [
-        (r#", "effects": {"reads": ["notes.txt"]}"#, "cat notes.txt secret.txt", false),
-        (r#", "effects": {}"#, "cat secret.txt", false),
-        (r#", "effects": {"reads": ["src/"]}"#, "cat ./src/../secret.txt", false),
-        (r#", "effects": {"reads": ["secret.txt"]}"#, "cat secret.txt", true),
-        (r#", "effects": {"reads": ["./"]}"#, "cat secret.txt", true),
-        (r#", "effects": {"runs": ["cat secret.txt"]}"#, "cat secret.txt", true),
-        (r#", "read_only": true"#, "cat secret.txt", true),
-        ("", "cat secret.txt", true),
-    ] {
-        let ran = reads(declared, script);
-        assert_eq!(ran.stdout.contains("SECRET"), shown, "{declared}: {ran:?}");
-        assert_eq!(ran.code, Some(i32::from(!shown)), "{declared}: {ran:?}");
-    }
 }
 
 #[test]
@@ -108,27 +79,6 @@ fn a_bad_tool_is_a_warning_and_a_bad_folder_is_wrong_usage() {
     let words =
         "warning: the tools directory `src` has no tool; a tool is a folder in it with a `tool.json`\n";
     assert_eq!((empty.code, empty.stderr.as_str()), (Some(0), words));
-}
-
-/// Nothing in a folder of tools takes the program down.
-#[test]
-fn names_that_clash_are_warnings() {
-    let room = Room::new();
-    room.script("tools/good", "good", "echo fine", "");
-    room.script("tools/own", "own", "", r#", "aliases": ["own"]"#);
-    room.script("tools/twice", "twice", "", r#", "aliases": ["y", "y"]"#);
-    room.script("tools/thief", "thief", "", r#", "aliases": ["good"]"#);
-    room.script("tools/x", "Read", "", "");
-    room.script("tools/y", "read_file", "", "");
-    let ran = room.say(&["--tools-dir", "../tools", "call", "good", "--allow", "good"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "fine\n"), "{ran:?}");
-    let expected = "\
-        warning: script tool left out: ROOM/tools/own/tool.json: /aliases/0: `own` is the name already; leave it out\n\
-        warning: script tool left out: ROOM/tools/thief/tool.json: /aliases/0: `good` is a name of ROOM/tools/good/tool.json already\n\
-        warning: script tool left out: ROOM/tools/twice/tool.json: /aliases/1: `y` is given twice; give it once\n\
-        warning: script tool left out: ROOM/tools/x/tool.json: /name: `Read` is a name of the built-in tool `Read`; give another\n\
-        warning: script tool left out: ROOM/tools/y/tool.json: /name: `read_file` is a name of the built-in tool `Read`; give another\n";
-    assert_eq!(ran.stderr, expected);
 }
 
 /// Wherever the folders lie and whatever they are called: the first of the flags has the plain name, and the other's name is
@@ -164,21 +114,6 @@ fn the_names_of_tools_that_clash_do_not_depend_on_paths() {
     )));
 }
 
-/// Another name leads to the tool, unless something is really called that.
-#[test]
-fn a_script_has_other_names() {
-    let room = Room::new();
-    room.script("tools/a", "a", "echo a", r#", "aliases": ["al", "other"]"#);
-    room.script("more/other", "other", "echo other", "");
-    let call = |name: &str| {
-        let given =
-            ["--tools-dir", "../tools", "--tools-dir", "../more", "--permission-mode", "bypassPermissions"];
-        room.say(&[&["call", name], &given[..]].concat())
-    };
-    assert_eq!(call("al"), ran(0, "a\n", ""));
-    assert_eq!(call("other"), ran(0, "other\n", ""));
-}
-
 /// Whatever ends the program ends what it started.
 #[test]
 fn nothing_is_left_of_an_interrupted_script() {
@@ -202,21 +137,4 @@ fn nothing_is_left_of_an_interrupted_script() {
             until(&format!("{started} is gone after {signal}"), || !lives(started));
         }
     }
-}
-
-#[track_caller]
-fn until(what: &str, so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !so() {
-        assert!(Instant::now() < end, "it never came to be: {what}");
-        crate::room::pause();
-    }
-}
-
-/// Whether a process runs that was given this argument.
-fn lives(argument: &str) -> bool {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
-        .any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
 }

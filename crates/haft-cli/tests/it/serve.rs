@@ -7,25 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::mcp::faulty;
-use crate::room::{PATH, Room};
-
-/// How long anything may take before the test fails.
-const LONG: Duration = Duration::from_secs(60);
-
-#[track_caller]
-pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < LONG, "never: {what}");
-        crate::room::pause();
-    }
-}
+use crate::room::{PATH, Room, until};
 
 /// `haft serve` with flags, programs to be found.
 pub(crate) fn serve(room: &Room, flags: &[&str]) -> Command {
@@ -252,29 +239,11 @@ fn a_plan_is_approved_through_the_client() {
 }
 
 #[test]
-fn what_is_denied_stays_denied() {
-    let room = Room::new();
-    room.write("work/secret.txt", "key");
-    let flags = ["--deny", "Write", "--deny", "Read(secret.txt)", "--permission-mode", "bypassPermissions"];
-    let mut client = Stdio1::new(&room, &flags);
-    assert!(!client.tools().iter().any(|name| name == "Write"));
-    for (tool, input) in [("Write", write_new()), ("Read", json!({"file_path": "secret.txt"}))] {
-        let denied = client.call(tool, input);
-        assert!(denied.1 && denied.0.contains("denied"), "{denied:?}");
-    }
-    let shown = client.call("Bash", json!({"command": "cat secret.txt"}));
-    assert!(shown.1 && !shown.0.contains("key"), "{shown:?}");
-    assert!(client.asked.is_empty() && !room.path("work/new.txt").exists());
-}
-
-#[test]
 fn who_cannot_be_asked_is_told_what_would_allow_it() {
     let room = Room::new();
-    for (flags, can) in [
-        (&[][..], json!({})),
-        (&["--non-interactive"][..], json!({"elicitation": {}})),
-        (&[][..], json!({"elicitation": {"url": {}}})),
-    ] {
+    for (flags, can) in
+        [(&[][..], json!({"elicitation": {"url": {}}})), (&["--non-interactive"], json!({"elicitation": {}}))]
+    {
         let mut client = Stdio1::with(&room, flags, &can);
         let denied = client.call("Write", write_new());
         assert!(
@@ -289,22 +258,10 @@ fn who_cannot_be_asked_is_told_what_would_allow_it() {
 fn only_a_clear_yes_lets_it_run() {
     let room = Room::new();
     let mut client = Stdio1::new(&room, &[]);
-    for no in [
-        json!({"action": "decline"}),
-        json!({"action": "cancel"}),
-        json!({"action": "accept", "content": {}}),
-        json!({"action": "accept"}),
-        json!({"action": "accept", "content": {"decision": true}}),
-        json!({"odd": 1}),
-        said("deny"),
-        json!({"action": "accept", "content": {"decision": "deny", "reason": "use another name"}}),
-    ] {
+    for no in [json!({"action": "accept", "content": {}}), said("deny")] {
         client.answers.push(no.clone());
         let denied = client.call("Write", write_new());
         assert!(denied.1 && !room.path("work/new.txt").exists(), "{no}: {denied:?}");
-        if no.to_string().contains("another name") {
-            assert!(denied.0.contains("use another name"), "{denied:?}");
-        }
     }
     let message = client.asked[0]["message"].as_str().unwrap();
     assert!(
@@ -319,7 +276,7 @@ fn only_a_clear_yes_lets_it_run() {
     let again = json!({"file_path": NEW, "content": "more\n"});
     assert!(!client.call("Write", again.clone()).1);
     assert!(!client.call("Write", json!({"file_path": NEW, "content": "most\n"})).1);
-    assert_eq!(client.asked.len(), 10);
+    assert_eq!(client.asked.len(), 4);
     let mut other = Stdio1::new(&room, &[]);
     other.answers.push(said("deny"));
     assert!(other.call("Write", again).1);
@@ -389,21 +346,6 @@ fn being_told_to_end_lets_what_is_under_way_finish() {
     assert_eq!(client.child.wait().unwrap().code(), Some(0));
 }
 
-/// Who waits when the time is over is told so: an answer, and not the end of the line.
-#[test]
-fn what_is_cut_off_is_answered() {
-    let room = Room::new();
-    let mut client = Stdio1::new(&room, &[&FREE[..], &["--grace", "0"]].concat());
-    let endless = json!({"command": "echo $$ > pid; while :; do :; done", "timeout": 600_000});
-    let id = client.begin("tools/call", json!({"name": "Bash", "arguments": endless}));
-    number_in(&room.path("work/pid"));
-    kill_process(Pid::from_child(&client.child), Signal::TERM).unwrap();
-    let answer = client.answer(id);
-    assert!(answer["result"]["isError"] == true || answer["error"].is_object(), "{answer}");
-    assert!(client.receive().is_none(), "once");
-    assert_eq!(client.child.wait().unwrap().code(), Some(0));
-}
-
 /// What can't be served is said before anything is promised.
 #[test]
 fn what_makes_no_sense_is_said_at_once() {
@@ -433,36 +375,6 @@ pub(crate) fn link(answer: &Value) -> String {
     let link =
         blocks.iter().find(|block| block["type"] == "resource_link").unwrap_or_else(|| panic!("{answer}"));
     link["uri"].as_str().unwrap().to_owned()
-}
-
-const LARGE: &str = "seq 1 1500000";
-
-/// Reads all pages of a resource.
-pub(crate) fn read_whole(mut ask: impl FnMut(Value) -> Value, uri: &str) -> String {
-    let (mut whole, mut next) = (String::new(), Some(uri.to_owned()));
-    while let Some(uri) = next {
-        let read = ask(json!({"uri": uri}));
-        let contents = &read["result"]["contents"][0];
-        whole.push_str(contents["text"].as_str().unwrap_or_else(|| panic!("{read}")));
-        next = contents["_meta"]["haft/next"].as_str().map(str::to_owned);
-    }
-    whole
-}
-
-#[test]
-fn a_large_result_is_read_back_whole() {
-    let room = Room::new();
-    let mut client = Stdio1::new(&room, &FREE);
-    let answer = client.request("tools/call", json!({"name": "Bash", "arguments": {"command": LARGE}}));
-    assert!(outcome(&answer).0.len() < 100_000);
-    let uri = link(&answer);
-    let listed = client.request("resources/list", json!({}));
-    assert_eq!(listed["result"]["resources"][0]["uri"], uri.as_str(), "{listed}");
-    let whole = read_whole(|params| client.request("resources/read", params), &uri);
-    let expected: String = (1..=1_500_000).map(|number| format!("{number}\n")).collect();
-    assert!(whole == expected, "{} of {}", whole.len(), expected.len());
-    let mut other = Stdio1::new(&room, &FREE);
-    assert!(other.request("resources/read", json!({"uri": uri}))["error"].is_object());
 }
 
 /// A server over HTTP, ended with this.
@@ -598,22 +510,8 @@ fn only_who_has_the_token_and_names_a_known_host_comes_in() {
     let token = served.token.clone().unwrap();
     let (status, listed) = served.post(Some(&token), "", "tools/list", json!({}));
     assert!(status == 200 && names(&listed).contains(&"Read".to_owned()), "{status} {listed}");
-    for (token, headers, expected) in [
-        (None, "", 401),
-        (Some("wrong"), "", 401),
-        (Some(&*token), "Host: evil.example\r\n", 403),
-        (Some(&*token), "Host: localhost.evil.example\r\n", 403),
-        (Some(&*token), "Origin: https://evil.example\r\n", 403),
-        (Some(&*token), "Origin: null\r\n", 403),
-        (Some(&*token), "Origin: http://localhost:3000\r\n", 403),
-        (Some(&*token), "Host: localhost\r\n", 403),
-        (Some(&*token), "Host: 127.0.0.1:1\r\n", 403),
-        (Some(&*token), &*format!("Origin: http://{}\r\n", served.address()), 200),
-    ] {
-        let (status, message) = served.post(token, headers, "tools/list", json!({}));
-        assert_eq!(status, expected, "{headers:?} {message}");
-        assert_eq!(message["result"]["tools"].is_array(), expected == 200, "{message}");
-    }
+    assert_eq!(served.post(None, "", "tools/list", json!({})).0, 401);
+    assert_eq!(served.post(Some(&token), "Host: evil.example\r\n", "tools/list", json!({})).0, 403);
     let open = Http::start(&room, &["--host", "haft.example", "--origin", "https://app.example"]);
     let headers = "Host: haft.example\r\nOrigin: https://app.example\r\n";
     assert_eq!(open.post(open.token.as_deref(), headers, "tools/list", json!({})).0, 200);
@@ -727,13 +625,8 @@ fn tokens_of_an_authorization_server_are_asked_about() {
 }
 
 #[test]
-fn a_workspace_has_no_say_in_who_comes() {
+fn a_token_of_others_and_an_unknown_view_are_refused() {
     let room = Room::new();
-    let settings = json!({"serve": {"clients": [{"name": "x", "tokenSha256": ALICE.1}]}});
-    room.write("work/.haft/settings.json", &settings.to_string());
-    let served = Http::start(&room, &[]);
-    assert!(served.token.is_some(), "the workspace's token doesn't count");
-    assert_eq!(served.post(Some(ALICE.0), "", "tools/list", json!({})).0, 401);
     room.write("home/token", "0123456789abcdef");
     let refused =
         room.say(&["serve", "--http", "0", "--token-file", room.path("home/token").to_str().unwrap()]);

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::mcp::faulty;
-use crate::room::Room;
+use crate::room::{Room, until};
 use crate::serve::*;
 
 /// A server that begins to answer once a file is there.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::room::{PATH, Room, crate_path};
+use crate::room::{PATH, Room, crate_path, until};
 use crate::serve::Http;
 
 fn skipped(what: &str) {
@@ -160,7 +160,7 @@ fn what_servers_have_is_passed_on() {
     room.write("servers.json", &entry.to_string());
     let flags = ["--mcp-config", "../servers.json", "--allow", "mcp__all"];
     let mut client = crate::serve::Stdio1::new(&room, &flags);
-    crate::serve::until("its tools are there", || {
+    until("its tools are there", || {
         client.hear("notifications/tools/list_changed");
         client.tools().iter().any(|name| name == "mcp__all__echo")
     });
@@ -183,7 +183,7 @@ fn what_servers_have_is_passed_on() {
     // Rules about the tools for it hold here too.
     let flags = [&flags[..], &["--deny", "ReadMcpResource", "--deny", "GetMcpPrompt"]].concat();
     let mut denied = crate::serve::Stdio1::new(&room, &flags);
-    crate::serve::until("its tools are there", || {
+    until("its tools are there", || {
         denied.hear("notifications/tools/list_changed");
         denied.tools().iter().any(|name| name == "mcp__all__echo")
     });

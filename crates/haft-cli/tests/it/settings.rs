@@ -5,89 +5,31 @@ use crate::room::{Room, ran};
 
 #[test]
 fn a_file_that_can_not_be_understood_stops_every_command() {
-    for (file, text, expected) in [
-        (
-            "work/.haft/settings.json",
-            "{\n  \"permissions\": {",
-            ".haft/settings.json:2:18: this object has no `}`",
-        ),
-        ("work/.claude/settings.json", "{\"permissions\": 3}", ".claude/settings.json:1:17: `permissions`: "),
-        ("work/.claude/settings.local.json", "", ".claude/settings.local.json:1:1: there is no value"),
-        ("home/.config/haft/settings.json", "{} x", "~/.config/haft/settings.json:1:4: "),
-        ("home/.claude/settings.json", "[]", "~/.claude/settings.json:1:1: "),
-        ("work/.mcp.json", "{\"mcpServers\": [}", ".mcp.json:1:17: "),
-        (
-            "work/.haft/settings.json",
-            r#"{"permissions": {"deny": ["Read(../x)"]}}"#,
-            ".haft/settings.json:1:27: bad rule `Read(../x)`: ",
-        ),
-        (
-            "work/.haft/settings.json",
-            r#"{"permissions": {"defaultMode": "yolo"}}"#,
-            ".haft/settings.json:1:33: `permissions.defaultMode`: ",
-        ),
+    let room = Room::new();
+    room.write("work/.haft/settings.json", r#"{"permissions": {"deny": ["Read(../x)"]}}"#);
+    for args in [
+        &["tools"][..],
+        &["call", "Read", r#"{"file_path": "notes.txt"}"#],
+        &["dispatch"],
+        &["settings", "show"],
+        &["check", "Read", r#"{"file_path": "notes.txt"}"#],
+        &["trust", "--yes"],
     ] {
-        let room = Room::new();
-        room.write(file, text);
-        for args in [
-            &["tools"][..],
-            &["call", "Read", r#"{"file_path": "notes.txt"}"#],
-            &["dispatch"],
-            &["settings", "show"],
-            &["check", "Read", r#"{"file_path": "notes.txt"}"#],
-            &["trust"],
-        ] {
-            let stopped = room.say(args);
-            assert_eq!(
-                (stopped.code, stopped.stdout.as_str()),
-                (Some(2), ""),
-                "{file} {args:?}: {stopped:?}"
-            );
-            assert!(
-                stopped.stderr.starts_with(&format!("error: {expected}")),
-                "{args:?}: {}",
-                stopped.stderr
-            );
-        }
+        let stopped = room.say(args);
+        assert_eq!((stopped.code, stopped.stdout.as_str()), (Some(2), ""), "{args:?}: {stopped:?}");
+        let words = "error: .haft/settings.json:1:27: bad rule `Read(../x)`: ";
+        assert!(stopped.stderr.starts_with(words), "{args:?}: {}", stopped.stderr);
     }
 }
 
 #[test]
-fn what_can_not_be_read_is_no_settings_file() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.path("work/.haft/settings.json")).unwrap();
-    let stopped = room.say(&["tools"]);
-    assert_eq!(stopped.code, Some(2));
-    assert!(stopped.stderr.starts_with("error: .haft/settings.json: can't be read: "), "{stopped:?}");
-    let room = Room::new();
-    let mut relative = room.haft(["tools"]);
-    relative.env("HAFT_CONFIG_DIR", "conf");
-    let stopped = room.run(relative, "");
-    assert!(stopped.code == Some(2) && stopped.stderr.contains("give an absolute path"), "{stopped:?}");
-}
-
-#[test]
-fn a_file_that_a_flag_names_counts_at_once_and_must_be_there() {
+fn a_file_that_a_flag_names_counts_at_once() {
     let room = Room::new();
     room.write("more.json", r#"{"permissions": {"deny": ["Glob"]}, /* trusted */ "env": {"A": "1"}}"#);
-    let listed = room.say(&[
-        "tools",
-        "--settings",
-        "../more.json",
-        "--settings",
-        r#"{"permissions": {"deny": ["Grep"]}}"#,
-    ]);
+    let inline = r#"{"permissions": {"deny": ["Grep"]}}"#;
+    let listed = room.say(&["tools", "--settings", "../more.json", "--settings", inline]);
     assert!(listed.code == Some(0) && listed.stderr.is_empty(), "{listed:?}");
     assert!(!listed.stdout.contains("Glob") && !listed.stdout.contains("Grep"), "{listed:?}");
-    let gone = room.say(&["tools", "--settings", "gone.json"]);
-    let words =
-        "error: gone.json: there is no such file; give one that exists, or JSON that begins with `{`\n";
-    assert_eq!(gone, ran(2, "", words));
-    let bad = room.say(&["tools", "--settings", r#"{"permissions": {"deny": [1]}}"#]);
-    assert!(
-        bad.code == Some(2) && bad.stderr.starts_with("error: inline settings:1:27: `permissions.deny[0]`: "),
-        "{bad:?}"
-    );
 }
 
 #[test]
@@ -132,89 +74,6 @@ fn every_value_is_shown_with_its_place() {
     assert_eq!(keys(&json), ["files", "settings", "trust_hash", "trusted", "warnings", "workspace"]);
     assert_eq!(json["settings"][0]["key"], "permissions.defaultMode");
     assert!(!json.to_string().contains("geheim"), "{json}");
-}
-
-/// Every key that a file can have and that counts is shown.
-#[test]
-fn no_key_is_forgotten() {
-    let room = Room::new();
-    let settings = r#"{
-      "permissions": {"allow": ["A"], "ask": ["B"], "deny": ["C"], "defaultMode": "dontAsk", "additionalDirectories": ["../beside"],
-        "disableBypassPermissionsMode": "disable", "disableAutoMode": "disable", "blockReadsOutsideWorkingDirectories": true,
-        "blockWritesOutsideWorkingDirectories": true, "denyInsteadOfPrompting": true},
-      "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
-          {"type": "command", "command": "a", "args": ["b"], "shell": "bash", "async": true, "timeout": 2, "once": true, "if": "Bash(x)", "onFailure": "continue", "statusMessage": "s"},
-          {"type": "http", "url": "http://h", "headers": {"Authorization": "geheim", "X": "y"}, "allowedEnvVars": ["E"]},
-          {"type": "mcp_tool", "server": "s", "tool": "t", "input": {"i": 1}},
-          {"type": "prompt", "prompt": "p", "model": "m"}, {"type": "agent", "prompt": "p", "continueOnBlock": true}]}]},
-      "allowedHttpHookUrls": ["http://h"], "httpHookAllowedEnvVars": ["E"],
-      "env": {"V": "v"}, "effects": {"t": {"reads": ["{p}"]}},
-      "sandbox": {"enabled": true, "autoAllowBashIfSandboxed": true, "failIfUnavailable": true, "allowUnsandboxedCommands": false,
-        "excludedCommands": ["e"], "gitWriters": ["g"], "presets": ["package-registries"], "enableWeakerNestedSandbox": true,
-        "filesystem": {"allowRead": ["r"], "allowWrite": ["w"], "denyRead": ["dr"], "denyWrite": ["dw"]},
-        "network": {"allowedDomains": ["a"], "deniedDomains": ["d"], "httpProxyPort": 8080}},
-      "enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["x"], "disabledMcpjsonServers": ["off"],
-      "allowedMcpServers": [{"serverName": "x"}], "deniedMcpServers": [{"serverUrl": "http://*"}],
-      "classifier": {"command": ["c"], "timeoutMs": 5}, "repetitionGuard": 2
-    }"#;
-    room.write("home/.config/haft/settings.json", settings);
-    room.write("work/.mcp.json", r#"{"mcpServers": {"hub": {"type": "http", "url": "http://x", "headers": {"Cookie": "geheim"}}, "off": {"command": "o"}}}"#);
-    let args = ["settings", "show", "--output", "json"];
-    let json = valid_in(&room, "settings-show.schema.json", &args, 0);
-    let mut shown: Vec<&str> =
-        json["settings"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
-    shown.dedup();
-    assert_eq!(
-        shown,
-        [
-            "permissions.defaultMode",
-            "permissions.deny",
-            "permissions.ask",
-            "permissions.allow",
-            "permissions.additionalDirectories",
-            "permissions.disableBypassPermissionsMode",
-            "permissions.disableAutoMode",
-            "permissions.blockReadsOutsideWorkingDirectories",
-            "permissions.blockWritesOutsideWorkingDirectories",
-            "permissions.denyInsteadOfPrompting",
-            "hooks.PreToolUse",
-            "allowedHttpHookUrls",
-            "httpHookAllowedEnvVars",
-            "env.V",
-            "effects.t",
-            "sandbox.enabled",
-            "sandbox.autoAllowBashIfSandboxed",
-            "sandbox.failIfUnavailable",
-            "sandbox.allowUnsandboxedCommands",
-            "sandbox.enableWeakerNestedSandbox",
-            "sandbox.excludedCommands",
-            "sandbox.gitWriters",
-            "sandbox.filesystem.allowWrite",
-            "sandbox.filesystem.denyWrite",
-            "sandbox.filesystem.allowRead",
-            "sandbox.filesystem.denyRead",
-            "sandbox.network.allowedDomains",
-            "sandbox.network.deniedDomains",
-            "sandbox.network.httpProxyPort",
-            "sandbox.presets",
-            "enableAllProjectMcpServers",
-            "enabledMcpjsonServers",
-            "disabledMcpjsonServers",
-            "allowedMcpServers",
-            "deniedMcpServers",
-            "mcpServers.hub",
-            "mcpServers.off",
-            "classifier",
-            "repetitionGuard",
-        ]
-    );
-    assert!(!json.to_string().contains("geheim"), "{json}");
-    let of = |key: &str| {
-        json["settings"].as_array().unwrap().iter().filter(|row| row["key"] == key).collect::<Vec<_>>()
-    };
-    assert_eq!(of("hooks.PreToolUse").len(), 5);
-    assert_eq!(of("mcpServers.hub")[0]["left_out"], "the workspace is not trusted");
-    assert_eq!(of("mcpServers.off")[0]["left_out"], "turned off by ~/.config/haft/settings.json:16");
     let none = Room::new().say(&["settings", "show"]);
     assert_eq!(none, ran(0, "files      none\ntrust      not needed\n\nnothing is set\n", ""));
 }
@@ -266,34 +125,17 @@ fn servers_of_a_flag_are_listed_and_hide_those_of_the_same_name() {
             "mcpServers.hub \"mine\" ROOM/given.json:1 names one that is called the same",
         ]
     );
-    for (file, words) in [("../nowhere.json", "there is no such file"), ("notes.txt", "notes.txt:1:1: ")] {
-        let stopped = room.say(&["tools", "--mcp-config", file]);
-        assert!(stopped.code == Some(2) && stopped.stderr.contains(words), "{stopped:?}");
-    }
 }
 
 /// A relative folder would be another one in every workspace, of the workspace's choice.
 #[test]
 fn folders_of_the_environment_are_absolute() {
-    for name in ["HAFT_CONFIG_DIR", "HAFT_STATE_DIR", "CLAUDE_CONFIG_DIR"] {
-        for args in [
-            &["tools"][..],
-            &["call", "Read", r#"{"file_path": "notes.txt"}"#],
-            &["settings", "show"],
-            &["trust"],
-            &["trust", "--forget"],
-        ] {
-            let room = Room::new();
-            let mut command = room.haft(args);
-            command.env(name, "relative/folder");
-            let stopped = room.run(command, "");
-            assert_eq!(
-                (stopped.code, stopped.stdout.as_str()),
-                (Some(2), ""),
-                "{name} {args:?}: {stopped:?}"
-            );
-            let words = format!("`{name}`: `relative/folder` is relative");
-            assert!(stopped.stderr.contains(&words), "{name} {args:?}: {stopped:?}");
-        }
+    let room = Room::new();
+    for args in [&["tools"][..], &["trust", "--forget"]] {
+        let mut command = room.haft(args);
+        command.env("HAFT_STATE_DIR", "relative/folder");
+        let stopped = room.run(command, "");
+        assert_eq!((stopped.code, stopped.stdout.as_str()), (Some(2), ""), "{args:?}: {stopped:?}");
+        assert!(stopped.stderr.contains("`HAFT_STATE_DIR`: `relative/folder` is relative"), "{stopped:?}");
     }
 }

@@ -21,8 +21,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::mcp::faulty;
-use crate::room::{PATH, Room};
-use crate::serve::{Http, Stdio1, until};
+use crate::room::{PATH, Room, until};
+use crate::serve::{Http, Stdio1};
 
 /// How many clients the one server has.
 const CLIENTS: usize = 3;

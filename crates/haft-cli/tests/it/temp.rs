@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::room::{Ran, Room};
-use crate::run::{object, play};
+use crate::run::{play, results};
 
 /// A file of the host's `/tmp` that goes with the test.
 struct HostFile(PathBuf);
@@ -57,15 +57,6 @@ fn run(room: &Room, calls: &[Value], args: &[&str]) -> Ran {
     let turns: Vec<Value> = turns.chain([json!({"text": "Done."})]).collect();
     room.write("script.json", &json!({"turns": turns}).to_string());
     play(room, args)
-}
-
-fn results(ran: &Ran) -> Vec<String> {
-    let found = object(ran);
-    let result = |call: &Value| match call["error"]["message"].as_str() {
-        Some(words) => format!("{}: {words}", call["error"]["kind"].as_str().unwrap()),
-        None => call["result"].as_str().unwrap_or_default().to_owned(),
-    };
-    found["calls"].as_array().unwrap().iter().map(result).collect()
 }
 
 const AUTO: [&str; 2] = ["--permission-mode", "auto"];

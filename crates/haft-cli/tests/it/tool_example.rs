@@ -62,9 +62,6 @@ pub(crate) struct Example {
     /// Programs without which it can't be played; any of those between bars will do.
     #[serde(default)]
     needs: Vec<String>,
-    /// Whether a call takes no more than a moment and starts nothing.
-    #[serde(default)]
-    quick: bool,
 }
 
 /// What a played example came to.
@@ -182,10 +179,6 @@ impl Example {
     pub(crate) fn missing(&self) -> Option<&str> {
         let is_there = |name: &str| find_program(name).is_some();
         self.needs.iter().map(String::as_str).find(|any| !any.split('|').any(is_there))
-    }
-
-    pub(crate) fn is_quick(&self) -> bool {
-        self.quick
     }
 
     /// `haft` in the room, as the example wants it.

@@ -78,19 +78,6 @@ fn everything_that_runs_or_loosens_is_shown_and_nothing_is_kept_without_a_yes() 
     assert!(!room.path("home/.local").exists(), "looking leaves nothing behind");
 }
 
-#[test]
-fn an_untrusted_workspace_only_tightens_and_says_so_once() {
-    let room = workspace();
-    let listed = room.say(&["tools"]);
-    assert!(!offers(&listed, "theirs") && !offers(&listed, "Glob") && offers(&listed, "Grep"), "{listed:?}");
-    let words = "warning: this workspace is not trusted; left out: 1 hook, 1 hook that fails open, 1 server, 2 scripts, 2 files of \
-                 script tools, 1 allow rule, 1 added directory, 1 environment variable; its deny and ask rules hold; `haft trust` \
-                 shows all of it\n";
-    assert_eq!(listed.stderr, words);
-    let outside = room.say(&["call", "Read", r#"{"file_path": "../beside/other.txt"}"#]);
-    assert_eq!(outside.code, Some(1), "{outside:?}");
-}
-
 /// A server needs a yes of its own.
 const UNAPPROVED: &str = "warning: the MCP server `hub` is not started: you have not approved it; `haft mcp approve hub` shows it\n";
 
@@ -110,25 +97,15 @@ fn a_yes_makes_it_count_and_a_forgotten_yes_does_not() {
     let again = room.say(&["trust"]);
     assert!(again.code == Some(0) && again.stdout.contains("trust      yes, by you\n"), "{again:?}");
 
-    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "no longer trusted\n"));
-    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "it was not trusted\n"));
-    assert!(!offers(&room.say(&["tools"]), "theirs"));
-}
-
-#[test]
-fn one_changed_byte_is_untrusted_and_named() {
-    let room = workspace();
-    room.say(&["trust", "--yes"]);
     room.write("work/.haft/tools/theirs/run", "#!/bin/bash\necho other\n");
-    let called = room.say(&["call", "theirs"]);
-    let words = "warning: this workspace has changed since it was trusted (changed file of a script tool \
-                 `.haft/tools/theirs/run`); left out: ";
-    assert!(called.code == Some(1) && called.stderr.starts_with(words), "{called:?}");
-    assert!(called.stderr.contains("no tool named `theirs`"), "{called:?}");
-    let shown = room.say(&["trust"]);
+    let changed = room.say(&["trust"]);
     let part = "trust      no longer: it has changed\n\nsince it was trusted\n  changed file of a script tool \
                 `.haft/tools/theirs/run`\n";
-    assert!(shown.code == Some(1) && shown.stdout.contains(part), "{shown:?}");
+    assert!(changed.code == Some(1) && changed.stdout.contains(part), "{changed:?}");
+    assert!(!offers(&room.say(&["tools"]), "theirs"));
+
+    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "no longer trusted\n"));
+    assert_eq!(room.say(&["trust", "--forget"]), ran(0, "", "it was not trusted\n"));
 }
 
 #[test]
@@ -138,18 +115,9 @@ fn a_hash_trusts_exactly_one_state() {
     let listed = room.say(&["tools", "--trust-hash", &hash]);
     assert!(offers(&listed, "theirs") && listed.stderr == UNAPPROVED, "{listed:?}");
     assert!(!room.path("home/.local").exists(), "a hash for one run keeps nothing");
-
-    let other = "0".repeat(64);
-    let listed = room.say(&["tools", "--trust-hash", &other]);
-    assert!(!offers(&listed, "theirs"), "{listed:?}");
-    assert!(
-        listed.stderr.contains(&format!("the hash that was given is not that of this workspace, {hash}"))
-    );
-    let refused = room.say(&["trust", "--yes", "--trust-hash", &other]);
+    let refused = room.say(&["trust", "--yes", "--trust-hash", &"0".repeat(64)]);
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("not trusted: --trust-hash is not the hash"), "{refused:?}");
-    assert!(!offers(&room.say(&["tools"]), "theirs"));
-
     assert_eq!(room.say(&["trust", "--trust-hash", &hash]).code, Some(0));
     assert!(offers(&room.say(&["tools"]), "theirs"));
     let wrong = room.say(&["tools", "--trust-hash", "12"]);
@@ -192,34 +160,6 @@ fn json_says_the_same() {
     assert_eq!(shown["items"][0]["kind"], "hook");
     let yes = valid_in(&room, "trust.schema.json", &["trust", "--yes", "--output", "json"], 0);
     assert_eq!((&yes["state"], &yes["hash"]), (&"trusted".into(), &shown["hash"]));
-}
-
-/// A yes is kept outside of every workspace, and a record that others could have written is none.
-#[test]
-fn a_record_that_anybody_can_write_is_no_yes() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let room = workspace();
-    room.say(&["trust", "--yes"]);
-    let folder = room.path("home/.local/state/haft/trust");
-    let record = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-    fs::set_permissions(&record, fs::Permissions::from_mode(0o666)).unwrap();
-    let listed = room.say(&["tools"]);
-    assert!(
-        !offers(&listed, "theirs") && listed.stderr.contains("what was trusted can't be read"),
-        "{listed:?}"
-    );
-}
-
-/// Every other command refuses such settings; a yes to them would be a yes to nothing that runs.
-#[test]
-fn rules_that_are_not_understood_end_it() {
-    for list in ["deny", "ask", "allow"] {
-        let room = Room::new();
-        room.write("work/.haft/settings.json", &format!(r#"{{"permissions": {{"{list}": ["Read("]}}}}"#));
-        let refused = room.say(&["trust", "--yes"]);
-        assert!(refused.code == Some(2) && refused.stdout.is_empty(), "{list}: {refused:?}");
-        assert!(refused.stderr.contains("Read(") && refused.stderr.contains("settings.json"), "{refused:?}");
-    }
 }
 
 /// Whoever takes trust back starts anew: answers were given to the same files.

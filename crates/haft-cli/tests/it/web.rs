@@ -57,25 +57,6 @@ fn a_page_of_this_machine_needs_its_port_and_a_yes() {
     assert!(denied.code == Some(1) && denied.stderr.contains("WebFetch(domain:localhost)"), "{denied:?}");
 }
 
-#[test]
-fn a_bare_rule_opens_no_inner_address() {
-    let room = Room::new();
-    for url in [
-        "http://127.0.0.1:1234/",
-        "http://10.0.0.1/",
-        "http://169.254.169.254/latest/",
-        "http://[::1]/",
-        "http://0/",
-    ] {
-        let ran = fetch(
-            &room,
-            json!({"url": url}),
-            &["--allow", "WebFetch", "--permission-mode", "bypassPermissions"],
-        );
-        assert_eq!(ran.code, Some(1), "{url}: {ran:?}");
-    }
-}
-
 /// What is allowed gets as far as the fetcher, which is told to go nowhere.
 #[test]
 fn known_hosts_are_not_asked_about() {
@@ -122,22 +103,6 @@ fn a_search_is_offered_where_one_is_configured() {
     assert!(missing.code == Some(2) && missing.stderr.contains("set TAVILY_API_KEY"), "{missing:?}");
 }
 
-/// It would get what is searched for.
-#[test]
-fn no_project_says_who_searches() {
-    let room = Room::new();
-    room.write(
-        "work/.haft/settings.json",
-        r#"{"web": {"searxngUrl": "http://evil.example", "preapproved": ["evil.example"]}}"#,
-    );
-    assert_eq!(room.say(&["trust", "--yes"]).code, Some(0));
-    let ran = room.say(&["tools", "--format", "json"]);
-    assert!(!ran.stdout.contains("\"WebSearch\""), "{ran:?}");
-    assert!(ran.stderr.contains("`web` counts in your own settings only"), "{ran:?}");
-    let asked = fetch(&room, json!({"url": "https://evil.example/"}), &[]);
-    assert!(asked.code == Some(1) && asked.stderr.contains("needs a yes"), "{asked:?}");
-}
-
 #[test]
 fn a_small_model_answers_a_prompt() {
     let room = with_script(r#"{"turns": [{"text": "It says hello."}]}"#);
@@ -157,28 +122,6 @@ fn a_small_model_answers_a_prompt() {
     let without = fetch(&room, input, &["--allow", "WebFetch"]);
     assert!(without.stdout.contains("there is no key for `anthropic`"), "{without:?}");
     assert!(without.stdout.contains("nobody asked for"), "{without:?}");
-}
-
-#[test]
-fn a_run_fetches() {
-    let port = server("text/plain", "the page");
-    let script = json!({"turns": [
-        {"tool_calls": [{"name": "WebFetch", "input": {"url": format!("http://localhost:{port}/"), "prompt": "what?"}}]},
-        {"text": "done"}]});
-    let room = with_script(&script.to_string());
-    open(&room, port);
-    let path = room.path("script.json").display().to_string();
-    let ran = room.say(&[
-        "run",
-        "go",
-        "--script",
-        &path,
-        "--output",
-        "json",
-        "--allow",
-        "WebFetch(domain:localhost)",
-    ]);
-    assert!(ran.code == Some(0) && ran.stdout.contains("the page"), "{ran:?}");
 }
 
 #[test]
