@@ -1,7 +1,6 @@
-//! Starting cargo: every command is printed before it runs, and runs in the root of the workspace.
+//! Starting cargo and other programs: every command is printed before it runs, and runs in the root of the workspace.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,25 +17,15 @@ pub(crate) fn root() -> Result<PathBuf, String> {
     Ok(root.to_path_buf())
 }
 
-/// One invocation of cargo, or of a program that cargo built.
+/// One invocation of cargo, or of another program.
 pub(crate) struct Call {
     program: PathBuf,
-    shown: String,
     args: Vec<String>,
     envs: Vec<(String, String)>,
     dir: Option<PathBuf>,
     /// Whether lines of standard error are lines like others.
     errors: bool,
-    printing: OutputMode,
-}
-
-/// Whether a call prints what it does.
-#[derive(Clone, Copy, PartialEq)]
-enum OutputMode {
-    /// The command line and its output.
-    Everything,
-    /// Nothing; a failure carries the last lines. For steps that run beside another one.
-    Failures,
+    quiet: bool,
 }
 
 /// How many of the last lines of output a failure carries.
@@ -44,20 +33,14 @@ const TAIL_LINES: usize = 24;
 
 /// `cargo` with these arguments.
 pub(crate) fn cargo<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Call {
-    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
-    Call::new(program, "cargo", args)
+    Call::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
 }
 
 impl Call {
-    /// `program` with these arguments, printed as `shown`.
-    pub(crate) fn new<S: AsRef<str>>(
-        program: PathBuf,
-        shown: impl Into<String>,
-        args: impl IntoIterator<Item = S>,
-    ) -> Call {
+    /// `program` with these arguments.
+    pub(crate) fn new<S: AsRef<str>>(program: impl Into<PathBuf>, args: impl IntoIterator<Item = S>) -> Call {
         let args = args.into_iter().map(|arg| arg.as_ref().to_string()).collect();
-        let (envs, printing) = (Vec::new(), OutputMode::Everything);
-        Call { program, shown: shown.into(), args, envs, dir: None, errors: false, printing }
+        Call { program: program.into(), args, envs: Vec::new(), dir: None, errors: false, quiet: false }
     }
 
     /// Sets a variable for this call.
@@ -86,9 +69,9 @@ impl Call {
         self
     }
 
-    /// Prints nothing; a failure still carries the last lines of output.
+    /// Prints nothing; a failure still carries the last lines of output. For steps that run beside another one.
     pub(crate) fn quiet(mut self) -> Call {
-        self.printing = OutputMode::Failures;
+        self.quiet = true;
         self
     }
 
@@ -96,27 +79,26 @@ impl Call {
     ///
     /// # Errors
     /// The command failed; the text has the last lines of its output and the command that repeats it.
-    pub(crate) fn run(mut self) -> Done {
-        self.errors = true;
-        let (mut tail, printing) = (VecDeque::new(), self.printing);
-        let done = self.run_lines(|line| {
-            if printing == OutputMode::Everything {
+    pub(crate) fn run(self) -> Done {
+        let (mut tail, call) = (VecDeque::new(), self.with_errors());
+        let done = call.run_lines(|line| {
+            if !call.quiet {
                 println!("{line}");
             }
             if tail.len() == TAIL_LINES {
                 tail.pop_front();
             }
-            tail.push_back(line.to_owned());
+            tail.push_back(format!("  {line}\n"));
         });
         done.map_err(|error| {
-            let last: Vec<String> = tail.iter().map(|line| format!("  {line}\n")).collect();
-            format!("{error}; its last lines:\n{}repeat with: {}", last.concat(), self.line())
+            let tail: String = tail.into_iter().collect();
+            format!("{error}; its last lines:\n{tail}repeat with: {}", call.line())
         })
     }
 
     /// Runs it and gives each line of its standard output to `line` as soon as it is complete.
     pub(crate) fn run_lines(&self, mut line: impl FnMut(&str)) -> Done {
-        if self.printing == OutputMode::Everything {
+        if !self.quiet {
             println!("$ {}", self.line());
         }
         let failed = |error| format!("`{}` did not run: {error}", self.line());
@@ -129,13 +111,13 @@ impl Call {
             command.stderr(given.try_clone().map_err(failed)?);
         }
         let mut child = command.stdout(given).spawn().map_err(failed)?;
-        // It holds the writing end, and the lines end only when nobody does.
+        // It holds the writing end, and the lines end only when no process does.
         drop(command);
         for read in BufReader::new(output).split(b'\n') {
             line(String::from_utf8_lossy(&read.map_err(failed)?).trim_end_matches('\r'));
         }
         let status = child.wait().map_err(failed)?;
-        self.judge(status)
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", self.line())) }
     }
 
     /// Runs it silently and returns its standard output; not printed, for questions and not for work.
@@ -154,11 +136,12 @@ impl Call {
         // `cargo xtask` describes the xtask crate in the environment. A build script that watches such a variable
         // would run again on every change between `cargo xtask test` and `cargo test`.
         for (name, _) in std::env::vars_os() {
-            if describes_this_crate(&name) {
+            let shown = name.to_string_lossy();
+            if shown.starts_with("CARGO_PKG_") || shown.starts_with("CARGO_MANIFEST_") {
                 command.env_remove(name);
             }
         }
-        // Nobody builds again in the folder of a CI run: what the next build could use would only cost time.
+        // The folder of a CI run is never built in again: what the next build could use would only cost time.
         if is_ci() && std::env::var_os("CARGO_INCREMENTAL").is_none() {
             command.env("CARGO_INCREMENTAL", "0");
         }
@@ -170,21 +153,17 @@ impl Call {
         Ok(command)
     }
 
-    fn judge(&self, status: std::process::ExitStatus) -> Done {
-        if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", self.line())) }
-    }
-
+    /// The command line, to be pasted.
     fn line(&self) -> String {
-        let mut line = String::new();
-        for (name, value) in &self.envs {
-            line.push_str(&format!("{name}={} ", quoted(value)));
-        }
-        line.push_str(&self.shown);
-        for arg in &self.args {
-            line.push(' ');
-            line.push_str(&quoted(arg));
-        }
-        line
+        let quoted = |word: &str| match word.is_empty() || word.contains([' ', '"', '\'']) {
+            true => format!("{word:?}"),
+            false => word.to_string(),
+        };
+        let envs = self.envs.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        let program = self.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let words: Vec<String> =
+            envs.chain([program]).chain(self.args.iter().map(|arg| quoted(arg))).collect();
+        words.join(" ")
     }
 }
 
@@ -205,44 +184,18 @@ pub(crate) fn metadata() -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("`cargo metadata` gave no JSON: {error}"))
 }
 
-fn describes_this_crate(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
-}
-
-fn quoted(word: &str) -> String {
-    if word.is_empty() || word.contains([' ', '"', '\'']) { format!("{word:?}") } else { word.to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_call_is_printed_so_that_it_can_be_pasted() {
-        let call = cargo(["doc", "--no-deps"]).with_env("RUSTDOCFLAGS", "-D warnings");
-        assert_eq!(call.line(), r#"RUSTDOCFLAGS="-D warnings" cargo doc --no-deps"#);
-    }
 
     /// The last lines are what a reader needs; more would push the command that repeats them off the screen.
     #[test]
     fn a_failure_ends_with_its_last_lines_and_how_to_repeat_it() {
         let script = "seq 1 100; echo oops >&2; exit 3";
-        let call = Call::new("sh".into(), "sh", ["-c", script]).with_dir(Path::new("/")).quiet();
+        let call = Call::new("sh", ["-c", script]).with_env("A", "b c").with_dir(Path::new("/")).quiet();
         let error = call.run().unwrap_err();
         assert!(error.contains("(exit status: 3); its last lines:\n  78\n"), "{error}");
-        assert!(
-            error.ends_with("  100\n  oops\nrepeat with: sh -c \"seq 1 100; echo oops >&2; exit 3\""),
-            "{error}"
-        );
-        assert!(error.lines().count() <= 30);
-    }
-
-    #[test]
-    fn only_the_description_of_xtask_is_kept_from_children() {
-        assert!(describes_this_crate(OsStr::new("CARGO_PKG_NAME")));
-        assert!(describes_this_crate(OsStr::new("CARGO_MANIFEST_DIR")));
-        assert!(!describes_this_crate(OsStr::new("CARGO_TARGET_DIR")));
-        assert!(!describes_this_crate(OsStr::new("CARGO_HOME")));
+        let repeat = "  100\n  oops\nrepeat with: A=\"b c\" sh -c \"seq 1 100; echo oops >&2; exit 3\"";
+        assert!(error.ends_with(repeat) && error.lines().count() <= 30, "{error}");
     }
 }

@@ -4,179 +4,98 @@
 //! `prove` lints each feature of each crate alone, so that none relies on another, and code that nothing uses without its
 //! feature is found. A loop instead of cargo-hack: that would be one more tool to install for ten lines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{cargo, metadata};
 
 /// Compiles each crate without features, and with its default ones where it has any.
 ///
-/// Crates share a build where none of them turns on features of another: most of the time goes into the dependencies,
-/// and they are checked again for each set of features.
+/// A crate on which others turn on features has a build of its own. The rest share one: most of the time goes into the
+/// dependencies, and they are checked again for each set of features.
 pub(crate) fn check() -> Done {
     let metadata = metadata()?;
-    let requirements = FeatureRequirements::new(&metadata);
-    let (without, with_defaults): (Vec<Build>, Vec<Build>) = builds(&metadata)
-        .into_iter()
-        .filter(|build| build.feature.as_deref().is_none_or(|feature| feature == "default"))
-        .partition(|build| build.feature.is_none());
-    for group in requirements.group(without) {
-        cargo(["check", "--quiet", "--no-default-features"].into_iter().chain(packages(&group))).run()?;
-    }
-    for group in requirements.group(with_defaults) {
-        cargo(["check", "--quiet"].into_iter().chain(packages(&group))).run()?;
+    let alone = crates_with_features_turned_on(&metadata);
+    let without = ["check", "--quiet", "--no-default-features"];
+    for (feature, options) in [(None, &without[..]), (Some("default"), &without[..2])] {
+        let builds = builds(&metadata).into_iter().filter(|(_, other)| other.as_deref() == feature);
+        let (alone, shared): (Vec<_>, Vec<_>) =
+            builds.map(|(package, _)| package).partition(|package| alone.contains(package));
+        for group in std::iter::once(shared).chain(alone.into_iter().map(|package| vec![package])) {
+            let packages = group.iter().flat_map(|package| ["--package", package]);
+            cargo(options.iter().copied().chain(packages)).run()?;
+        }
     }
     Ok(())
-}
-
-fn packages(group: &[Build]) -> impl Iterator<Item = &str> {
-    group.iter().flat_map(|build| ["--package", &build.package])
-}
-
-/// For each crate of the workspace, the crates on which it turns on features, directly or through others.
-struct FeatureRequirements(BTreeMap<String, BTreeSet<String>>);
-
-impl FeatureRequirements {
-    fn new(metadata: &Value) -> FeatureRequirements {
-        let mut needed: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
-        let mut has_defaults = BTreeSet::new();
-        for package in metadata["packages"].as_array().into_iter().flatten() {
-            let dependencies = package["dependencies"].as_array().into_iter().flatten();
-            let dependencies = dependencies.filter(|dependency| dependency["kind"] != "dev");
-            needed.insert(text(&package["name"]), dependencies.collect());
-            if package["features"]["default"].as_array().is_some_and(|enables| !enables.is_empty()) {
-                has_defaults.insert(text(&package["name"]));
-            }
-        }
-        let required = |name: &String| {
-            let mut required = BTreeSet::new();
-            let (mut pending, mut visited) = (vec![name.clone()], BTreeSet::new());
-            while let Some(package) = pending.pop() {
-                for dependency in needed.get(&package).into_iter().flatten() {
-                    let name = text(&dependency["name"]);
-                    let turns_on_defaults =
-                        dependency["uses_default_features"] == true && has_defaults.contains(&name);
-                    if turns_on_defaults || dependency["features"] != json!([]) {
-                        required.insert(name.clone());
-                    }
-                    if visited.insert(name.clone()) {
-                        pending.push(name);
-                    }
-                }
-            }
-            (name.clone(), required)
-        };
-        FeatureRequirements(needed.keys().map(required).collect())
-    }
-
-    /// Puts each crate into the first group whose members turn on none of its features, nor it any of theirs.
-    fn group(&self, builds: Vec<Build>) -> Vec<Vec<Build>> {
-        let mut groups: Vec<Vec<Build>> = Vec::new();
-        for build in builds {
-            let fits = |group: &&mut Vec<Build>| group.iter().all(|other| !self.conflict(&build, other));
-            match groups.iter_mut().find(fits) {
-                Some(group) => group.push(build),
-                None => groups.push(vec![build]),
-            }
-        }
-        groups
-    }
-
-    fn conflict(&self, one: &Build, other: &Build) -> bool {
-        let turns_on =
-            |from: &Build, to: &Build| self.0.get(&from.package).is_some_and(|on| on.contains(&to.package));
-        turns_on(one, other) || turns_on(other, one)
-    }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Lints each feature of each crate alone.
 pub(crate) fn lint_each() -> Done {
-    for build in builds(&metadata()?) {
-        let options = build.options().chain(["--", "-D", "warnings"]);
-        cargo(["clippy", "--quiet"].into_iter().chain(options)).run()?;
+    for (package, feature) in builds(&metadata()?) {
+        let mut args = vec!["clippy", "--quiet", "--package", &package, "--no-default-features"];
+        args.extend(feature.iter().flat_map(|feature| ["--features", feature]));
+        args.extend(["--", "-D", "warnings"]);
+        cargo(args).run()?;
     }
     Ok(())
 }
 
-impl Build {
-    fn options(&self) -> impl Iterator<Item = &str> {
-        let package = ["--package", self.package.as_str(), "--no-default-features"];
-        package.into_iter().chain(self.feature.iter().flat_map(|feature| ["--features", feature]))
-    }
-}
-
-#[derive(Debug, PartialEq)]
-struct Build {
-    package: String,
-    feature: Option<String>,
-}
-
 /// Every crate without features, then with each one. `default` counts only if it turns something on.
-fn builds(metadata: &Value) -> Vec<Build> {
+fn builds(metadata: &Value) -> Vec<(String, Option<String>)> {
     let mut builds = Vec::new();
-    for package in metadata["packages"].as_array().into_iter().flatten() {
-        let Some(name) = package["name"].as_str().filter(|name| *name != "xtask") else { continue };
-        builds.push(Build { package: name.to_string(), feature: None });
-        for (feature, enables) in package["features"].as_object().into_iter().flatten() {
-            if feature == "default" && enables.as_array().is_none_or(Vec::is_empty) {
-                continue;
-            }
-            builds.push(Build { package: name.to_string(), feature: Some(feature.clone()) });
-        }
+    for package in list(&metadata["packages"]).filter(|package| package["name"] != "xtask") {
+        let features = package["features"].as_object().into_iter().flatten();
+        let features = features.filter(|(feature, enables)| *feature != "default" || !is_empty(enables));
+        let features = features.map(|(feature, _)| Some(feature.clone()));
+        builds.extend(std::iter::once(None).chain(features).map(|feature| (name(package), feature)));
     }
     builds
+}
+
+fn crates_with_features_turned_on(metadata: &Value) -> BTreeSet<String> {
+    let packages = || list(&metadata["packages"]);
+    let has_defaults = packages().filter(|package| !is_empty(&package["features"]["default"])).map(name);
+    let has_defaults: BTreeSet<String> = has_defaults.collect();
+    let needed = packages().flat_map(|package| list(&package["dependencies"]));
+    let turned_on = needed.filter(|needed| needed["kind"] != "dev").filter(|needed| {
+        let turns_on_defaults =
+            needed["uses_default_features"] == true && has_defaults.contains(&name(needed));
+        turns_on_defaults || !is_empty(&needed["features"])
+    });
+    turned_on.map(name).collect()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn is_empty(value: &Value) -> bool {
+    list(value).next().is_none()
+}
+
+fn name(value: &Value) -> String {
+    value["name"].as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(metadata: Value, expected: &[&str]) {
-        let shown: Vec<String> = builds(&metadata)
-            .into_iter()
-            .map(|build| format!("{}/{}", build.package, build.feature.as_deref().unwrap_or("-")))
-            .collect();
-        assert_eq!(shown, expected);
-    }
-
     #[test]
-    fn crates_share_a_build_unless_one_turns_on_features_of_another() {
-        let needs = |name: &str, features: Value| json!({"name": name, "kind": null, "uses_default_features": false, "features": features});
-        let metadata = json!({"packages": [
-            {"name": "cli", "features": {}, "dependencies": [needs("session", json!([]))]},
-            {"name": "session", "features": {}, "dependencies": [needs("provider", json!(["http"])), needs("shell", json!([]))]},
-            {"name": "provider", "features": {}, "dependencies": []},
-            {"name": "shell", "features": {}, "dependencies": []},
+    fn features_are_found_in_what_cargo_says() {
+        let metadata = serde_json::json!({"packages": [
+            {"name": "cli", "features": {"default": ["x"], "x": []}, "dependencies": [
+                {"name": "session", "uses_default_features": true, "features": []},
+                {"name": "provider", "uses_default_features": false, "features": ["http"]},
+                {"name": "sim", "kind": "dev", "features": ["y"]}]},
+            {"name": "session", "features": {"default": []}},
+            {"name": "xtask", "features": {}},
         ]});
-        let groups = FeatureRequirements::new(&metadata).group(builds(&metadata));
-        let names: Vec<Vec<&str>> =
-            groups.iter().map(|group| group.iter().map(|build| &*build.package).collect()).collect();
-        assert_eq!(names, [vec!["cli", "session", "shell"], vec!["provider"]]);
-    }
-
-    #[test]
-    fn every_crate_alone_and_every_feature_alone() {
-        check(
-            serde_json::json!({"packages": [
-                {"name": "a", "features": {"default": [], "pdf": [], "testing": ["dep:x"]}},
-                {"name": "b", "features": {}},
-                {"name": "xtask", "features": {}},
-            ]}),
-            &["a/-", "a/pdf", "a/testing", "b/-"],
-        );
-    }
-
-    #[test]
-    fn a_default_that_turns_something_on_is_a_build() {
-        check(
-            serde_json::json!({"packages": [{"name": "a", "features": {"default": ["pdf"], "pdf": []}}]}),
-            &["a/-", "a/default", "a/pdf"],
-        );
+        let shown =
+            builds(&metadata).into_iter().map(|(name, feature)| name + "/" + &feature.unwrap_or_default());
+        assert_eq!(shown.collect::<Vec<_>>(), ["cli/", "cli/default", "cli/x", "session/"]);
+        assert_eq!(crates_with_features_turned_on(&metadata), ["provider".to_owned()].into());
     }
 }

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{Call, metadata};
-use crate::runner::{self, TestSelection};
 use crate::steps::Steps;
+use crate::test::{TestSelection, run_tests};
 use crate::{lint, repository};
 
 pub(crate) fn run(variables: impl FnOnce(&mut Steps) -> Result<Vec<(&'static str, String)>, String>) -> Done {
@@ -26,7 +26,7 @@ pub(crate) fn run(variables: impl FnOnce(&mut Steps) -> Result<Vec<(&'static str
     }
     println!("\n{}", plan.describe());
     let variables = variables(&mut steps)?;
-    steps.run("test", || runner::run(&plan.selection(), &variables))?;
+    steps.run("test", || run_tests(&plan.selection(), &variables))?;
     steps.finish();
     println!("{}", plan.describe_left_out());
     Ok(())
@@ -34,7 +34,7 @@ pub(crate) fn run(variables: impl FnOnce(&mut Steps) -> Result<Vec<(&'static str
 
 /// Files that differ from the last commit, and new ones.
 fn changed_files() -> Result<Vec<String>, String> {
-    let git = |args: &[&str]| Call::new("git".into(), "git", args).read();
+    let git = |args: &[&str]| Call::new("git", args).read();
     let changed = git(&["diff", "--name-only", "HEAD"])?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
     Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())

@@ -66,22 +66,3 @@ fn build_args(args: &[OsString]) -> Option<Vec<OsString>> {
     }
     Some(build)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(args: &str, expected: Option<&str>) {
-        let split = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        assert_eq!(build_args(&split(args)), expected.map(split));
-    }
-
-    #[test]
-    fn documentation_is_built_with_the_arguments_of_its_tests() {
-        check(
-            "--edition=2024 --crate-name a --test src/lib.rs --test-run-directory x --test-args --quiet --extern b=c",
-            Some("--edition=2024 --crate-name a src/lib.rs --extern b=c"),
-        );
-        check("--version", None);
-    }
-}

@@ -1,4 +1,4 @@
-//! A run of named steps: each is announced, timed and remembered; the first failure ends the run.
+//! A run of named steps: each is announced and timed; the first failure ends the run.
 //!
 //! A step that mostly waits (an installation, a check that needs one core) runs in the background, beside others.
 
@@ -10,13 +10,7 @@ use crate::Done;
 /// The steps that have run so far.
 pub(crate) struct Steps {
     started: Instant,
-    passed: Vec<PassedStep>,
-}
-
-struct PassedStep {
-    name: &'static str,
-    duration: Duration,
-    in_background: bool,
+    summary: String,
 }
 
 /// A step that runs beside others until it is joined.
@@ -27,7 +21,7 @@ pub(crate) struct BackgroundStep<T> {
 
 impl Steps {
     pub(crate) fn new() -> Steps {
-        Steps { started: Instant::now(), passed: Vec::new() }
+        Steps { started: Instant::now(), summary: "\n=== summary\n".to_owned() }
     }
 
     /// Runs one step. On failure the error names the step, so `?` is all a caller needs.
@@ -35,7 +29,7 @@ impl Steps {
         println!("\n=== {name}");
         let started = Instant::now();
         let done = step();
-        self.record(name, started.elapsed(), false, done)
+        self.record(name, started.elapsed(), done)
     }
 
     /// Starts a step that prints nothing, beside those that follow.
@@ -51,61 +45,28 @@ impl Steps {
 
     /// Waits for a step in the background.
     pub(crate) fn join<T>(&mut self, step: BackgroundStep<T>) -> Result<T, String> {
-        let (result, duration) =
-            step.thread.join().unwrap_or_else(|_| (Err("it panicked".to_owned()), Duration::ZERO));
-        let (value, done) = match result {
-            Ok(value) => (Some(value), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
-        self.record(step.name, duration, true, done)?;
-        value.ok_or_else(|| format!("step `{}` has no result", step.name))
+        let joined = step.thread.join();
+        let (result, duration) = joined.unwrap_or_else(|_| (Err("it panicked".to_owned()), Duration::ZERO));
+        self.record(step.name, duration, result)
     }
 
     /// Prints that everything passed, and how long each step took.
     pub(crate) fn finish(self) {
-        self.print_summary();
-        println!("all {} steps passed in {}", self.passed.len(), seconds(self.started.elapsed()));
+        println!("{}all steps passed in {:.1} s", self.summary, self.started.elapsed().as_secs_f64());
     }
 
-    fn record(&mut self, name: &'static str, duration: Duration, in_background: bool, done: Done) -> Done {
-        match done {
-            Ok(()) => {
-                println!("--- {name}: passed in {}", seconds(duration));
-                self.passed.push(PassedStep { name, duration, in_background });
-                Ok(())
-            }
-            Err(text) => {
-                println!("--- {name}: FAILED after {}", seconds(duration));
-                self.print_summary();
-                println!("{name:<12} FAILED {:>10}\n", seconds(duration));
-                Err(format!("step `{name}` failed: {text}"))
-            }
-        }
-    }
-
-    fn print_summary(&self) {
-        println!("\n=== summary");
-        for PassedStep { name, duration, in_background } in &self.passed {
-            let aside = if *in_background { "  in the background" } else { "" };
-            println!("{name:<12} passed {:>10}{aside}", seconds(*duration));
-        }
-    }
-}
-
-fn seconds(duration: Duration) -> String {
-    format!("{:.1} s", duration.as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_in_the_background_gives_its_value_or_names_itself() {
-        let mut steps = Steps::new();
-        let fine = steps.start("fine", || Ok(7));
-        let wrong = steps.start("wrong", || Err::<(), _>("no network".to_owned()));
-        assert_eq!(steps.join(fine), Ok(7));
-        assert_eq!(steps.join(wrong), Err("step `wrong` failed: no network".to_owned()));
+    fn record<T>(
+        &mut self,
+        name: &'static str,
+        duration: Duration,
+        result: Result<T, String>,
+    ) -> Result<T, String> {
+        let passed = if result.is_ok() { "passed" } else { "FAILED" };
+        println!("--- {name}: {passed} after {:.1} s", duration.as_secs_f64());
+        self.summary.push_str(&format!("{name:<12} {passed} {:>8.1} s\n", duration.as_secs_f64()));
+        result.map_err(|text| {
+            println!("{}", self.summary);
+            format!("step `{name}` failed: {text}")
+        })
     }
 }

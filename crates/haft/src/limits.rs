@@ -16,7 +16,7 @@ pub const SCHEMA_NODES_MAX: usize = 100_000;
 /// How deep a run-time schema may nest once its `$ref`s are unrolled; cycles count once.
 pub const SCHEMA_UNROLLED_DEPTH_MAX: usize = 256;
 /// How many subschemas may apply to the same value one inside the other (`allOf`, `$ref`, …).
-/// Together with [`INPUT_DEPTH_MAX`] it bounds the stack that validation needs.
+/// Together with `INPUT_DEPTH_MAX` it bounds the stack that validation needs.
 pub const SCHEMA_HOPS_MAX: usize = 24;
 /// How many regular expressions a run-time schema may hold.
 pub const SCHEMA_PATTERNS_MAX: usize = 256;
