@@ -1,7 +1,7 @@
 //! What a killed session leaves beside its conversation: where it was, what it had read, tasks, worktrees, hooks, denials.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -52,6 +52,16 @@ fn killed(room: &Room) {
     child.wait().unwrap();
 }
 
+/// The same where the folder is a repository with one commit; returns the folder.
+fn killed_in_a_repository(room: &Room) -> PathBuf {
+    let work = room.path("work");
+    git(&work, &["init", "-q", "-b", "trunk"]);
+    git(&work, &["add", "."]);
+    git(&work, &["commit", "-q", "-m", "first"]);
+    killed(room);
+    work
+}
+
 fn go_on(room: &Room) -> (Ran, Value) {
     let ran = room.run(run(room, &["--continue", "--output", "json"]), "");
     let found = serde_json::from_str(&ran.stdout.replace(":T", ":0")).unwrap_or_else(|_| panic!("{ran:?}"));
@@ -72,11 +82,7 @@ fn a_session_goes_on_in_its_worktree() {
         bash("pwd; echo in > inside.txt"),
         json!({"text": "Done."}),
     ]);
-    let work = room.path("work");
-    git(&work, &["init", "-q", "-b", "trunk"]);
-    git(&work, &["add", "."]);
-    git(&work, &["commit", "-q", "-m", "first"]);
-    killed(&room);
+    let work = killed_in_a_repository(&room);
     let shown = room.say(&["sessions", "list", "--output", "json"]).stdout;
     let id = serde_json::from_str::<Value>(&shown).unwrap()[0]["id"].as_str().unwrap().to_owned();
     let shown = room.say(&["sessions", "show", &id]).stdout;
@@ -115,11 +121,7 @@ fn a_worktree_that_is_gone_is_said() {
         bash("pwd"),
         json!({"text": "Done."}),
     ]);
-    let work = room.path("work");
-    git(&work, &["init", "-q", "-b", "trunk"]);
-    git(&work, &["add", "."]);
-    git(&work, &["commit", "-q", "-m", "first"]);
-    killed(&room);
+    let work = killed_in_a_repository(&room);
     std::fs::remove_dir_all(work.join(".haft/worktrees/apart")).unwrap();
     let (ran, outcome) = go_on(&room);
     assert!(ran.stderr.contains("goes on in its first folder"), "{ran:?}");

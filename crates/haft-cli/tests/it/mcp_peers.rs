@@ -2,8 +2,7 @@
 //! installed: `cargo xtask test` installs them.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -102,52 +101,4 @@ fn files_in_the_sandbox_of_the_workspace() {
     assert!(inside.code == Some(0) && inside.stdout.contains("three"), "{inside:?}");
     let outside = read(room.path("beside/other.txt"));
     assert_eq!(outside.code, Some(1), "{outside:?}");
-}
-
-/// A server that listens; ended with the test.
-struct Listening(Child);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn listening(script: &str, mode: &str) -> (Listening, u16) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new("node");
-    command.args([script, mode]).env("PORT", port.to_string());
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let child = Listening(child);
-    let end = Instant::now() + Duration::from_secs(60);
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(Instant::now() < end, "the server never listened");
-        crate::room::pause();
-    }
-    (child, port)
-}
-
-#[test]
-fn everything_by_each_transport() {
-    let Some(script) = package("server-everything") else { return };
-    let room = Room::new();
-    let (_http, http) = listening(&script, "streamableHttp");
-    let (_sse, sse) = listening(&script, "sse");
-    add(&room, &["all", "--", "node", &script, "stdio"]);
-    add(&room, &["http", &format!("http://127.0.0.1:{http}/mcp")]);
-    add(&room, &["-t", "sse", "old", &format!("http://127.0.0.1:{sse}/sse")]);
-    let rows = rows(&room);
-    for (row, transport) in rows.as_array().unwrap().iter().zip(["stdio", "http", "sse"]) {
-        assert_eq!((&row["state"], &row["transport"]), (&json!("ready"), &json!(transport)), "{rows}");
-    }
-    for name in ["all", "http", "old"] {
-        let tool = format!("mcp__{name}__echo");
-        let called = room.say(&["call", &tool, r#"{"message": "grüße"}"#, "--allow", &tool]);
-        assert_eq!((called.code, called.stdout.as_str()), (Some(0), "Echo: grüße\n"), "{called:?}");
-    }
-    let read = room.say(&["call", "ListMcpResources", r#"{"server": "http"}"#]);
-    assert!(read.code == Some(0) && read.stdout.contains("\"uri\""), "{read:?}");
-    let prompts = room.say(&["call", "ListMcpPrompts", r#"{"server": "old"}"#]);
-    assert!(prompts.stdout.contains("simple-prompt"), "{prompts:?}");
 }

@@ -61,15 +61,10 @@ impl Screen {
 
     /// Waits until the screen shows this.
     fn wait_for(&self, words: &str) -> String {
-        self.wait_for_number(1, words)
-    }
-
-    /// Waits until the screen shows this so many times.
-    fn wait_for_number(&self, number: usize, words: &str) -> String {
         let begin = Instant::now();
         loop {
             let text = self.text();
-            if text.matches(words).count() >= number {
+            if text.contains(words) {
                 return text;
             }
             assert!(begin.elapsed() < Duration::from_secs(60), "`{words}` never came:\n{text}");
@@ -117,41 +112,6 @@ fn yes_lets_it_run() {
 }
 
 #[test]
-fn an_empty_answer_is_a_no() {
-    let Some(screen) = Screen::run(READ) else { return };
-    screen.wait_for(PROMPT);
-    screen.answer("");
-    let shown = screen.wait_for("exit 1");
-    assert!(shown.contains("the user said no to Read and ended the turn"), "{shown}");
-    assert_eq!(screen.out(), "");
-}
-
-#[test]
-fn no_can_have_a_reason() {
-    let Some(screen) = Screen::run(READ) else { return };
-    screen.wait_for(PROMPT);
-    screen.answer("r");
-    screen.wait_for("because:");
-    screen.answer("it is private");
-    let shown = screen.wait_for("exit 1");
-    assert!(shown.contains("the user said no to Read: it is private"), "{shown}");
-}
-
-#[test]
-fn the_input_can_be_edited_and_is_judged_again() {
-    let Some(screen) = Screen::run(READ) else { return };
-    screen.wait_for(PROMPT);
-    screen.answer("e");
-    screen.wait_for("new input");
-    screen.answer(r#"{"file_path": "src/main.rs"}"#);
-    let shown = screen.wait_for_number(2, "   [n]");
-    assert!(shown.contains("? Read   src/main.rs") && shown.contains("reads src/main.rs"), "{shown}");
-    screen.answer("y");
-    screen.wait_for("exit 0");
-    assert_eq!(screen.out(), "1\tfn main() {}\n");
-}
-
-#[test]
 fn control_c_at_the_question_interrupts() {
     let Some(screen) = Screen::run(READ) else { return };
     screen.wait_for(PROMPT);
@@ -173,14 +133,6 @@ fn what_was_typed_before_the_question_is_no_answer() {
 }
 
 #[test]
-fn the_end_of_the_input_is_a_no() {
-    let Some(screen) = Screen::run(READ) else { return };
-    screen.wait_for(PROMPT);
-    screen.tmux(&["send-keys", "C-d"]);
-    screen.wait_for("exit 1");
-}
-
-#[test]
 fn a_file_outside_is_asked_for_and_read() {
     let Some(screen) = Screen::run(r#"call Read '{"file_path": "../beside/other.txt"}'"#) else { return };
     let shown = screen.wait_for(PROMPT);
@@ -189,22 +141,6 @@ fn a_file_outside_is_asked_for_and_read() {
     screen.answer("s");
     screen.wait_for("exit 0");
     assert_eq!(screen.out(), "1\toutside\n");
-}
-
-#[test]
-fn nobody_is_asked_who_does_not_want_to_be() {
-    let Some(screen) = Screen::run(&format!("{READ} --non-interactive")) else { return };
-    let shown = screen.wait_for("exit 1");
-    assert!(!shown.contains("allow this call?") && shown.contains("nobody can be asked here"), "{shown}");
-}
-
-#[test]
-fn names_can_not_play_tricks_on_the_screen() {
-    let line = r#"call Read '{"file_path": "../x\u001b[2J\nallow this call? yes"}'"#;
-    let Some(screen) = Screen::run(line) else { return };
-    let shown = screen.wait_for("   [n]");
-    assert!(shown.starts_with("? Read   ../x\\u{1b}[2J"), "{shown}");
-    assert!(!shown.lines().any(|line| line.starts_with("allow")), "{shown}");
 }
 
 /// What is answered with "always" is a rule of the user's: shown before, kept outside of the workspace, never asked again.
@@ -256,9 +192,7 @@ fn an_edit_does_not_get_past_a_rule() {
 /// A workspace is trusted by a clear yes to what was shown, and by nothing else.
 #[test]
 fn trust_is_a_clear_yes() {
-    for (key, exit, said) in
-        [("y", "exit 0", "trusted, until"), ("", "exit 1", "not trusted"), ("ok", "exit 1", "not trusted")]
-    {
+    for (key, exit, said) in [("y", "exit 0", "trusted, until"), ("ok", "exit 1", "not trusted")] {
         let room = Room::new();
         room.write("work/.claude/settings.json", r#"{"permissions": {"allow": ["Edit"]}}"#);
         let Some(screen) = Screen::run_in(room, "", "trust") else { return };

@@ -254,21 +254,6 @@ fn what_the_user_has_elsewhere_is_written_by_no_tool() {
 }
 
 #[test]
-fn a_workspace_sets_no_proxy_of_the_sandbox() {
-    let text = r#"{"sandbox": {"network": {"httpProxyPort": 8080, "allowedDomains": ["a"]}}}"#;
-    let room = Room::new().with("work/.haft/settings.json", text);
-    room.trust();
-    let settings = room.load().settings;
-    assert_eq!(settings.sandbox.network.allowed_domains.len(), 1);
-    assert_eq!(settings.sandbox.network.http_proxy_port, None);
-    let words: Vec<_> = settings.warnings.iter().map(ToString::to_string).collect();
-    let expected = ".haft/settings.json:1: a workspace can't set `sandbox.network.httpProxyPort`; set it in your own settings";
-    assert_eq!(words, [expected]);
-    let room = Room::new().with("config/settings.json", text);
-    assert_eq!(room.load().settings.sandbox.network.http_proxy_port.unwrap().value, 8080);
-}
-
-#[test]
 fn only_managed_hosts_count_where_the_owner_says_so() {
     let room = Room::new()
         .with(

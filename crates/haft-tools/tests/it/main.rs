@@ -10,6 +10,8 @@ mod bash;
 mod built_ins;
 #[cfg(feature = "files")]
 mod concurrent;
+#[cfg(any(feature = "scripts", feature = "shell"))]
+mod confined;
 #[cfg(feature = "cron")]
 mod cron;
 #[cfg(feature = "files")]

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use haft::event::What;
 use haft::future::BoxFuture;
 use haft::ports::{
-    Answer, Captured, EnforcedRules, Exit, HostAnswer, Intent, PermissionMode, ProcessError, ProcessOutcome,
-    ProcessRequest, Processes, RecordError, Recorder, Refusal, RequestDecision, WantedHost,
+    Answer, Exit, HostAnswer, Intent, PermissionMode, ProcessOutcome, ProcessRequest, RecordError, Recorder,
+    Refusal, RequestDecision, WantedHost,
 };
 use haft::results::OffloadStore;
 use haft::testing::{EventLog, ScriptedAsker};
@@ -18,6 +18,8 @@ use haft_sandbox::LocalProcesses;
 use serde_json::{Value, json};
 
 use haft_tools::scripts::*;
+
+use crate::confined::{ConfinedProcesses, ended};
 
 /// A folder `tools` with scripts, and a folder `work` to run them in.
 struct Place {
@@ -91,31 +93,14 @@ impl Place {
 }
 
 /// A child that wants a host, and fails without it.
-struct WantsHost;
-
-impl Processes for WantsHost {
-    fn confines(&self) -> bool {
-        true
-    }
-
-    fn enforced_rules(&self) -> EnforcedRules {
-        EnforcedRules::None
-    }
-
-    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        Box::pin(async move {
-            let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
-            let answer = request.child_requests.expect("a script can ask").ask(wanted).await;
-            let (exit, refused) = match answer {
-                HostAnswer::Granted(_) => (Exit::Code(0), Vec::new()),
-                HostAnswer::Refused(why) => {
-                    let host = "a.example".to_owned();
-                    (Exit::Code(1), vec![Refusal::Host { host, port: Some(443), why, grantable: true }])
-                }
-            };
-            let (stdout, stderr) = (Captured::default(), Captured::default());
-            Ok(ProcessOutcome { exit, stdout, stderr, refused, held: Vec::new() })
-        })
+async fn wants_host(request: ProcessRequest) -> ProcessOutcome {
+    let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
+    match request.child_requests.expect("a script can ask").ask(wanted).await {
+        HostAnswer::Granted(_) => ended(Exit::Code(0), Vec::new()),
+        HostAnswer::Refused(why) => {
+            let host = "a.example".to_owned();
+            ended(Exit::Code(1), vec![Refusal::Host { host, port: Some(443), why, grantable: true }])
+        }
     }
 }
 
@@ -155,7 +140,7 @@ async fn a_script_asks_for_hosts() {
     ] {
         let requests = Arc::<DecidedRequests>::default();
         let mut engine = place.engine(&["t"]).ports(|ports| {
-            ports.processes = Some(Arc::new(WantsHost));
+            ports.processes = Some(Arc::new(ConfinedProcesses(wants_host)));
             ports.recorder = Some(requests.clone());
         });
         if let Some(answer) = answer {

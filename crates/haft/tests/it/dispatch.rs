@@ -123,25 +123,6 @@ async fn while_a_message_arrives_only_what_is_safe_starts() {
     assert_eq!(lines(&finish.await.unwrap()), ["a ok: a", "b ok: b", "c ok: c", "d ok: d"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn while_a_message_arrives_a_read_elsewhere_passes_a_waiting_write() {
-    let dir = Dir::new();
-    let ((edit, edits), (look, looks)) = (edit("edit").build(), look("look").build());
-    let caller = free_caller(&dir, ConflictRule::Effects, vec![edit, look]);
-    let mut turn = caller.as_engine().turn();
-    turn.push(ToolCall::new("1", "edit", path("a")));
-    turn.push(ToolCall::new("2", "look", path("b")));
-    turn.push(ToolCall::new("3", "look", path("a")));
-    looks.started().await.succeed("b");
-    let_tasks_run().await;
-    none_started(&edits, "a write waits for the end of the message");
-    none_started(&looks, "a read of the same file waits for the write");
-    let finish = tokio::spawn(turn.finish());
-    edits.started().await.succeed("edited");
-    looks.started().await.succeed("a");
-    assert_eq!(lines(&finish.await.unwrap()), ["1 ok: edited", "2 ok: b", "3 ok: a"]);
-}
-
 /// A stream that was cut: what runs is dropped, what waited never runs.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_dropped_stops_everything() {
@@ -341,41 +322,6 @@ async fn a_question_that_nobody_answers_starves_nobody() {
             let expected = if at < questions { question } else { format!("r{} ok: text", at - questions) };
             assert_eq!(*line, expected);
         }
-    }
-}
-
-/// A write that asks holds back what conflicts with it, and no more.
-#[tokio::test(start_paused = true)]
-async fn a_question_holds_back_what_conflicts_with_it() {
-    for rule in RULES {
-        let dir = Dir::new();
-        let (asker, workspace) = (ScriptedAsker::waiting(), dir.workspace());
-        let ((edit, edits), (look, looks)) = (edit("edit").build(), look("look").build());
-        let caller = caller(vec![edit, look])
-            .engine(|engine| engine.asker(asker.clone()).workspace(workspace).schedule(rule));
-        let mut turn = caller.start([
-            ("1", "look", path("a")),
-            ("2", "edit", path("b")),
-            ("3", "look", path("c")),
-            ("4", "look", path("b")),
-        ]);
-        started(&mut turn, &looks).await.succeed("one");
-        let asked = turn.meanwhile(asker.asked()).await;
-        if rule == ConflictRule::Effects {
-            started(&mut turn, &looks).await.succeed("three");
-        }
-        let_tasks_run().await;
-        none_started(&looks, "it conflicts with the call that asks");
-        asked.answer(Answer::Once);
-        started(&mut turn, &edits).await.succeed("two");
-        if rule == ConflictRule::Classes {
-            let third = started(&mut turn, &looks).await;
-            started(&mut turn, &looks).await.succeed("four");
-            third.succeed("three");
-        } else {
-            started(&mut turn, &looks).await.succeed("four");
-        }
-        turn.results().await.check(["1 ok: one", "2 ok: two", "3 ok: three", "4 ok: four"]);
     }
 }
 

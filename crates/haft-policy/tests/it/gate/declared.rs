@@ -276,13 +276,11 @@ async fn declared_facts_count_and_names_do_not() {
         spec
     }
     let page = |name: &str, facts: fn(ToolSpec) -> ToolSpec| declaring(name, fetches, facts);
-    let session = with(rules("+WebFetch(domain:good.io); +page; +plain_page; +outside_page"))
-        .with_tools(
-            vec![page("page", ToolSpec::hosts_only), page("plain_page", same)],
-            vec![page("outside_page", ToolSpec::hosts_only)],
-        )
-        .open();
-    session
+    let session = |given: &str| {
+        let tools = vec![page("page", ToolSpec::hosts_only), page("plain_page", same)];
+        with(rules(given)).with_tools(tools, vec![page("outside_page", ToolSpec::hosts_only)]).open()
+    };
+    session("+WebFetch(domain:good.io); +page; +plain_page; +outside_page")
         .holds(
             r#"allow page {"url": "https://good.io/"}
                ask page {"url": "no host"}
@@ -290,14 +288,7 @@ async fn declared_facts_count_and_names_do_not() {
                allow outside_page {"url": "no host"}"#,
         )
         .await;
-
-    let session = with(rules("+WebFetch(domain:good.io)"))
-        .with_tools(
-            vec![page("page", ToolSpec::hosts_only), page("plain_page", same)],
-            vec![page("outside_page", ToolSpec::hosts_only)],
-        )
-        .open();
-    session
+    session("+WebFetch(domain:good.io)")
         .holds(
             r#"allow page {"url": "https://good.io/"}
                ask page {"url": "https://evil.io/"}

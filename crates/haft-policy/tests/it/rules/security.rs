@@ -86,14 +86,6 @@ fn a_grant_for_a_folder_is_none_for_what_is_denied_in_it() {
 // Commands.
 
 #[test]
-fn a_prefix_ends_at_a_word() {
-    check(
-        &["allow Bash(git log *)"],
-        &["allow: Bash git log -1", "silent: Bash git logout", "silent: Bash git log-evil"],
-    );
-}
-
-#[test]
 fn an_allowed_command_carries_no_other() {
     check(
         &["allow Bash(echo *)"],
@@ -117,19 +109,6 @@ fn a_denied_command_is_found_among_many() {
 // Trust: what a repository says of itself.
 
 #[test]
-fn no_scope_lifts_a_deny_of_another() {
-    for denying in ["user", "local", "managed"] {
-        for allowing in ["user", "local", "managed"] {
-            check(
-                &[&format!("{allowing} allow Bash(curl *)"), &format!("{denying} deny Bash(curl *)")],
-                &["deny: Bash curl x"],
-            );
-        }
-        check(&[&format!("{denying} allow Bash(curl *)")], &["allow: Bash curl x"]);
-    }
-}
-
-#[test]
 fn a_stranger_gets_nothing_by_declaring_a_builtin_effect() {
     check(
         &["allow Edit", "allow Read", "allow Bash(make)", "allow WebFetch"],
@@ -150,23 +129,6 @@ fn servers_with_similar_names_are_different() {
     // A server's name may hold what separates it from its tools.
     check(&["deny mcp__a__b"], &["deny: mcp__a__b", "deny: mcp__a__b__c", "silent: mcp__a__bc"]);
     check(&["allow mcp__a__b"], &["allow: mcp__a__b", "silent: mcp__a__b__c"]);
-}
-
-// Hosts.
-
-#[test]
-fn a_host_that_begins_or_ends_like_an_allowed_one_is_another_host() {
-    check(
-        &["allow WebFetch(domain:modelcontextprotocol.io)", "allow WebFetch(domain:*.allowed.com)"],
-        &[
-            "allow: WebFetch modelcontextprotocol.io",
-            "silent: WebFetch modelcontextprotocol.io.example.com",
-            "silent: WebFetch evilmodelcontextprotocol.io",
-            "allow: WebFetch x.allowed.com",
-            "silent: WebFetch evilallowed.com",
-            "silent: WebFetch .allowed.com",
-        ],
-    );
 }
 
 #[test]

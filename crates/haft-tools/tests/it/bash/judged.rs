@@ -12,63 +12,39 @@ use haft::testing::{LiveMode, ScriptedAsker};
 use tokio::sync::Barrier;
 
 use super::*;
+use crate::confined::{ConfinedProcesses, ended};
 
-/// Confines, so it says; runs nothing. Those who only look wait until two of them are here.
-struct Meeting {
-    two: Barrier,
-    inside: AtomicUsize,
-    crowd_of_changers: AtomicUsize,
-}
-
-impl Processes for Meeting {
-    fn confines(&self) -> bool {
-        true
-    }
-
-    fn enforced_rules(&self) -> EnforcedRules {
-        EnforcedRules::None
-    }
-
-    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        Box::pin(async move {
-            let others = self.inside.fetch_add(1, Ordering::SeqCst);
-            match request.confinement {
-                Confinement::ReadOnly => {
-                    self.two.wait().await;
-                }
-                _ => {
-                    self.crowd_of_changers.fetch_max(others, Ordering::SeqCst);
-                    tokio::task::yield_now().await;
-                }
+/// Processes that run nothing: those who only look wait until two of them are here. The number is how many others a child
+/// that may change something met.
+fn meeting() -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
+    let crowd_of_changers = Arc::<AtomicUsize>::default();
+    let (two, inside, crowd) =
+        (Arc::new(Barrier::new(2)), Arc::<AtomicUsize>::default(), crowd_of_changers.clone());
+    let processes = ConfinedProcesses(move |request: ProcessRequest| {
+        let (two, inside, crowd) = (two.clone(), inside.clone(), crowd.clone());
+        async move {
+            let others = inside.fetch_add(1, Ordering::SeqCst);
+            if request.confinement == Confinement::ReadOnly {
+                two.wait().await;
+            } else {
+                crowd.fetch_max(others, Ordering::SeqCst);
+                tokio::task::yield_now().await;
             }
-            self.inside.fetch_sub(1, Ordering::SeqCst);
-            Ok(ended(Exit::Code(0), Vec::new()))
-        })
-    }
+            inside.fetch_sub(1, Ordering::SeqCst);
+            ended(Exit::Code(0), Vec::new())
+        }
+    });
+    (Arc::new(processes), crowd_of_changers)
 }
 
 fn refused(host: &str, port: u16, grantable: bool) -> Refusal {
     Refusal::Host { host: host.into(), port: Some(port), why: "no rule allows it".into(), grantable }
 }
 
-fn ended(exit: Exit, refused: Vec<Refusal>) -> ProcessOutcome {
-    ProcessOutcome {
-        exit,
-        stdout: Captured::default(),
-        stderr: Captured::default(),
-        refused,
-        held: Vec::new(),
-    }
-}
-
 #[tokio::test]
 async fn what_only_looks_runs_side_by_side_and_the_rest_alone() {
-    let meeting = Arc::new(Meeting {
-        two: Barrier::new(2),
-        inside: AtomicUsize::new(0),
-        crowd_of_changers: AtomicUsize::new(0),
-    });
-    let scene = Scene::of(Bash::new(), meeting.clone());
+    let (processes, crowd_of_changers) = meeting();
+    let scene = Scene::of(Bash::new(), processes);
     let commands =
         ["ls", "cat sub/x", "rm sub/x", "ls -l sub", "grep -r x . | wc -l", "make", "$UNKNOWN", "rm a"];
     let calls = commands
@@ -80,7 +56,7 @@ async fn what_only_looks_runs_side_by_side_and_the_rest_alone() {
     assert!(results.iter().all(|result| !result.is_error()), "{results:?}");
     let beside: Vec<bool> = results.iter().map(ToolResult::was_concurrent).collect();
     assert_eq!(beside, [true, true, false, true, true, false, false, false]);
-    assert_eq!(meeting.crowd_of_changers.load(Ordering::SeqCst), 0);
+    assert_eq!(crowd_of_changers.load(Ordering::SeqCst), 0);
 }
 
 /// Answers as it is told, and keeps how commands were to be confined.
@@ -258,42 +234,31 @@ async fn refused_hosts_are_told_and_nothing_runs_again() {
     }
 }
 
-/// Asks for a host and runs until it was answered.
-struct AsksForHost;
-
-impl Processes for AsksForHost {
-    fn confines(&self) -> bool {
-        true
-    }
-
-    fn enforced_rules(&self) -> EnforcedRules {
-        EnforcedRules::None
-    }
-
-    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        Box::pin(async move {
-            let requests = request.child_requests.expect("a confined command can ask for hosts");
-            let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
-            let exit = tokio::select! {
-                _ = request.cancel.cancelled() => Exit::Cancelled,
-                answer = requests.ask(wanted) => match answer {
-                    HostAnswer::Granted(_) => Exit::Code(0),
-                    HostAnswer::Refused(_) => Exit::Code(1),
-                },
-            };
-            Ok(ended(exit, Vec::new()))
-        })
-    }
+/// A session whose commands ask this user for a host, and run until that was answered.
+fn asking_for_host(asker: &ScriptedAsker) -> Scene {
+    let processes = ConfinedProcesses(|request: ProcessRequest| async move {
+        let requests = request.child_requests.expect("a confined command can ask for hosts");
+        let wanted = WantedHost { host: "a.example".into(), port: 443, port_rule: None, group: None };
+        let exit = tokio::select! {
+            _ = request.cancel.cancelled() => Exit::Cancelled,
+            answer = requests.ask(wanted) => match answer {
+                HostAnswer::Granted(_) => Exit::Code(0),
+                HostAnswer::Refused(_) => Exit::Code(1),
+            },
+        };
+        ended(exit, Vec::new())
+    });
+    Scene::of(Bash::new(), Arc::new(processes)).with(|engine| {
+        let permissions = haft::Permissions::new().allow("Bash").unwrap();
+        engine.permissions(permissions).asker(asker.clone())
+    })
 }
 
 /// A command at whose time limit the user has not answered yet neither moves to the background nor ends.
 #[tokio::test]
 async fn the_time_of_a_question_is_not_the_commands() {
     let asker = ScriptedAsker::waiting();
-    let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
-        let permissions = haft::Permissions::new().allow("Bash").unwrap();
-        engine.permissions(permissions).asker(asker.clone())
-    });
+    let scene = asking_for_host(&asker);
     let limit = Duration::from_millis(50);
     let call = scene.says("Bash", json!({"command": "make", "timeout": limit.as_millis() as u64}));
     let answered = async {
@@ -311,10 +276,7 @@ async fn the_time_of_a_question_is_not_the_commands() {
 #[tokio::test]
 async fn a_command_in_the_background_asks_too() {
     let asker = ScriptedAsker::waiting();
-    let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
-        let permissions = haft::Permissions::new().allow("Bash").unwrap();
-        engine.permissions(permissions).asker(asker.clone())
-    });
+    let scene = asking_for_host(&asker);
     for (answer, exit) in [(Answer::Once, "exit code 0"), (Answer::No, "exit code 1")] {
         let task = scene.background("make").await;
         asker.asked().await.answer(answer);
@@ -327,10 +289,7 @@ async fn a_command_in_the_background_asks_too() {
 #[tokio::test]
 async fn a_question_of_a_stopped_command_is_withdrawn() {
     let asker = ScriptedAsker::waiting();
-    let scene = Scene::of(Bash::new(), Arc::new(AsksForHost)).with(|engine| {
-        let permissions = haft::Permissions::new().allow("Bash").unwrap();
-        engine.permissions(permissions).asker(asker.clone())
-    });
+    let scene = asking_for_host(&asker);
     let task = scene.background("make").await;
     let asked = asker.asked().await;
     scene.says("TaskStop", json!({"task_id": task})).await;
@@ -338,36 +297,22 @@ async fn a_question_of_a_stopped_command_is_withdrawn() {
 }
 
 /// A child that asks about a file that was taken away, and tells the answer by its exit code.
-struct AsksAboutFile;
-
-impl Processes for AsksAboutFile {
-    fn confines(&self) -> bool {
-        true
-    }
-
-    fn enforced_rules(&self) -> EnforcedRules {
-        EnforcedRules::None
-    }
-
-    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        Box::pin(async move {
-            let requests = request.child_requests.expect("a confined command can ask");
-            let change = |name: &str| UndoneChange {
-                path: name.into(),
-                executed: "direnv: on `cd`".into(),
-                done: "it was taken away and is kept in `/state/1`".into(),
-            };
-            let changes = vec![change("/w/.envrc"), change("/w/a\u{1b}[31m/.envrc")];
-            let undone = UndoneChanges { changes, is_running: true, is_paused: true };
-            let exit = match requests.ask_about_undone(undone).await {
-                None => 1,
-                Some(UndoneAnswer::StayUndone) => 2,
-                Some(UndoneAnswer::Redo) => 3,
-                Some(UndoneAnswer::StopChild) => 4,
-            };
-            Ok(ended(Exit::Code(exit), Vec::new()))
-        })
-    }
+async fn asks_about_file(request: ProcessRequest) -> ProcessOutcome {
+    let requests = request.child_requests.expect("a confined command can ask");
+    let change = |name: &str| UndoneChange {
+        path: name.into(),
+        executed: "direnv: on `cd`".into(),
+        done: "it was taken away and is kept in `/state/1`".into(),
+    };
+    let changes = vec![change("/w/.envrc"), change("/w/a\u{1b}[31m/.envrc")];
+    let undone = UndoneChanges { changes, is_running: true, is_paused: true };
+    let exit = match requests.ask_about_undone(undone).await {
+        None => 1,
+        Some(UndoneAnswer::StayUndone) => 2,
+        Some(UndoneAnswer::Redo) => 3,
+        Some(UndoneAnswer::StopChild) => 4,
+    };
+    ended(Exit::Code(exit), Vec::new())
 }
 
 /// Only the user decides on a file, only where the mode asks, and everything but a plain choice leaves it undone.
@@ -385,7 +330,7 @@ async fn the_user_decides_on_files_that_were_taken_away() {
         (BypassPermissions, choice("it is mine"), 1),
     ] {
         let asker = ScriptedAsker::new().then_choose(answer);
-        let scene = Scene::of(Bash::new(), Arc::new(AsksAboutFile)).with(|engine| {
+        let scene = Scene::of(Bash::new(), Arc::new(ConfinedProcesses(asks_about_file))).with(|engine| {
             let permissions = haft::Permissions::new().allow("Bash").unwrap();
             let engine = engine.permissions(permissions).asker(asker.clone());
             engine.ports(|ports| ports.mode = Some(Arc::new(LiveMode::new(mode))))
@@ -482,47 +427,35 @@ async fn what_no_grant_changes_is_explained_and_not_offered() {
     }
 }
 
-/// Those who only look stay until the user was asked and a while longer; one of them wants to write.
-struct Crowd {
-    asker: ScriptedAsker,
-    inside: AtomicUsize,
-    beside_the_second_run: AtomicUsize,
-}
-
-impl Processes for Crowd {
-    fn confines(&self) -> bool {
-        true
-    }
-
-    fn enforced_rules(&self) -> EnforcedRules {
-        EnforcedRules::None
-    }
-
-    fn run<'a>(&'a self, request: ProcessRequest) -> BoxFuture<'a, Result<ProcessOutcome, ProcessError>> {
-        Box::pin(async move {
+/// Processes in which those who only look stay until the user was asked and a while longer; one of them wants to write. The
+/// number is how many others the second run of that one met.
+fn crowd(asker: &ScriptedAsker) -> (Arc<dyn Processes>, Arc<AtomicUsize>) {
+    let beside_the_second_run = Arc::<AtomicUsize>::default();
+    let (asker, inside, beside) =
+        (asker.clone(), Arc::<AtomicUsize>::default(), beside_the_second_run.clone());
+    let processes = ConfinedProcesses(move |request: ProcessRequest| {
+        let (asker, inside, beside) = (asker.clone(), inside.clone(), beside.clone());
+        async move {
             let wants_more = request.argv.iter().any(|word| word == "git status");
             if wants_more && request.confinement == Confinement::ReadOnly {
-                return Ok(ended(Exit::Code(1), vec![written("x")]));
+                return ended(Exit::Code(1), vec![written("x")]);
             }
-            let others = self.inside.fetch_add(1, Ordering::SeqCst);
+            let others = inside.fetch_add(1, Ordering::SeqCst);
             let second = request.confinement == Confinement::Session;
-            if second {
-                self.beside_the_second_run.fetch_add(others, Ordering::SeqCst);
-            }
-            while !second && self.asker.questions().is_empty() {
+            while !second && asker.questions().is_empty() {
                 tokio::task::yield_now().await;
             }
             for _ in 0..1_000 {
                 tokio::task::yield_now().await;
             }
             if second {
-                let others = self.inside.load(Ordering::SeqCst) - 1;
-                self.beside_the_second_run.fetch_add(others, Ordering::SeqCst);
+                beside.fetch_add(others + inside.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
             }
-            self.inside.fetch_sub(1, Ordering::SeqCst);
-            Ok(ended(Exit::Code(0), Vec::new()))
-        })
-    }
+            inside.fetch_sub(1, Ordering::SeqCst);
+            ended(Exit::Code(0), Vec::new())
+        }
+    });
+    (Arc::new(processes), beside_the_second_run)
 }
 
 /// The first run only looked, beside others; what the second one may write is in nobody's way.
@@ -531,12 +464,8 @@ async fn the_second_run_is_alone() {
     for rule in [haft::dispatch::ConflictRule::Classes, haft::dispatch::ConflictRule::Effects] {
         for cap in [2, 10] {
             let asker = ScriptedAsker::new().then_choose(Some(vec!["yes".to_owned()]));
-            let crowd = Arc::new(Crowd {
-                asker: asker.clone(),
-                inside: AtomicUsize::new(0),
-                beside_the_second_run: AtomicUsize::new(0),
-            });
-            let scene = Scene::of(Bash::new(), crowd.clone())
+            let (processes, beside_the_second_run) = crowd(&asker);
+            let scene = Scene::of(Bash::new(), processes)
                 .with(|engine| engine.asker(asker.clone()).schedule(rule).max_concurrency(cap));
             let commands = ["cat sub/a", "git status", "cat sub/b", "cat sub/c", "cat sub/d"];
             let calls = commands
@@ -547,7 +476,7 @@ async fn the_second_run_is_alone() {
             let results =
                 tokio::time::timeout(Duration::from_secs(60), turn).await.expect("nobody waits for ever");
             assert!(results.iter().all(|result| !result.is_error()), "{results:?}");
-            assert_eq!(crowd.beside_the_second_run.load(Ordering::SeqCst), 0, "{rule:?}, {cap}");
+            assert_eq!(beside_the_second_run.load(Ordering::SeqCst), 0, "{rule:?}, {cap}");
         }
     }
 }
