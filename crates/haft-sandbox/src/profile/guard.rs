@@ -32,7 +32,7 @@ use super::addresses::Addresses;
 use super::administration::{Administration, Id};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
-use super::journal::{Journal, Kept, Known, Left};
+use super::journal::{Journal, Kept, Record};
 use super::named::Named;
 use super::nested::Nested;
 use super::places::Places;
@@ -104,7 +104,7 @@ struct State {
     indexes: Indexes,
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
-    known: Option<(Known, Kept)>,
+    known: Option<(Record, Kept)>,
     /// Whether it is kept what protected names held when the first of the running commands began, for whoever comes after us.
     keeps_files: bool,
     /// What is to be said when the next command has ended.
@@ -152,17 +152,9 @@ impl Guard {
         let home = config.home.as_deref();
         let recovered = Recovered::beside(&config.caches);
         let mut recorded = Vec::new();
-        let undo = |left: Left<'_>| match left {
-            Left::Config(path, before) => left::undo_config(path, before, (&workspaces, &recovered), notes),
-            // All of them, whatever comes of one.
-            Left::Names(names) => {
-                names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
-            }
-            Left::Known(known, since) => left::clean_new(known, since, notes),
-            Left::Files(record) => {
-                recorded.push(record.to_owned());
-                true
-            }
+        let undo = |record: &Record, since| {
+            recorded.extend(Some(record.files.clone()).filter(|files| !files.is_empty()));
+            left::undo_record(record, since, (&workspaces, &recovered), notes)
         };
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();
@@ -374,7 +366,7 @@ impl Guard {
         let others = state.protected_names(&self.workspaces);
         self.files.begin(address(request), command, &others, || self.journal.living_files());
         if !state.keeps_files {
-            self.journal.keep_files(&self.files.to_record()).map_err(|error| {
+            self.journal.keep_files(self.files.to_record()).map_err(|error| {
                 format!("no record can be kept of what other programs execute here: {error}")
             })?;
             state.keeps_files = true;
@@ -516,7 +508,7 @@ impl Guard {
         let names: Vec<(PathBuf, PathBuf)> = named.filter_map(below).collect();
         let kept = self
             .journal
-            .keep_names(&names)
+            .keep(&Record { names, ..Record::default() })
             .map_err(|error| format!("no record can be kept of names that no command is to make: {error}"))?;
         let _ = self.awaited.set(kept);
         Ok(())
@@ -555,7 +547,7 @@ impl Guard {
 
     /// Keeps what a configuration is, for the case that we are killed before we can look at it.
     fn keep(&self, config: &Path, before: &[u8]) -> Result<Kept, String> {
-        self.journal.keep(config, before).map_err(|error| {
+        self.journal.keep(&Record::of_config(config, before)).map_err(|error| {
             format!("no copy of `{}` can be kept, which this command may write: {error}", shown(&config))
         })
     }

@@ -10,7 +10,7 @@ use super::clean::{Ground, Settled};
 use super::{Guard, State, left, works};
 use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, id};
-use crate::profile::journal::{Known, KnownFolder};
+use crate::profile::journal::{KnownFolder, Record};
 use crate::profile::repository::{self, Repository};
 use crate::profile::{limits, shown, undo};
 
@@ -203,18 +203,19 @@ impl Guard {
             }));
             sequences.extend(administration.sequences.clone());
         }
-        let known = Known {
+        let known = Record {
             workspaces: self.workspaces.clone(),
             more: !whole || repositories.len() > limits::KNOWN_REPOSITORIES_MAX,
             repositories: repositories.into_iter().take(limits::KNOWN_REPOSITORIES_MAX).collect(),
             roots: state.administrations.keys().cloned().collect(),
             folders,
             sequences,
+            ..Record::default()
         };
         if state.known.as_ref().is_some_and(|(kept, _)| *kept == known) {
             return Ok(());
         }
-        let kept = self.journal.keep_known(&known).map_err(|error| {
+        let kept = self.journal.keep(&known).map_err(|error| {
             format!("no record can be kept of the repositories that no command has made: {error}")
         })?;
         state.known = Some((known, kept));
