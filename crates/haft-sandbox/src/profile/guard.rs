@@ -8,27 +8,25 @@
 
 mod clean;
 mod config;
+mod configs;
 mod git;
 mod left;
 mod level;
 mod made;
 mod missing;
-mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
 use haft_git::layout::FolderKind;
 
 use self::clean::is_obeyed_file;
-use self::config::check_config;
-use self::saved::Saved;
-use super::addresses::Addresses;
+use self::configs::Configs;
 use super::administration::{Administration, Id};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
@@ -41,7 +39,7 @@ use super::recovered::Recovered;
 use super::repository::{self, Repository};
 use super::walk::Found;
 use super::ways::follow;
-use super::{ProfileConfig, address, limits, read_small, shown, undo};
+use super::{ProfileConfig, address, limits, shown, undo};
 
 pub(super) struct Guard {
     /// Working directories that commands may write.
@@ -89,8 +87,7 @@ struct State {
     plain: Vec<PathBuf>,
     /// Links among the names, and where they lead.
     links: BTreeMap<PathBuf, PathBuf>,
-    /// Configurations that running commands may write.
-    configs: BTreeMap<PathBuf, Open>,
+    configs: Configs,
     /// Names that nothing can stand in for, since the folder isn't there that they would lie in.
     unheld: BTreeSet<PathBuf>,
     /// Files that were made for a call.
@@ -99,8 +96,6 @@ struct State {
     held: BTreeMap<usize, usize>,
     /// Those of them that can't write the folders of git that were known then.
     beside: BTreeSet<usize>,
-    /// What configurations were.
-    saved: Saved,
     indexes: Indexes,
     nested: Nested,
     /// Which repositories no command has made, for whoever comes after us.
@@ -113,27 +108,9 @@ struct State {
     gave_up: bool,
 }
 
-/// A configuration that running commands may write.
-struct Open {
-    /// What it was before the first of them, or when the last one of them was looked at.
-    before: Vec<u8>,
-    /// The requests of those that run.
-    writers: BTreeSet<usize>,
-    /// What it was, for whoever comes after us.
-    kept: Kept,
-}
-
 impl Drop for Guard {
-    /// What could not be undone is left to the next session.
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let held = works(state);
-        let addresses = Addresses { roots: &self.written, held: &held };
-        for (path, open) in &mut state.configs {
-            if check_config(path, &open.before, &addresses, Some(&self.recovered)).now.is_none() {
-                open.kept.leave();
-            }
-        }
+        self.leave_configs(&mut self.state());
     }
 }
 
@@ -377,24 +354,8 @@ impl Guard {
             state.beside.insert(address(request));
         }
         self.keep_known(&mut state)?;
-        self.try_again(&mut state);
+        self.undo_configs(&mut state);
         Ok(())
-    }
-
-    /// Undoes what could not be undone when the command had ended that did it.
-    fn try_again(&self, state: &mut State) {
-        let mut said = Vec::new();
-        let held = works(state);
-        let addresses = Addresses { roots: &self.written, held: &held };
-        state.configs.retain(|path, open| {
-            if !open.writers.is_empty() {
-                return true;
-            }
-            let checked = check_config(path, &open.before, &addresses, Some(&self.recovered));
-            said.extend(checked.said);
-            checked.now.is_none()
-        });
-        state.late.append(&mut said);
     }
 
     /// Holds every name that a child could change.
@@ -457,15 +418,7 @@ impl Guard {
         }
         for config in &configs {
             places.pin_above(config);
-            let mut state = self.state();
-            if !state.configs.contains_key(config) {
-                let before = read_small(config).unwrap_or_default();
-                let open = Open { kept: self.keep(config, &before)?, before, writers: BTreeSet::new() };
-                state.configs.insert(config.clone(), open);
-            }
-            if let Some(open) = state.configs.get_mut(config) {
-                open.writers.insert(address(request));
-            }
+            self.open_config(config, request)?;
         }
         let missing: Vec<PathBuf> = {
             let state = self.state();
@@ -545,13 +498,6 @@ impl Guard {
         }
     }
 
-    /// Keeps what a configuration is, for the case that we are killed before we can look at it.
-    fn keep(&self, config: &Path, before: &[u8]) -> Result<Kept, String> {
-        self.journal.keep(&Record::of_config(config, before)).map_err(|error| {
-            format!("no copy of `{}` can be kept, which this command may write: {error}", shown(&config))
-        })
-    }
-
     /// All folders of git that commands could write.
     pub(super) fn folders_of_git(&self) -> Vec<PathBuf> {
         let state = self.state();
@@ -599,16 +545,10 @@ impl Guard {
 
     /// Undoes what was done in folders of git. `afresh`: somebody may hold files of it open.
     fn look_at_git(&self, request: &ProcessRequest, afresh: bool, said: &mut Vec<Refusal>) {
-        let configs: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
-        for config in configs {
-            said.extend(self.close(&config, request));
-        }
         // Who runs beside others can't have written there; what came to be there is the user's, or is looked at when that
         // command ends that made it.
         let could_write = !self.state().beside.contains(&address(request));
-        if could_write {
-            self.check_saved(said);
-        }
+        self.look_at_configs(request, could_write, said);
         self.put_links_back(said);
         self.forget_replaced();
         if could_write {
@@ -653,7 +593,7 @@ impl Guard {
         // Not before: who starts a command meanwhile would take what this one made for the user's.
         self.forget_command(request);
         // A configuration that another command may write just now is looked at when that one ends.
-        let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
+        let open = self.state().configs.open();
         for path in self.watch.changed(&self.watched(), &open) {
             let told = |said: &Refusal| match said {
                 Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => {
@@ -687,44 +627,6 @@ impl Guard {
         told_once(&mut said);
         said.truncate(limits::REPORTED_MAX);
         said
-    }
-
-    /// Looks at a configuration that this request could write. Others that still can are compared with what it leaves.
-    fn close(&self, config: &Path, request: &ProcessRequest) -> Option<Refusal> {
-        let mut state = self.state();
-        let held = works(&state);
-        let addresses = Addresses { roots: &self.written, held: &held };
-        let open = state.configs.get_mut(config)?;
-        if !open.writers.remove(&address(request)) {
-            return None;
-        }
-        let checked = check_config(config, &open.before, &addresses, Some(&self.recovered));
-        let is_judged = checked.now.is_some();
-        match checked.now {
-            Some(_) if open.writers.is_empty() => drop(state.configs.remove(config)),
-            Some(now) if now != open.before => {
-                if let Ok(kept) = self.keep(config, &now) {
-                    (open.before, open.kept) = (now, kept);
-                }
-            }
-            // What can't be undone yet is tried again.
-            _ => {}
-        }
-        let folder = config.parent().and_then(|folder| {
-            state
-                .administrations
-                .values_mut()
-                .find_map(|administration| administration.folders.get_mut(folder))
-        });
-        if let Some((folder, name)) =
-            folder.zip(config.file_name()).filter(|_| is_judged && undo::is_there(config))
-        {
-            // There may have been none.
-            folder.held.insert(name.to_owned());
-        }
-        state.saved.looked_at(config);
-        self.watch.learn([&config.to_owned()]);
-        checked.said
     }
 
     /// Whether a path is one that git obeys.

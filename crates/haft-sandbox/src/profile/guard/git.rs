@@ -142,7 +142,7 @@ impl Guard {
         let mut state = self.state();
         let works = works(&state);
         let State { administrations, made, unsettled, configs, nested, .. } = &mut *state;
-        let open: Vec<PathBuf> = configs.keys().cloned().collect();
+        let open = configs.open();
         let roots: Vec<PathBuf> = administrations.keys().cloned().collect();
         let users = nested.users().0;
         let is_users = |git: &Path| users.contains(git);
