@@ -17,18 +17,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft::files::Hidden;
 use haft_git::layout::{FolderKind, REPOSITORY_NAMES, is_repository};
-use sha2::{Digest as _, Sha256};
 
 use super::administration::Administration;
-use super::{limits, open_plain, repository, undo};
+use super::compare::Content;
+use super::{limits, repository, undo};
 
 /// Device, number, and when it last changed.
 type Changed = (u64, u64, i64, i64);
@@ -40,7 +38,7 @@ const COARSE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(50);
 
 /// A folder as it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Folder {
     changed: Changed,
     /// It had changed just before, so that its time says nothing.
@@ -61,15 +59,7 @@ impl Folder {
         let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         let changed = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
         let fresh = is_fresh(found.ctime());
-        Some(Folder {
-            changed,
-            fresh,
-            inside: Vec::new(),
-            has_git: false,
-            marks: 0,
-            protected: Vec::new(),
-            new: true,
-        })
+        Some(Folder { changed, fresh, new: true, ..Folder::default() })
     }
 
     /// Takes a name in it into account.
@@ -115,7 +105,7 @@ pub(super) struct Nested {
     /// Repositories that no command has made: each by its `.git`, or for a bare one by its folder.
     users: BTreeSet<PathBuf>,
     /// The others, as they were when no command ran or when they were looked at; nothing if they aren't as they should be.
-    made: BTreeMap<PathBuf, Option<Stamps>>,
+    made: BTreeMap<PathBuf, Option<Content>>,
     /// Says what may not be written.
     deny_write: Option<Hidden>,
     /// What of it is there.
@@ -193,7 +183,7 @@ impl Nested {
         let mut new = Vec::new();
         for work in there {
             match self.made.get_mut(&work) {
-                Some(Some(stamps)) => *stamps = Stamps::of(&work),
+                Some(Some(content)) => *content = content_of(&work, content),
                 Some(None) => {}
                 None if self.users.insert(work.clone()) => new.push(work),
                 None => {}
@@ -251,7 +241,8 @@ impl Nested {
         }
         let there = self.repositories();
         let touched = |work: &PathBuf| {
-            let same = || self.made.get(work).is_some_and(|at| at.as_ref().is_some_and(|at| at.hold(work)));
+            let known = || self.made.get(work).and_then(Option::as_ref);
+            let same = || known().is_some_and(|known| known.is_untouched(&content_of(work, known)));
             !self.users.contains(work) && !same()
         };
         looked.repositories = there.into_iter().filter(touched).collect();
@@ -259,7 +250,7 @@ impl Nested {
     }
 
     /// Remembers a repository that was looked at: what it was before that, if it is as it should be.
-    pub(super) fn checked(&mut self, work: &Path, before: Option<Stamps>) {
+    pub(super) fn checked(&mut self, work: &Path, before: Option<Content>) {
         self.made.insert(work.to_owned(), before);
     }
 
@@ -290,15 +281,7 @@ impl Nested {
                 looked.closed.extend(changed.then_some(path));
                 continue;
             };
-            let mut folder = Folder {
-                changed: Changed::default(),
-                fresh: false,
-                inside: Vec::new(),
-                has_git: false,
-                marks: 0,
-                protected: Vec::new(),
-                new: true,
-            };
+            let mut folder = Folder { new: true, ..Folder::default() };
             for entry in entries.flatten() {
                 read += 1;
                 let name = entry.file_name();
@@ -360,12 +343,8 @@ impl Nested {
                     }
                     Err(_) => {
                         // What is known to be in it still is, as far as anybody can tell.
-                        if let Some(known) = known {
-                            (folder.inside, folder.has_git) = (known.inside, known.has_git);
-                            (folder.marks, folder.new) = (known.marks, known.new);
-                            folder.protected = known.protected;
-                        }
-                        folder.fresh = false;
+                        let changed = folder.changed;
+                        folder = Folder { changed, fresh: false, ..known.unwrap_or(folder) };
                         looked.closed.push(path.clone());
                     }
                 },
@@ -382,77 +361,10 @@ impl Nested {
     }
 }
 
-/// When everything of a repository changed that says what runs.
-///
-/// To be taken before it is looked at: a command that still runs may change it meanwhile. The time of a change isn't fine
-/// enough to tell two apart that follow each other at once, so of what has changed just before the content counts too.
-#[derive(Debug)]
-pub(super) struct Stamps(Vec<Stamp>);
-
-#[derive(Debug)]
-struct Stamp {
-    path: PathBuf,
-    changed: Changed,
-    content: Option<[u8; 32]>,
-}
-
-impl Stamps {
-    pub(super) fn of(repository: &Path) -> Stamps {
-        let stamp = |path: PathBuf| {
-            let found = Found::at(&path)?;
-            let (changed, fresh) = (found.changed, is_fresh(found.changed.2));
-            Some(Stamp { content: fresh.then(|| found.content(&path)), path, changed })
-        };
-        Stamps(names_of(repository).into_iter().filter_map(stamp).collect())
-    }
-
-    /// Whether nothing has changed since.
-    fn hold(&self, repository: &Path) -> bool {
-        let mut before = self.0.iter();
-        for path in names_of(repository) {
-            let Some(found) = Found::at(&path) else { continue };
-            let same = before.next().is_some_and(|before| {
-                before.path == path
-                    && before.changed == found.changed
-                    && before.content.is_none_or(|content| content == found.content(&path))
-            });
-            if !same {
-                return false;
-            }
-        }
-        before.next().is_none()
-    }
-}
-
-/// What is at a name: a file by its descriptor, so that time and content are of the same one.
-struct Found {
-    changed: Changed,
-    file: Option<fs::File>,
-}
-
-impl Found {
-    fn at(path: &Path) -> Option<Found> {
-        let file = open_plain(path);
-        let opened = file.as_ref().and_then(|file| file.metadata().ok());
-        let found = opened.map_or_else(|| path.symlink_metadata(), Ok).ok()?;
-        Some(Found { changed: (found.dev(), found.ino(), found.ctime(), found.ctime_nsec()), file })
-    }
-
-    fn content(self, path: &Path) -> [u8; 32] {
-        let mut bytes = Vec::new();
-        if let Some(file) = self.file {
-            let _ = file.take(limits::CONFIG_BYTES_MAX).read_to_end(&mut bytes);
-        } else if let Ok(to) = fs::read_link(path) {
-            bytes.extend(to.as_os_str().as_bytes());
-        } else {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let mut names: Vec<OsString> =
-                entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.file_name()).collect();
-            names.sort();
-            bytes.extend(names.join(OsStr::new("/")).as_bytes());
-        }
-        Sha256::digest(&bytes).into()
-    }
+/// Everything of a repository that says what runs. To be taken before it is looked at: a command that still runs may change
+/// it meanwhile.
+pub(super) fn content_of(repository: &Path, known: &Content) -> Content {
+    Content::look(&names_of(repository), known)
 }
 
 /// The names of a repository that say what runs.
@@ -473,16 +385,7 @@ fn obeyed_names<'p>(roots: impl IntoIterator<Item = (&'p Path, FolderKind)>) -> 
     let mut names = Vec::new();
     for (root, kind) in roots {
         let found = Administration::look(root, kind, None, limits::GIT_FOLDERS_SEEN_MAX);
-        for (path, _) in found.held() {
-            if path.ends_with("hooks") {
-                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                let mut inside: Vec<PathBuf> =
-                    entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()).collect();
-                inside.sort();
-                names.append(&mut inside);
-            }
-            names.push(path);
-        }
+        names.extend(found.held().map(|(path, _)| path));
         names.extend(found.sequences.into_keys());
     }
     names
@@ -495,6 +398,10 @@ mod tests {
     fn nested(root: &Path) -> Nested {
         let found = super::super::walk::walk(&[root.to_owned()], None, None);
         Nested::new(vec![root.to_owned()], Vec::new(), found.folders)
+    }
+
+    fn content(repository: &Path) -> Content {
+        content_of(repository, &Content::default())
     }
 
     /// More folders than can be remembered hide nothing.
@@ -516,11 +423,11 @@ mod tests {
         assert_eq!(looked.repositories, [root.join("a/b/c/.git")]);
         assert_eq!((looked.denied, looked.gave_up), (vec![root.join("a/b/x.key")], false));
         let git = root.join("a/b/c/.git");
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         assert!(nested.look().repositories.is_empty());
         fs::write(git.join("config"), "one").unwrap();
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         // The next command.
         assert!(nested.begin().is_empty());
         fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
@@ -543,20 +450,20 @@ mod tests {
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         assert_eq!(nested.look().repositories, [root.join("a/b/c/.git")]);
         let git = root.join("a/b/c/.git");
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         assert!(nested.look().repositories.is_empty());
         // However quickly it follows.
         fs::write(git.join("config"), "one").unwrap();
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
-        let stamps = Stamps::of(&git);
+        let before = content(&git);
         fs::write(git.join("config"), "two").unwrap();
-        nested.checked(&git, Some(stamps));
+        nested.checked(&git, Some(before));
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
         // What is not as it should be is not the user's for that.
         nested.checked(&git, None);
         nested.begin();
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
         nested.begin();
@@ -589,7 +496,7 @@ mod tests {
         let made = found.each_ref().map(|folder| nested.is_made(folder));
         assert_eq!(made, [true, true, true, false], "`half` is the user's folder");
         for folder in &found {
-            nested.checked(folder, Some(Stamps::of(folder)));
+            nested.checked(folder, Some(content(folder)));
         }
         assert_eq!(nested.look().repositories, [] as [PathBuf; 0]);
         nested.begin();

@@ -8,8 +8,9 @@ use haft::ports::{ProcessRequest, Refusal};
 use super::clean::{Cleaned, Ground};
 use super::{Guard, State, left};
 use crate::profile::addresses::Addresses;
+use crate::profile::compare::Content;
 use crate::profile::journal::known_work;
-use crate::profile::nested::Stamps;
+use crate::profile::nested::content_of;
 use crate::profile::{address, hold, limits, repository, undo};
 
 impl Guard {
@@ -89,7 +90,7 @@ impl Guard {
             if self.state().repositories.iter().any(|repository| repository.git == entry) {
                 continue;
             }
-            let before = Stamps::of(&entry);
+            let before = content_of(&entry, &Content::default());
             match self.check_entry(&entry, known, said) {
                 Cleaned::Stays => self.state().nested.checked(&entry, Some(before)),
                 Cleaned::Fails => self.state().nested.checked(&entry, None),
