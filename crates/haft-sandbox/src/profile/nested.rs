@@ -127,6 +127,15 @@ struct Anew {
     protected: BTreeSet<PathBuf>,
 }
 
+impl Anew {
+    /// The time of change from which on a folder counts.
+    fn from(&self) -> (i64, i64) {
+        let since = self.since.checked_sub(TICK).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let since = since.unwrap_or_default();
+        (i64::try_from(since.as_secs()).unwrap_or_default(), i64::from(since.subsec_nanos()))
+    }
+}
+
 /// What a look has found.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
@@ -169,7 +178,9 @@ impl Nested {
     /// Takes what is there now for the user's: no command runs. Gives what is new.
     pub(super) fn begin(&mut self) -> Vec<PathBuf> {
         let now = SystemTime::now();
-        self.refresh(&mut Looked::default(), now);
+        if self.anew.is_none() {
+            self.refresh(&mut Looked::default(), now);
+        }
         self.folders.iter_mut().flatten().for_each(|(_, folder)| folder.new = false);
         if let Some(anew) = &mut self.anew {
             anew.since = now;
@@ -225,11 +236,8 @@ impl Nested {
         let mut looked = Looked::default();
         loop {
             looked.closed.clear();
-            match &self.anew {
-                Some(_) => self.look_anew(&mut looked),
-                // What is there already when there turn out to be too many could have been made by this command.
-                None => self.refresh(&mut looked, UNIX_EPOCH),
-            }
+            // What is there already when there turn out to be too many could have been made by this command.
+            self.refresh(&mut looked, UNIX_EPOCH);
             // What a command has closed may hold what it made, and others in it that it has closed too.
             let room = limits::FOLDERS_LOOKED_AT_MAX.saturating_sub(looked.opened.len());
             let new = looked.closed.iter().filter(|path| !looked.opened.contains(path)).take(room);
@@ -266,46 +274,6 @@ impl Nested {
         all.chain(anew.filter(is_one).cloned()).collect()
     }
 
-    /// Looks into all folders that have changed since the first of the commands began.
-    fn look_anew(&mut self, looked: &mut Looked) {
-        let Some(mut anew) = self.anew.take() else { return };
-        let since = anew.since.checked_sub(TICK).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let since = since.unwrap_or_default();
-        let since = (i64::try_from(since.as_secs()).unwrap_or_default(), i64::from(since.subsec_nanos()));
-        let mut left: Vec<PathBuf> = self.roots.clone();
-        let mut read = 0;
-        while let Some(path) = left.pop() {
-            let Ok(found) = path.symlink_metadata() else { continue };
-            let changed = (found.ctime(), found.ctime_nsec()) >= since;
-            let Ok(entries) = fs::read_dir(&path) else {
-                looked.closed.extend(changed.then_some(path));
-                continue;
-            };
-            let mut folder = Folder { new: true, ..Folder::default() };
-            for entry in entries.flatten() {
-                read += 1;
-                let name = entry.file_name();
-                folder.note(&name);
-                if changed {
-                    self.note_denied(path.join(&name), looked);
-                }
-                if name != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    let inside = path.join(name);
-                    left.extend(
-                        (!self.roots.contains(&inside) && !self.hidden.contains(&inside)).then_some(inside),
-                    );
-                }
-            }
-            anew.found.extend(folder.entries(&path).filter(|_| changed));
-            anew.protected.extend(folder.protected.iter().map(|name| path.join(name)));
-            if read > limits::ANEW_ENTRIES_MAX {
-                looked.gave_up = true;
-                return;
-            }
-        }
-        self.anew = Some(anew);
-    }
-
     /// Remembers a file that rules deny to write, and tells it if it is new.
     fn note_denied(&mut self, path: PathBuf, looked: &mut Looked) {
         if !self.deny_write.as_ref().is_some_and(|rule| rule.covers(&path)) || self.denied.contains(&path) {
@@ -318,14 +286,20 @@ impl Nested {
         }
     }
 
-    /// `since` is when to look from, should there be too many to remember.
+    /// Looks into the folders that have changed since they were read. Where there are too many to be remembered, it looks into
+    /// all of them, and those count that have changed since the first of the commands began, or first since `since`.
     fn refresh(&mut self, looked: &mut Looked, since: SystemTime) {
-        let Some(mut before) = self.folders.take() else { return };
-        let mut now = BTreeMap::new();
-        let mut left: Vec<PathBuf> = self.roots.clone();
-        let mut read = 0;
+        let mut anew = self.anew.take();
+        let known = self.folders.take();
+        if anew.is_none() && known.is_none() {
+            return;
+        }
+        let from = anew.as_ref().map(Anew::from);
+        let (mut before, mut now) = (known.unwrap_or_default(), BTreeMap::new());
+        let (mut left, mut read) = (self.roots.clone(), 0);
         while let Some(path) = left.pop() {
             let Some(mut folder) = Folder::of(&path) else { continue };
+            let counts = from.is_none_or(|from| (folder.changed.2, folder.changed.3) >= from);
             match before.remove(&path) {
                 Some(known) if known.changed == folder.changed && !known.fresh => folder = known,
                 known => match fs::read_dir(&path) {
@@ -334,7 +308,9 @@ impl Nested {
                         for entry in entries.flatten() {
                             read += 1;
                             let name = entry.file_name();
-                            self.note_denied(path.join(&name), looked);
+                            if counts {
+                                self.note_denied(path.join(&name), looked);
+                            }
                             folder.note(&name);
                             if name != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                                 folder.inside.push(name);
@@ -345,19 +321,31 @@ impl Nested {
                         // What is known to be in it still is, as far as anybody can tell.
                         let changed = folder.changed;
                         folder = Folder { changed, fresh: false, ..known.unwrap_or(folder) };
-                        looked.closed.push(path.clone());
+                        looked.closed.extend(counts.then(|| path.clone()));
                     }
                 },
             }
             let inside = folder.inside.iter().map(|name| path.join(name));
             left.extend(inside.filter(|path| !self.roots.contains(path) && !self.hidden.contains(path)));
-            now.insert(path, folder);
-            if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
-                self.anew = Some(Anew { since, found: BTreeSet::new(), protected: BTreeSet::new() });
-                return self.look_anew(looked);
+            let Some(anew) = &mut anew else {
+                now.insert(path, folder);
+                if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
+                    self.anew = Some(Anew { since, found: BTreeSet::new(), protected: BTreeSet::new() });
+                    return self.refresh(looked, since);
+                }
+                continue;
+            };
+            anew.found.extend(folder.entries(&path).filter(|_| counts));
+            anew.protected.extend(folder.protected.iter().map(|name| path.join(name)));
+            if read > limits::ANEW_ENTRIES_MAX {
+                looked.gave_up = true;
+                return;
             }
         }
-        self.folders = Some(now);
+        match anew {
+            Some(_) => self.anew = anew,
+            None => self.folders = Some(now),
+        }
     }
 }
 

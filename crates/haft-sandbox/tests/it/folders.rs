@@ -440,10 +440,26 @@ async fn a_repository_in_the_temporary_folder_runs_nothing() {
         says: core.fsmonitor
         a link to it
           try: mkdir -p $ROOT/state/tmp; git init -q $ROOT/state/tmp/r; poison >> $ROOT/state/tmp/r/.git/config; ln -s $ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub
+        a `.git` file that leads to it
+          try: mkdir -p $ROOT/state/tmp; git init -q --separate-git-dir $ROOT/state/tmp/x $ROOT/state/tmp/r; poison >> $ROOT/state/tmp/x/config; ln -s $ROOT/state/tmp/r sub
         again
           try: mkdir -p $ROOT/state/tmp; git init -q $ROOT/state/tmp/r; ln -s $ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub
           silent: core.fsmonitor
           try: poison >> $ROOT/state/tmp/r/.git/config
+        "#,
+    )
+    .await;
+}
+
+/// Nobody looks into a `.git`, so what lies in one vouches for nothing.
+#[tokio::test]
+async fn a_git_file_in_the_temporary_folder_leads_into_no_git_folder() {
+    attack(
+        r#"
+        a free folder of another repository
+          in: $PWD $ROOT/state/tmp/o
+          try: mkdir -p $ROOT/state/tmp; git init -q FOLDER; git init -q --separate-git-dir FOLDER/.git/objects/x $ROOT/state/tmp/r; poison >> FOLDER/.git/objects/x/config; ln -s $ROOT/state/tmp/r sub
+          then: cd sub && git status
         "#,
     )
     .await;

@@ -1,6 +1,5 @@
 //! Repositories that commands make, wherever git, an editor or somebody could enter them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use haft::ports::{ProcessRequest, Refusal};
@@ -50,36 +49,10 @@ impl Guard {
             }
         }
         self.look_at_nested(known, said);
-        for work in self.linked_from_temporary() {
-            self.check_new(&work, known, said);
-        }
         if self.state().repositories.len() > known {
             self.put_missing_aside(said);
             self.watch.learn(&self.watched());
         }
-    }
-
-    /// Folders with a repository in the session's temporary folder to which links directly in a working directory lead, and
-    /// what an index calls a submodule. Nothing holds these, so they are looked at each time.
-    fn linked_from_temporary(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        for workspace in &self.workspaces {
-            let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
-            let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-            found.extend(links.take(limits::FOLDERS_LOOKED_AT_MAX).map(|link| link.path()));
-        }
-        let mut state = self.state();
-        let State { repositories, indexes, .. } = &mut *state;
-        for repository in repositories.iter() {
-            let Some(there) = repository::administration(&repository.work) else { continue };
-            let links = indexes.links(&there.join("index"));
-            found.extend(links.iter().map(|link| repository.work.join(link)));
-        }
-        let mut real: Vec<PathBuf> = found.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        real.retain(|work| work.starts_with(&self.temp) && undo::is_there(&work.join(".git")));
-        real.sort();
-        real.dedup();
-        real
     }
 
     /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
