@@ -223,13 +223,10 @@ impl Folder {
             let text = name.to_str().unwrap_or_default();
             match kind {
                 FolderKind::Modules | FolderKind::Worktrees if is_folder => folder.inside.push(name),
-                FolderKind::Git | FolderKind::Worktree | FolderKind::Bare if is_free(kind, text) => {}
+                FolderKind::Modules | FolderKind::Worktrees => drop(folder.held.insert(name)),
+                _ if is_free(kind, text) => {}
+                _ if is_folder && text == "modules" => folder.inside.push(name),
                 FolderKind::Git | FolderKind::Bare if is_folder && text == "worktrees" => {
-                    folder.inside.push(name)
-                }
-                FolderKind::Git | FolderKind::Worktree | FolderKind::Bare
-                    if is_folder && text == "modules" =>
-                {
                     folder.inside.push(name)
                 }
                 FolderKind::Git | FolderKind::Worktree

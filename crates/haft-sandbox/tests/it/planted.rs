@@ -139,7 +139,7 @@ async fn a_repository_is_cloned_into_an_empty_folder() {
 #[tokio::test]
 async fn names_that_are_pulled_are_taken_away_and_told() {
     let user = User::new();
-    let prepare = format!("{TRACKED}; git remote add lib lib");
+    let prepare = format!("{TRACKED}; git remote add lib ../work/lib");
     Command::new("bash").args(["-c", &prepare]).current_dir(user.at("work")).status().unwrap();
     let session = user.session();
     let line = "git fetch -q lib && git checkout -q FETCH_HEAD -- .vscode sub";

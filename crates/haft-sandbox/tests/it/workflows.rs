@@ -31,8 +31,7 @@ const BEFORE: &str = "git commit -q --amend --reset-author -m one; mkdir a b; ec
 /// Two branches of which each has its own names that other programs execute, and a repository with one.
 pub(crate) const TRACKED: &str = "commit() { git add -A; git -c user.name=a -c user.email=a@b commit -qm x; }
     mkdir .vscode; echo 1 > .vscode/tasks.json; echo 1 > .npmrc; commit; git switch -qc side; echo 2 > .vscode/tasks.json; echo 2 > .npmrc; commit
-    git switch -q main; git init -q ../lib; cd ../lib; mkdir .vscode sub; echo 3 > .vscode/tasks.json; echo 3 > sub/file; commit
-    mv ../lib ../work/lib; cd ../work";
+    git switch -q main; git init -q ../lib; cd ../lib; mkdir .vscode sub; echo 3 > .vscode/tasks.json; echo 3 > sub/file; commit; cd ../work; mv ../lib lib";
 
 fn bash(user: &User, script: &str) -> (Option<i32>, String) {
     let mut command = Command::new("bash");

@@ -68,10 +68,7 @@ fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> bool {
         return true;
     }
     let done = undo::put_aside(name, below);
-    notes.push(format!(
-        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-        shown(name)
-    ));
+    notes.push(note(name, &done));
     !undo::is_there(name)
 }
 
@@ -111,14 +108,18 @@ fn clean_new(known: &Record, since: SystemTime, notes: &mut Vec<String>) -> bool
     done
 }
 
+fn note(path: &Path, done: &str) -> String {
+    format!(
+        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+        shown(path)
+    )
+}
+
 /// What was undone, for the user.
 pub(super) fn words_of(undone: Vec<Refusal>) -> Vec<String> {
     let count = undone.len();
     let words = undone.into_iter().take(limits::NAMES_TOLD_MAX).filter_map(|refusal| match refusal {
-        Refusal::Protected { path, done } => Some(format!(
-            "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-            shown(&path)
-        )),
+        Refusal::Protected { path, done } => Some(note(&path, &done)),
         _ => None,
     });
     let more = count.checked_sub(limits::NAMES_TOLD_MAX).filter(|more| *more > 0);

@@ -12,6 +12,15 @@ use crate::profile::journal::known_work;
 use crate::profile::nested::content_of;
 use crate::profile::{address, hold, limits, repository, undo};
 
+const MADE_DENIED: &str = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
+     what rules name without a wildcard, can be held; look at it";
+const MADE_UNREADABLE: &str =
+    "a command made it unreadable, and a repository could hide there; so its owner can read it again";
+const LEFT_UNREADABLE: &str = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
+     you use git in it";
+const TOO_MUCH: &str = "commands have made so many files that repositories among them, and what rules deny to write, \
+     aren't looked for any more; look before you use git there";
+
 impl Guard {
     /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write: where git
     /// or an editor would enter it by itself.
@@ -70,30 +79,15 @@ impl Guard {
                 Cleaned::Gone => {}
             }
         }
-        for path in looked.denied {
-            let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
-                        what rules name without a wildcard, can be held; look at it";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        for path in looked.opened.into_iter().take(limits::NAMES_TOLD_MAX) {
-            let done = "a command made it unreadable, and a repository could hide there; so its owner can read it again";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        for path in looked.closed.into_iter().take(limits::NAMES_TOLD_MAX) {
-            let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
-                        you use git in it";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        if looked.gave_up {
-            self.state().gave_up = true;
-            let done = "commands have made so many files that repositories among them, and what rules deny to write, \
-                        aren't looked for any more; look before you use git there";
-            said.extend(
-                self.workspaces
-                    .first()
-                    .map(|path| Refusal::Protected { path: path.clone(), done: done.into() }),
-            );
-        }
+        let opened = looked.opened.into_iter().take(limits::NAMES_TOLD_MAX);
+        let closed = looked.closed.into_iter().take(limits::NAMES_TOLD_MAX);
+        let gave_up = self.workspaces.first().filter(|_| looked.gave_up).cloned();
+        let denied = looked.denied.into_iter().map(|path| (path, MADE_DENIED));
+        let opened = opened.map(|path| (path, MADE_UNREADABLE));
+        let closed = closed.map(|path| (path, LEFT_UNREADABLE));
+        let found = denied.chain(opened).chain(closed).chain(gave_up.map(|path| (path, TOO_MUCH)));
+        said.extend(found.map(|(path, done)| Refusal::Protected { path, done: done.into() }));
+        self.state().gave_up |= looked.gave_up;
     }
 
     /// Looks at repositories that commands which still run have made: somebody is about to use git outside.
@@ -116,8 +110,10 @@ impl Guard {
     /// Takes from a repository that a command has made, by its `.git` or its own folder, what would run, and says so.
     fn check_entry(&self, entry: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
         match entry.parent().filter(|_| entry.ends_with(".git")) {
-            // A file that leads to an administration in the temporary folder: that one is found by itself.
-            Some(work) if work.starts_with(&self.temp) && !entry.is_dir() => Cleaned::Stays,
+            // Where it leads is found by itself.
+            Some(work) if work.starts_with(&self.temp) && !entry.is_dir() && leads_to_found(work) => {
+                Cleaned::Stays
+            }
             Some(work) => self.check_new(work, held, said),
             None if repository::is_part_of_bare(entry, &self.written) => Cleaned::Stays,
             None => {
@@ -186,4 +182,11 @@ impl Guard {
         found.dedup();
         found
     }
+}
+
+/// Whether the `.git` file of a folder leads to an administration that is looked at for itself, which none is that lies in
+/// a folder of git.
+fn leads_to_found(work: &Path) -> bool {
+    let led = repository::led(work).map(|led| led.common).or_else(|| repository::administration(work));
+    led.is_some_and(|led| !led.ancestors().skip(1).any(|above| above.ends_with(".git")))
 }
