@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
@@ -64,8 +64,6 @@ pub(super) struct Guard {
     /// Where changes are kept that are undone.
     recovered: Recovered,
     journal: Journal,
-    /// Which names aren't there and must not come to be, for whoever comes after us.
-    awaited: OnceLock<Kept>,
     watch: Watch,
     /// Whether names are held at all.
     holds: bool,
@@ -98,7 +96,9 @@ struct State {
     beside: BTreeSet<usize>,
     indexes: Indexes,
     nested: Nested,
-    /// Which repositories no command has made, for whoever comes after us.
+    /// Names that weren't there when the first of the running commands began and must not come to be.
+    awaited: Vec<(PathBuf, PathBuf)>,
+    /// These, and which repositories no command has made, for whoever comes after us.
     known: Option<(Record, Kept)>,
     /// Whether it is kept what protected names held when the first of the running commands began, for whoever comes after us.
     keeps_files: bool,
@@ -220,7 +220,6 @@ impl Guard {
         let own = config.own.clone();
         let (home, temp, watch) = (config.home.clone(), config.temp.clone(), Watch::default());
         let (through, missing) = (led.through, led.missing);
-        let awaited = OnceLock::new();
         let written = workspaces.iter().chain([&config.temp, &config.caches]).cloned().collect();
         let guard = Guard {
             workspaces,
@@ -236,7 +235,6 @@ impl Guard {
             temp,
             recovered,
             journal,
-            awaited,
             watch,
             holds: true,
             state,
@@ -328,6 +326,7 @@ impl Guard {
                 state.repositories.push(repository);
             }
             self.learn(&mut state, usize::MAX);
+            state.awaited = self.awaited(&state);
         } else if state.held.keys().all(|running| state.beside.contains(running)) {
             // None of them can write these.
             let count = state.held.values().min().copied().unwrap_or_default();
@@ -438,33 +437,29 @@ impl Guard {
                 places.bind(&plain, true);
             }
         }
-        self.keep_names()?;
         self.watch.refresh(&self.watched());
         Ok(())
     }
 
-    /// Keeps the names that git would obey as soon as they are there, once, before the first command that could make them.
-    fn keep_names(&self) -> Result<(), String> {
-        if self.awaited.get().is_some() {
-            return Ok(());
-        }
-        let elsewhere = self.elsewhere();
-        let state = self.state();
+    /// Files that configuration or a link names and that weren't there: git would obey them as soon as they are.
+    fn missing_names(&self, state: &State) -> BTreeSet<PathBuf> {
         let of_git = state.repositories.iter();
         let of_git = of_git.flat_map(|repository| repository.missing.iter().chain(&repository.hooks));
-        let named = self.missing.iter().chain(of_git).chain(&state.unheld);
+        self.missing.iter().chain(of_git).cloned().collect()
+    }
+
+    /// The names that commands may make and must not, each with the folder that it is below.
+    fn awaited(&self, state: &State) -> Vec<(PathBuf, PathBuf)> {
+        let elsewhere = state.repositories.iter().flat_map(|repository| &repository.elsewhere);
+        let roots: Vec<&PathBuf> = self.workspaces.iter().chain(elsewhere).collect();
+        let denied = self.denied.iter().filter(|path| self.is_denied(path)).cloned();
+        let named = self.missing_names(state).into_iter().chain(denied);
         let named = named.filter(|path| path.symlink_metadata().is_err());
-        let below = |path: &PathBuf| {
-            let mut roots = self.workspaces.iter().chain(&elsewhere);
-            roots.find(|root| path.starts_with(root)).map(|root| (root.clone(), path.clone()))
+        let below = |path: PathBuf| {
+            let root = roots.iter().find(|root| path.starts_with(root))?;
+            Some((root.to_path_buf(), path))
         };
-        let names: Vec<(PathBuf, PathBuf)> = named.filter_map(below).collect();
-        let kept = self
-            .journal
-            .keep(&Record { names, ..Record::default() })
-            .map_err(|error| format!("no record can be kept of names that no command is to make: {error}"))?;
-        let _ = self.awaited.set(kept);
-        Ok(())
+        named.filter_map(below).collect()
     }
 
     /// A name that is a link: all that leads on from it is held, and what it leads to.

@@ -84,7 +84,7 @@ pub(super) struct Record {
     pub(super) sequences: Vec<(PathBuf, Vec<u8>)>,
     /// Configurations, and what they were.
     pub(super) configs: Vec<(PathBuf, Vec<u8>)>,
-    /// Names that weren't there, each with the folder that it is below.
+    /// Names that weren't there and must not come to be, each with the folder that it is below.
     pub(super) names: Vec<(PathBuf, PathBuf)>,
     /// What protected names held, as these write it.
     pub(super) files: Vec<u8>,

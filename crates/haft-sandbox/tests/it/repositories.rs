@@ -137,6 +137,10 @@ async fn honest_repositories_stay() {
     let config = fs::read_to_string(user.at("work/.git/modules/mod/config")).unwrap();
     assert!(config.contains("worktree"), "{config}");
     session.good("cd mod && echo x > g && git add g && git commit -qm mod").await;
+    let script = "cd /tmp && git init -q a && git -C a commit -q --allow-empty -m x && git init -q b && cd b && git -c \
+                  protocol.file.allow=always submodule add -q /tmp/a m && git commit -qm s && git worktree add -q ../wt";
+    session.good(script).await;
+    session.good("cd /tmp && git -C b/m log && git -C wt log && git -C b submodule status").await;
 }
 
 /// One that was started before there was a repository isn't kept from writing it; so it is looked at once more.

@@ -210,6 +210,7 @@ impl Guard {
             roots: state.administrations.keys().cloned().collect(),
             folders,
             sequences,
+            names: state.awaited.clone(),
             ..Record::default()
         };
         if state.known.as_ref().is_some_and(|(kept, _)| *kept == known) {

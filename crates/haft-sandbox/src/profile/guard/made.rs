@@ -139,8 +139,11 @@ impl Guard {
             (self.roots(held), works, users, (state.replaced.contains(entry), state.held.len() > 1))
         };
         let is_users = |git: &Path| users.contains(git);
+        // In the temporary folder repositories are looked for, too, but only there they vouch for each other.
+        let temp = Some(&self.temp).filter(|temp| entry.starts_with(temp));
+        let folders: Vec<PathBuf> = self.workspaces.iter().chain(temp).cloned().collect();
         let ground = Ground {
-            workspaces: &self.workspaces,
+            workspaces: &folders,
             addresses: Addresses { roots: &self.written, held: &works },
             roots: &roots,
             open: &[],
