@@ -81,8 +81,6 @@ struct State {
     unsettled: BTreeSet<PathBuf>,
     /// Folders whose repository, the user's, was removed or replaced while a command ran.
     replaced: BTreeSet<PathBuf>,
-    /// Working directories that were none when the session began and are none yet.
-    plain: Vec<PathBuf>,
     /// Links among the names, and where they lead.
     links: BTreeMap<PathBuf, PathBuf>,
     configs: Configs,
@@ -172,8 +170,6 @@ impl Guard {
                 ));
             }
         }
-        let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
-        state.plain = workspaces.iter().filter(is_plain).cloned().collect();
         let remembered =
             workspaces.iter().filter(|root| !found.too_much.contains(root)).chain([&config.temp]);
         let remembered = remembered.cloned().collect();
@@ -320,9 +316,6 @@ impl Guard {
                 let whole = || entry.parent().filter(|_| entry.ends_with(".git")).map(Repository::whole);
                 let Some(mut repository) = found.or_else(whole) else { continue };
                 repository.elsewhere.clear();
-                if repository.kind() == FolderKind::Git {
-                    state.plain.retain(|plain| *plain != repository.work);
-                }
                 state.repositories.push(repository);
             }
             self.learn(&mut state, usize::MAX);

@@ -132,9 +132,6 @@ impl Guard {
         state.nested.forget(&gone.git);
         let roots = self.roots(&state.repositories);
         state.administrations.retain(|root, _| roots.contains(root));
-        if gone.kind() == FolderKind::Git && self.workspaces.contains(&gone.work) {
-            state.plain.push(gone.work);
-        }
     }
 
     /// Takes away what a command put into the folders of git of repositories that are held.

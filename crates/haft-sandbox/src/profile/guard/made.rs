@@ -50,7 +50,6 @@ impl Guard {
                     // What was made in the session vouches for nothing outside of it.
                     repository.elsewhere.clear();
                     let mut state = self.state();
-                    state.plain.retain(|plain| *plain != work);
                     state.repositories.push(repository);
                     self.learn_new(&mut state);
                 }
@@ -159,9 +158,9 @@ impl Guard {
     /// what an index calls a submodule.
     fn entered_by_itself(&self) -> Vec<PathBuf> {
         let mut state = self.state();
-        let State { repositories, plain, indexes, nested, .. } = &mut *state;
-        let mut found = plain.clone();
-        found.extend(left::near(&self.workspaces).iter().map(|entry| known_work(entry).to_owned()));
+        let State { repositories, indexes, nested, .. } = &mut *state;
+        let near = left::near(&self.workspaces);
+        let mut found: Vec<PathBuf> = near.iter().map(|entry| known_work(entry).to_owned()).collect();
         for repository in repositories.iter() {
             let Some(there) = repository::administration(&repository.work) else { continue };
             let links = indexes.links(&there.join("index"));
