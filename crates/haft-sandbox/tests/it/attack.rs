@@ -19,8 +19,9 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use haft::ports::Exit;
+use haft::ports::{Exit, ProtectionLevel};
 
+use crate::appears;
 use crate::profile::{GIT_TEMPLATE, Session, User, configuration};
 
 /// What scripts may use. A planted program makes the file `$RAN`.
@@ -155,16 +156,20 @@ async fn play_inside(attempt: &Attempt<'_>, folder: &str) {
     }
 }
 
-/// Lets a session run a command and leaves its records as if it had been killed meanwhile.
-pub(crate) async fn kill_session(user: &User) {
+/// Lets a session run a command at this level, and leaves its records as if it had been killed meanwhile.
+pub(crate) async fn kill_session(user: &User, level: ProtectionLevel) {
     let session = user.session();
-    session.good("ls").await;
-    let records = user.at("state/caches/git-configs");
-    let all = fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path());
-    let left: Vec<_> =
-        all.filter(|path| !path.ends_with("lock")).map(|path| fs::read(path).unwrap()).collect();
+    let (records, copies) = (user.at("state/caches/git-configs"), user.at("copies"));
+    let wait = session.request("touch here; until [ -e go ]; do sleep 0.01; done; rm here go");
+    let meanwhile = async {
+        appears(user.at("work/here")).await;
+        assert!(Command::new("cp").arg("-r").arg(&records).arg(&copies).status().unwrap().success());
+        fs::write(user.at("work/go"), "").unwrap();
+    };
+    let ((exit, said, refused), ()) = tokio::join!(session.run(wait.with_protection(level)), meanwhile);
+    assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     drop(session);
-    for (number, record) in left.into_iter().enumerate() {
-        fs::write(records.join(format!("left-{number}")), record).unwrap();
-    }
+    // What nobody holds is what a killed session has left.
+    fs::remove_dir_all(&records).unwrap();
+    fs::rename(copies, records).unwrap();
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use haft::ports::{Background, Processes as _};
 
 use crate::attack::{attack, kill_session, outside, with_words};
-use crate::profile::User;
+use crate::profile::{User, configuration};
 use crate::until;
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn what_a_killed_session_left_runs_nothing() {
     let user = User::new();
     outside(&user, "git init -q --bare mine.git; programs >> mine.git/config");
     let mine = fs::read(user.at("work/mine.git/config")).unwrap();
-    kill_session(&user).await;
+    kill_session(&user, configuration()).await;
     outside(&user, "by_hand a/b; git init -q --bare fine.git; echo /none > mine.git/commondir");
     let session = user.session();
     let notes = session.sandbox.notes().join("\n");

@@ -505,15 +505,19 @@ async fn a_link_is_the_users_to_move() {
 #[tokio::test]
 async fn what_a_killed_session_left_in_folders_of_git_is_put_aside() {
     let user = User::new();
-    outside(&user, "lib; mkdir .git/tool; echo mine > .git/tool/x; git worktree add -q ../wt");
-    kill_session(&user).await;
+    outside(
+        &user,
+        "lib; mkdir .git/tool; echo mine > .git/tool/x; git worktree add -q ../wt; git config core.hooksPath .githooks",
+    );
+    kill_session(&user, configuration()).await;
     let before = fs::read(user.at("work/.git/modules/p/lib/config")).unwrap();
     outside(
         &user,
         "cd .git; echo /none > modules/p/lib/commondir; poison > worktrees/wt/config.worktree; echo x > new; \
          mkdir rebase-merge; printf 'pick 1\\nexec touch x\\n' > rebase-merge/git-rebase-todo; \
          mkdir modules/n; cp -r modules/p/lib/HEAD modules/p/lib/objects modules/n; poison > modules/n/config; \
-         mkdir worktrees/n; echo /none > worktrees/n/commondir; echo /none > worktrees/n/gitdir",
+         mkdir worktrees/n; echo /none > worktrees/n/commondir; echo /none > worktrees/n/gitdir; \
+         poison >> config; mkdir ../.githooks; hook ../.githooks/pre-commit",
     );
     let session = user.session();
     let notes = session.sandbox.notes().join("\n");
@@ -523,6 +527,9 @@ async fn what_a_killed_session_left_in_folders_of_git_is_put_aside() {
         assert!(notes.contains(gone), "{gone}: {notes}");
     }
     assert_eq!(fs::read_to_string(git("rebase-merge/git-rebase-todo")).unwrap(), "pick 1\n");
+    let config = fs::read_to_string(git("config")).unwrap();
+    assert!(!config.contains("fsmonitor") && config.contains("hooksPath"), "{config}: {notes}");
+    assert!(notes.contains("`core.fsmonitor` was changed") && !user.at("work/.githooks").exists(), "{notes}");
     assert!(!fs::read_to_string(git("modules/n/config")).unwrap_or_default().contains("fsmonitor"));
     // Nothing of the user's.
     assert_eq!(fs::read(git("modules/p/lib/config")).unwrap(), before);

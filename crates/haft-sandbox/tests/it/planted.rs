@@ -8,6 +8,7 @@ use haft::ports::{Exit, ProcessRequest, Processes as _, Refusal};
 use haft_git::RepositoryLevel;
 use haft_sandbox::approve_content;
 
+use crate::attack::kill_session;
 use crate::profile::{Session, User, git, level};
 use crate::until;
 use crate::workflows::TRACKED;
@@ -239,24 +240,9 @@ async fn a_command_that_plants_again_is_killed() {
 async fn what_a_killed_session_left_is_undone_by_the_next() {
     let user = User::new();
     fs::write(user.at("work/.npmrc"), "mine").unwrap();
-    let session = user.session();
-    let records = user.at("state/caches/git-configs");
-    let wait = at_level(&session, "touch here; until [ -e go ]; do sleep 0.01; done", RepositoryLevel::None);
-    let (here, copies) = (user.at("work/here"), user.at("copies"));
-    let meanwhile = async {
-        tokio::task::spawn_blocking(move || until("it runs", || here.exists())).await.unwrap();
-        // As if it were killed now: its records stay, and nobody holds them.
-        let copied = Command::new("cp").arg("-r").arg(&records).arg(&copies).status().unwrap();
-        assert!(copied.success());
-        fs::write(user.at("work/go"), "").unwrap();
-    };
-    let (outcome, ()) = tokio::join!(session.sandbox.run(wait), meanwhile);
-    assert_eq!(outcome.unwrap().refused, []);
-    drop(session);
+    kill_session(&user, level(RepositoryLevel::None)).await;
     fs::write(user.at("work/.npmrc"), "evil").unwrap();
     fs::write(user.at("work/.mcp.json"), "evil").unwrap();
-    fs::remove_dir_all(user.at("state/caches/git-configs")).unwrap();
-    fs::rename(user.at("copies"), user.at("state/caches/git-configs")).unwrap();
     let session = user.session();
     let notes = session.sandbox.notes().join("\n");
     assert!(notes.contains(".npmrc") && notes.contains(".mcp.json"), "{notes}");
