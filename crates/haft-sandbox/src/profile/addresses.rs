@@ -6,12 +6,13 @@
 //! is where it lies and not what is there now.
 
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use haft_git::ConfigEntry;
 use haft_git::config::{parse, remove_entries, render};
 
 use super::repository;
+use super::ways::without_dots;
 
 /// Where commands write, and what of that is held from them.
 pub(super) struct Addresses<'a> {
@@ -74,7 +75,7 @@ impl Addresses<'_> {
     /// Whether an address leads straight to a repository in a folder that commands write. It is looked at like the one that
     /// has the address, so it runs nothing either.
     fn is_local_repository(&self, config: &Path, address: &str) -> bool {
-        let path = local_path(config, address).map(|path| plain(&path));
+        let path = local_path(config, address).map(|path| without_dots(&path));
         path.is_some_and(|path| {
             real(&path) == path && (path.join(".git").is_dir() || repository::is_bare(&path))
         })
@@ -86,7 +87,7 @@ impl Addresses<'_> {
             Some((scheme, _)) => scheme != "file",
             None => is_host(address),
         };
-        let path = local_path(config, address).map(|path| plain(&path));
+        let path = local_path(config, address).map(|path| without_dots(&path));
         is_elsewhere || path.is_some_and(|path| self.is_safe(&path) && self.is_safe(&real(&path)))
     }
 
@@ -157,19 +158,6 @@ fn is_host(address: &str) -> bool {
         (Some(colon), Some(slash)) => colon < slash,
         (colon, _) => colon.is_some(),
     }
-}
-
-/// Without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain
 }
 
 /// Where it lies, as far as something is there.

@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -223,13 +222,10 @@ impl Folder {
             let text = name.to_str().unwrap_or_default();
             match kind {
                 FolderKind::Modules | FolderKind::Worktrees if is_folder => folder.inside.push(name),
-                FolderKind::Git | FolderKind::Worktree | FolderKind::Bare if is_free(kind, text) => {}
+                FolderKind::Modules | FolderKind::Worktrees => drop(folder.held.insert(name)),
+                _ if is_free(kind, text) => {}
+                _ if is_folder && text == "modules" => folder.inside.push(name),
                 FolderKind::Git | FolderKind::Bare if is_folder && text == "worktrees" => {
-                    folder.inside.push(name)
-                }
-                FolderKind::Git | FolderKind::Worktree | FolderKind::Bare
-                    if is_folder && text == "modules" =>
-                {
                     folder.inside.push(name)
                 }
                 FolderKind::Git | FolderKind::Worktree
@@ -248,11 +244,7 @@ impl Folder {
 /// and doesn't just group others. One that can't be read at all is too much.
 fn names(path: &Path, kind: Option<FolderKind>) -> Result<(Vec<(OsString, bool)>, bool), TooMuch> {
     let (mut names, mut marked, mut objects, mut refs) = (Vec::new(), false, false, false);
-    let entries = fs::read_dir(path).or_else(|_| {
-        undo::open_up(path);
-        fs::read_dir(path)
-    });
-    for entry in entries.map_err(|_| TooMuch)?.flatten() {
+    for entry in undo::read_dir(path).map_err(|_| TooMuch)?.flatten() {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let name = entry.file_name();
         let text = name.to_str().unwrap_or_default();

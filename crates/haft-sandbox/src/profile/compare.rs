@@ -1,7 +1,7 @@
 //! What protected names look like before a call and after it.
 //!
-//! Number and time of change say at once whether a file can have changed, and only then it is read. What counts is
-//! content, kind and permissions: a file that was saved again unchanged is the same.
+//! Number and time of change say at once whether a file can have changed, and only then, or if it had changed just before,
+//! it is read. What counts is content, kind and permissions: a file that was saved again unchanged is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,25 +14,33 @@ use std::sync::{Mutex, MutexGuard};
 use haft::sync::lock;
 use sha2::{Digest as _, Sha256};
 
+use super::nested::is_fresh;
 use super::{limits, open_plain};
 
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<All>);
 
-/// What was seen.
 #[derive(Debug, Default)]
 struct All {
+    now: Content,
+    /// What was new when changes were last asked for.
+    new: BTreeSet<PathBuf>,
+}
+
+/// What is at some names and below.
+#[derive(Debug, Default)]
+pub(super) struct Content {
     seen: BTreeMap<PathBuf, Seen>,
     /// There was more: a name that is missing here may have been there.
     cut: bool,
-    /// What was new when changes were last asked for.
-    new: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
 struct Seen {
     /// Device, number, and when it last changed.
     stamp: (u64, u64, i64, i64),
+    /// It had changed just before, so that another change may not show in the stamp.
+    fresh: bool,
     what: What,
 }
 
@@ -52,17 +60,17 @@ impl Watch {
     /// Takes what is there now for what it should be.
     pub(super) fn refresh<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
         let mut all = self.seen();
-        *all = look(names, &all.seen);
+        *all = All { now: Content::look(names, &all.now), new: BTreeSet::new() };
     }
 
     /// Takes what is at these names now for what it should be, and leaves the others.
     pub(super) fn learn<'n>(&self, names: impl IntoIterator<Item = &'n PathBuf>) {
         let names: Vec<&PathBuf> = names.into_iter().collect();
         let mut all = self.seen();
-        let now = look(names.iter().copied(), &all.seen);
-        all.seen.retain(|path, _| !names.iter().any(|name| path.starts_with(name)));
-        all.seen.extend(now.seen);
-        all.cut |= now.cut;
+        let now = Content::look(names.iter().copied(), &all.now);
+        all.now.seen.retain(|path, _| !names.iter().any(|name| path.starts_with(name)));
+        all.now.seen.extend(now.seen);
+        all.now.cut |= now.cut;
     }
 
     /// What has changed since, which is then known; but for names that a running command may write.
@@ -72,13 +80,13 @@ impl Watch {
         but: &[PathBuf],
     ) -> Vec<PathBuf> {
         let mut all = self.seen();
-        let seen = &all.seen;
+        let Content { seen, cut } = &all.now;
         let open = |path: &Path| but.iter().any(|open| path.starts_with(open));
-        let mut now = look(names.into_iter().filter(|name| !open(name)), seen);
+        let mut now = Content::look(names.into_iter().filter(|name| !open(name)), &all.now);
         now.seen.extend(
             seen.iter().filter(|(path, _)| open(path)).map(|(path, seen)| (path.clone(), seen.clone())),
         );
-        let cut = all.cut || now.cut;
+        let cut = *cut || now.cut;
         let differs = |path: &&PathBuf| match (seen.get(*path), now.seen.get(*path)) {
             (Some(before), Some(now)) => before.what != now.what,
             // Which of too many are seen is chance.
@@ -87,8 +95,8 @@ impl Watch {
         let mut changed: Vec<PathBuf> = seen.keys().chain(now.seen.keys()).filter(differs).cloned().collect();
         changed.sort();
         changed.dedup();
-        now.new = changed.iter().filter(|path| !seen.contains_key(*path)).cloned().collect();
-        *all = now;
+        let new = changed.iter().filter(|path| !seen.contains_key(*path)).cloned().collect();
+        *all = All { now, new };
         changed
     }
 
@@ -98,51 +106,77 @@ impl Watch {
     }
 }
 
-fn look<'n>(names: impl IntoIterator<Item = &'n PathBuf>, known: &BTreeMap<PathBuf, Seen>) -> All {
-    let (mut seen, mut cut) = (BTreeMap::new(), false);
-    let mut paths: Vec<PathBuf> = names.into_iter().cloned().collect();
-    while let Some(path) = paths.pop() {
-        if seen.len() >= limits::WATCHED_ENTRIES_MAX {
-            cut = true;
-            break;
+impl Content {
+    /// What is there now; what hasn't changed since it was `known` isn't read again.
+    pub(super) fn look<'n>(names: impl IntoIterator<Item = &'n PathBuf>, known: &Content) -> Content {
+        let mut found = Content::default();
+        let mut paths: Vec<PathBuf> = names.into_iter().cloned().collect();
+        while let Some(path) = paths.pop() {
+            if found.seen.len() >= limits::WATCHED_ENTRIES_MAX {
+                found.cut = true;
+                break;
+            }
+            let Ok(at) = path.symlink_metadata() else { continue };
+            let same = known.seen.get(&path).filter(|known| known.stamp == stamp(&at) && !known.fresh);
+            if at.is_dir() && same.is_some() {
+                // The names in it are the same.
+                let beneath =
+                    known.seen.range::<Path, _>((Bound::Excluded(path.as_path()), Bound::Unbounded));
+                let beneath =
+                    beneath.map(|(beneath, _)| beneath).take_while(|beneath| beneath.starts_with(&path));
+                paths.extend(beneath.filter(|beneath| beneath.parent() == Some(&path)).cloned());
+            } else if at.is_dir() {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                let before = paths.len();
+                paths.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
+                found.cut |= paths.len() - before == limits::WATCHED_ENTRIES_MAX;
+            }
+            let now = same.cloned().unwrap_or_else(|| Seen::look(&path, at));
+            found.seen.insert(path, now);
         }
-        let Ok(found) = path.symlink_metadata() else { continue };
-        let stamp = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
-        let same = known.get(&path).filter(|known| known.stamp == stamp);
-        if found.is_dir() && same.is_some() {
-            // The names in it are the same.
-            let beneath = known.range::<Path, _>((Bound::Excluded(path.as_path()), Bound::Unbounded));
-            let beneath =
-                beneath.map(|(beneath, _)| beneath).take_while(|beneath| beneath.starts_with(&path));
-            paths.extend(beneath.filter(|beneath| beneath.parent() == Some(&path)).cloned());
+        found
+    }
+
+    /// Whether nothing at all has happened to any of it.
+    pub(super) fn is_untouched(&self, now: &Content) -> bool {
+        let same = |((path, before), (other, now)): ((&PathBuf, &Seen), (&PathBuf, &Seen))| {
+            path == other && before.stamp == now.stamp && before.what == now.what
+        };
+        !self.cut
+            && !now.cut
+            && self.seen.len() == now.seen.len()
+            && self.seen.iter().zip(&now.seen).all(same)
+    }
+}
+
+fn stamp(found: &fs::Metadata) -> (u64, u64, i64, i64) {
+    (found.dev(), found.ino(), found.ctime(), found.ctime_nsec())
+}
+
+impl Seen {
+    fn look(path: &Path, mut found: fs::Metadata) -> Seen {
+        // By its descriptor, so that stamp and content are of the same one.
+        let file = if found.is_file() { open_plain(path) } else { None };
+        if let Some(opened) = file.as_ref().and_then(|file| file.metadata().ok()) {
+            found = opened;
+        }
+        let mode = found.mode() & 0o7777;
+        let what = if found.is_file() {
+            What::File { mode, len: found.len(), hash: file.and_then(hash) }
         } else if found.is_dir() {
-            let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-            let before = paths.len();
-            paths.extend(entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()));
-            cut |= paths.len() - before == limits::WATCHED_ENTRIES_MAX;
-        }
-        let seen_now = same.cloned().unwrap_or_else(|| Seen { stamp, what: what(&path, &found) });
-        seen.insert(path, seen_now);
-    }
-    All { seen, cut, new: BTreeSet::new() }
-}
-
-fn what(path: &Path, found: &fs::Metadata) -> What {
-    let mode = found.mode() & 0o7777;
-    if found.is_file() {
-        What::File { mode, len: found.len(), hash: hash(path) }
-    } else if found.is_dir() {
-        What::Folder { mode }
-    } else if found.is_symlink() {
-        What::Link(fs::read_link(path).unwrap_or_default())
-    } else {
-        What::Other
+            What::Folder { mode }
+        } else if found.is_symlink() {
+            What::Link(fs::read_link(path).unwrap_or_default())
+        } else {
+            What::Other
+        };
+        Seen { stamp: stamp(&found), fresh: is_fresh(found.ctime()), what }
     }
 }
 
-fn hash(path: &Path) -> Option<[u8; 32]> {
+fn hash(file: fs::File) -> Option<[u8; 32]> {
     let mut bytes = Vec::new();
-    open_plain(path)?.take(limits::HASHED_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    file.take(limits::HASHED_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(Sha256::digest(&bytes).into())
 }
 

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use super::home;
 use super::places::Places;
 use super::toolchains::find_credentials;
+use super::ways::without_dots;
 use crate::scene::{ExcerptEntry, Part};
 
 /// The folder.
@@ -185,7 +186,7 @@ fn add(etc: &Path, name: &Path, links_left: usize, names: &mut BTreeSet<PathBuf>
         let to = path.parent().unwrap_or(etc).join(to);
         let rest: PathBuf = name.iter().skip(so_far.iter().count()).collect();
         // `..` in it is taken by its text, so one that leads out by another link is not found.
-        if let (Ok(within), Some(left)) = (normal(&to).strip_prefix(etc), links_left.checked_sub(1)) {
+        if let (Ok(within), Some(left)) = (without_dots(&to).strip_prefix(etc), links_left.checked_sub(1)) {
             add(etc, &within.join(rest), left, names);
         }
         return;
@@ -193,19 +194,6 @@ fn add(etc: &Path, name: &Path, links_left: usize, names: &mut BTreeSet<PathBuf>
     if etc.join(&so_far).symlink_metadata().is_ok() && !so_far.as_os_str().is_empty() {
         names.insert(so_far);
     }
-}
-
-/// The path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::ParentDir => drop(normal.pop()),
-            Component::Normal(part) => normal.push(part),
-            _ => {}
-        }
-    }
-    normal
 }
 
 #[cfg(test)]

@@ -8,31 +8,29 @@
 
 mod clean;
 mod config;
+mod configs;
 mod git;
 mod left;
 mod level;
 mod made;
 mod missing;
-mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::ports::{Confinement, ProcessRequest, Refusal};
 use haft::sync::lock;
 use haft_git::layout::FolderKind;
 
 use self::clean::is_obeyed_file;
-use self::config::check_config;
-use self::saved::Saved;
-use super::addresses::Addresses;
+use self::configs::Configs;
 use super::administration::{Administration, Id};
 use super::compare::Watch;
 use super::gitlinks::Indexes;
-use super::journal::{Journal, Kept, Known, Left};
+use super::journal::{Journal, Kept, Record};
 use super::named::Named;
 use super::nested::Nested;
 use super::places::Places;
@@ -41,7 +39,7 @@ use super::recovered::Recovered;
 use super::repository::{self, Repository};
 use super::walk::Found;
 use super::ways::follow;
-use super::{ProfileConfig, address, limits, read_small, shown, undo};
+use super::{ProfileConfig, address, limits, shown, undo};
 
 pub(super) struct Guard {
     /// Working directories that commands may write.
@@ -66,8 +64,6 @@ pub(super) struct Guard {
     /// Where changes are kept that are undone.
     recovered: Recovered,
     journal: Journal,
-    /// Which names aren't there and must not come to be, for whoever comes after us.
-    awaited: OnceLock<Kept>,
     watch: Watch,
     /// Whether names are held at all.
     holds: bool,
@@ -85,12 +81,9 @@ struct State {
     unsettled: BTreeSet<PathBuf>,
     /// Folders whose repository, the user's, was removed or replaced while a command ran.
     replaced: BTreeSet<PathBuf>,
-    /// Working directories that were none when the session began and are none yet.
-    plain: Vec<PathBuf>,
     /// Links among the names, and where they lead.
     links: BTreeMap<PathBuf, PathBuf>,
-    /// Configurations that running commands may write.
-    configs: BTreeMap<PathBuf, Open>,
+    configs: Configs,
     /// Names that nothing can stand in for, since the folder isn't there that they would lie in.
     unheld: BTreeSet<PathBuf>,
     /// Files that were made for a call.
@@ -99,12 +92,12 @@ struct State {
     held: BTreeMap<usize, usize>,
     /// Those of them that can't write the folders of git that were known then.
     beside: BTreeSet<usize>,
-    /// What configurations were.
-    saved: Saved,
     indexes: Indexes,
     nested: Nested,
-    /// Which repositories no command has made, for whoever comes after us.
-    known: Option<(Known, Kept)>,
+    /// Names that weren't there when the first of the running commands began and must not come to be.
+    awaited: Vec<(PathBuf, PathBuf)>,
+    /// These, and which repositories no command has made, for whoever comes after us.
+    known: Option<(Record, Kept)>,
     /// Whether it is kept what protected names held when the first of the running commands began, for whoever comes after us.
     keeps_files: bool,
     /// What is to be said when the next command has ended.
@@ -113,27 +106,9 @@ struct State {
     gave_up: bool,
 }
 
-/// A configuration that running commands may write.
-struct Open {
-    /// What it was before the first of them, or when the last one of them was looked at.
-    before: Vec<u8>,
-    /// The requests of those that run.
-    writers: BTreeSet<usize>,
-    /// What it was, for whoever comes after us.
-    kept: Kept,
-}
-
 impl Drop for Guard {
-    /// What could not be undone is left to the next session.
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let held = works(state);
-        let addresses = Addresses { roots: &self.written, held: &held };
-        for (path, open) in &mut state.configs {
-            if check_config(path, &open.before, &addresses, Some(&self.recovered)).now.is_none() {
-                open.kept.leave();
-            }
-        }
+        self.leave_configs(&mut self.state());
     }
 }
 
@@ -152,17 +127,9 @@ impl Guard {
         let home = config.home.as_deref();
         let recovered = Recovered::beside(&config.caches);
         let mut recorded = Vec::new();
-        let undo = |left: Left<'_>| match left {
-            Left::Config(path, before) => left::undo_config(path, before, (&workspaces, &recovered), notes),
-            // All of them, whatever comes of one.
-            Left::Names(names) => {
-                names.iter().fold(true, |all, (below, name)| left::put_aside(below, name, notes) && all)
-            }
-            Left::Known(known, since) => left::clean_new(known, since, notes),
-            Left::Files(record) => {
-                recorded.push(record.to_owned());
-                true
-            }
+        let undo = |record: &Record, since| {
+            recorded.extend(Some(record.files.clone()).filter(|files| !files.is_empty()));
+            left::undo_record(record, since, (&workspaces, &recovered), notes)
         };
         journal.left(&workspaces, undo).map_err(kept)?;
         let mut state = State::default();
@@ -203,8 +170,6 @@ impl Guard {
                 ));
             }
         }
-        let is_plain = |work: &&PathBuf| work.join(".git").symlink_metadata().is_err();
-        state.plain = workspaces.iter().filter(is_plain).cloned().collect();
         let remembered =
             workspaces.iter().filter(|root| !found.too_much.contains(root)).chain([&config.temp]);
         let remembered = remembered.cloned().collect();
@@ -251,7 +216,6 @@ impl Guard {
         let own = config.own.clone();
         let (home, temp, watch) = (config.home.clone(), config.temp.clone(), Watch::default());
         let (through, missing) = (led.through, led.missing);
-        let awaited = OnceLock::new();
         let written = workspaces.iter().chain([&config.temp, &config.caches]).cloned().collect();
         let guard = Guard {
             workspaces,
@@ -267,7 +231,6 @@ impl Guard {
             temp,
             recovered,
             journal,
-            awaited,
             watch,
             holds: true,
             state,
@@ -353,12 +316,10 @@ impl Guard {
                 let whole = || entry.parent().filter(|_| entry.ends_with(".git")).map(Repository::whole);
                 let Some(mut repository) = found.or_else(whole) else { continue };
                 repository.elsewhere.clear();
-                if repository.kind() == FolderKind::Git {
-                    state.plain.retain(|plain| *plain != repository.work);
-                }
                 state.repositories.push(repository);
             }
             self.learn(&mut state, usize::MAX);
+            state.awaited = self.awaited(&state);
         } else if state.held.keys().all(|running| state.beside.contains(running)) {
             // None of them can write these.
             let count = state.held.values().min().copied().unwrap_or_default();
@@ -374,7 +335,7 @@ impl Guard {
         let others = state.protected_names(&self.workspaces);
         self.files.begin(address(request), command, &others, || self.journal.living_files());
         if !state.keeps_files {
-            self.journal.keep_files(&self.files.to_record()).map_err(|error| {
+            self.journal.keep_files(self.files.to_record()).map_err(|error| {
                 format!("no record can be kept of what other programs execute here: {error}")
             })?;
             state.keeps_files = true;
@@ -385,24 +346,8 @@ impl Guard {
             state.beside.insert(address(request));
         }
         self.keep_known(&mut state)?;
-        self.try_again(&mut state);
+        self.undo_configs(&mut state);
         Ok(())
-    }
-
-    /// Undoes what could not be undone when the command had ended that did it.
-    fn try_again(&self, state: &mut State) {
-        let mut said = Vec::new();
-        let held = works(state);
-        let addresses = Addresses { roots: &self.written, held: &held };
-        state.configs.retain(|path, open| {
-            if !open.writers.is_empty() {
-                return true;
-            }
-            let checked = check_config(path, &open.before, &addresses, Some(&self.recovered));
-            said.extend(checked.said);
-            checked.now.is_none()
-        });
-        state.late.append(&mut said);
     }
 
     /// Holds every name that a child could change.
@@ -465,15 +410,7 @@ impl Guard {
         }
         for config in &configs {
             places.pin_above(config);
-            let mut state = self.state();
-            if !state.configs.contains_key(config) {
-                let before = read_small(config).unwrap_or_default();
-                let open = Open { kept: self.keep(config, &before)?, before, writers: BTreeSet::new() };
-                state.configs.insert(config.clone(), open);
-            }
-            if let Some(open) = state.configs.get_mut(config) {
-                open.writers.insert(address(request));
-            }
+            self.open_config(config, request)?;
         }
         let missing: Vec<PathBuf> = {
             let state = self.state();
@@ -493,33 +430,29 @@ impl Guard {
                 places.bind(&plain, true);
             }
         }
-        self.keep_names()?;
         self.watch.refresh(&self.watched());
         Ok(())
     }
 
-    /// Keeps the names that git would obey as soon as they are there, once, before the first command that could make them.
-    fn keep_names(&self) -> Result<(), String> {
-        if self.awaited.get().is_some() {
-            return Ok(());
-        }
-        let elsewhere = self.elsewhere();
-        let state = self.state();
+    /// Files that configuration or a link names and that weren't there: git would obey them as soon as they are.
+    fn missing_names(&self, state: &State) -> BTreeSet<PathBuf> {
         let of_git = state.repositories.iter();
         let of_git = of_git.flat_map(|repository| repository.missing.iter().chain(&repository.hooks));
-        let named = self.missing.iter().chain(of_git).chain(&state.unheld);
+        self.missing.iter().chain(of_git).cloned().collect()
+    }
+
+    /// The names that commands may make and must not, each with the folder that it is below.
+    fn awaited(&self, state: &State) -> Vec<(PathBuf, PathBuf)> {
+        let elsewhere = state.repositories.iter().flat_map(|repository| &repository.elsewhere);
+        let roots: Vec<&PathBuf> = self.workspaces.iter().chain(elsewhere).collect();
+        let denied = self.denied.iter().filter(|path| self.is_denied(path)).cloned();
+        let named = self.missing_names(state).into_iter().chain(denied);
         let named = named.filter(|path| path.symlink_metadata().is_err());
-        let below = |path: &PathBuf| {
-            let mut roots = self.workspaces.iter().chain(&elsewhere);
-            roots.find(|root| path.starts_with(root)).map(|root| (root.clone(), path.clone()))
+        let below = |path: PathBuf| {
+            let root = roots.iter().find(|root| path.starts_with(root))?;
+            Some((root.to_path_buf(), path))
         };
-        let names: Vec<(PathBuf, PathBuf)> = named.filter_map(below).collect();
-        let kept = self
-            .journal
-            .keep_names(&names)
-            .map_err(|error| format!("no record can be kept of names that no command is to make: {error}"))?;
-        let _ = self.awaited.set(kept);
-        Ok(())
+        named.filter_map(below).collect()
     }
 
     /// A name that is a link: all that leads on from it is held, and what it leads to.
@@ -551,13 +484,6 @@ impl Guard {
             Err(_) if path.is_dir() => places.pin_above(&path.join("x")),
             Err(_) => {}
         }
-    }
-
-    /// Keeps what a configuration is, for the case that we are killed before we can look at it.
-    fn keep(&self, config: &Path, before: &[u8]) -> Result<Kept, String> {
-        self.journal.keep(config, before).map_err(|error| {
-            format!("no copy of `{}` can be kept, which this command may write: {error}", shown(&config))
-        })
     }
 
     /// All folders of git that commands could write.
@@ -607,16 +533,10 @@ impl Guard {
 
     /// Undoes what was done in folders of git. `afresh`: somebody may hold files of it open.
     fn look_at_git(&self, request: &ProcessRequest, afresh: bool, said: &mut Vec<Refusal>) {
-        let configs: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
-        for config in configs {
-            said.extend(self.close(&config, request));
-        }
         // Who runs beside others can't have written there; what came to be there is the user's, or is looked at when that
         // command ends that made it.
         let could_write = !self.state().beside.contains(&address(request));
-        if could_write {
-            self.check_saved(said);
-        }
+        self.look_at_configs(request, could_write, said);
         self.put_links_back(said);
         self.forget_replaced();
         if could_write {
@@ -661,7 +581,7 @@ impl Guard {
         // Not before: who starts a command meanwhile would take what this one made for the user's.
         self.forget_command(request);
         // A configuration that another command may write just now is looked at when that one ends.
-        let open: Vec<PathBuf> = self.state().configs.keys().cloned().collect();
+        let open = self.state().configs.open();
         for path in self.watch.changed(&self.watched(), &open) {
             let told = |said: &Refusal| match said {
                 Refusal::Protected { path: told, .. } | Refusal::Changed { path: told, .. } => {
@@ -695,44 +615,6 @@ impl Guard {
         told_once(&mut said);
         said.truncate(limits::REPORTED_MAX);
         said
-    }
-
-    /// Looks at a configuration that this request could write. Others that still can are compared with what it leaves.
-    fn close(&self, config: &Path, request: &ProcessRequest) -> Option<Refusal> {
-        let mut state = self.state();
-        let held = works(&state);
-        let addresses = Addresses { roots: &self.written, held: &held };
-        let open = state.configs.get_mut(config)?;
-        if !open.writers.remove(&address(request)) {
-            return None;
-        }
-        let checked = check_config(config, &open.before, &addresses, Some(&self.recovered));
-        let is_judged = checked.now.is_some();
-        match checked.now {
-            Some(_) if open.writers.is_empty() => drop(state.configs.remove(config)),
-            Some(now) if now != open.before => {
-                if let Ok(kept) = self.keep(config, &now) {
-                    (open.before, open.kept) = (now, kept);
-                }
-            }
-            // What can't be undone yet is tried again.
-            _ => {}
-        }
-        let folder = config.parent().and_then(|folder| {
-            state
-                .administrations
-                .values_mut()
-                .find_map(|administration| administration.folders.get_mut(folder))
-        });
-        if let Some((folder, name)) =
-            folder.zip(config.file_name()).filter(|_| is_judged && undo::is_there(config))
-        {
-            // There may have been none.
-            folder.held.insert(name.to_owned());
-        }
-        state.saved.looked_at(config);
-        self.watch.learn([&config.to_owned()]);
-        checked.said
     }
 
     /// Whether a path is one that git obeys.

@@ -44,7 +44,7 @@ struct Listing {
     paths: Vec<PathBuf>,
 }
 
-/// A copy that is kept as long as this lives.
+/// A record that is kept as long as this lives.
 #[derive(Debug)]
 pub(super) struct Kept {
     path: PathBuf,
@@ -67,25 +67,12 @@ impl Drop for Kept {
     }
 }
 
-/// What a killed session has left.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Left<'a> {
-    /// A configuration, and what it was.
-    Config(&'a Path, &'a [u8]),
-    /// Names that weren't there, each with the folder that it is below.
-    Names(&'a [(PathBuf, PathBuf)]),
-    /// Which repositories there were when it began, and when that was.
-    Known(&'a Known, SystemTime),
-    /// What protected names held.
-    Files(&'a [u8]),
-}
-
-/// The repositories of working directories that no command has made.
+/// What there was before commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
-    /// The working directories, which commands could write.
+pub(super) struct Record {
+    /// The working directories, which commands could write; none in a record that doesn't say which repositories there were.
     pub(super) workspaces: Vec<PathBuf>,
-    /// Each by its `.git`, or for a bare one by its folder.
+    /// The repositories in them that no command has made, each by its `.git`, or for a bare one by its folder.
     pub(super) repositories: Vec<PathBuf>,
     /// There may be others further down than directly in a working directory.
     pub(super) more: bool,
@@ -95,6 +82,12 @@ pub(super) struct Known {
     pub(super) folders: Vec<KnownFolder>,
     /// Files that say what git goes on with, and what they said.
     pub(super) sequences: Vec<(PathBuf, Vec<u8>)>,
+    /// Configurations, and what they were.
+    pub(super) configs: Vec<(PathBuf, Vec<u8>)>,
+    /// Names that weren't there and must not come to be, each with the folder that it is below.
+    pub(super) names: Vec<(PathBuf, PathBuf)>,
+    /// What protected names held, as these write it.
+    pub(super) files: Vec<u8>,
 }
 
 /// A folder of git.
@@ -106,86 +99,128 @@ pub(super) struct KnownFolder {
     pub(super) names: Vec<OsString>,
 }
 
-impl Known {
-    fn to_bytes(&self) -> Vec<u8> {
-        // Nothing else begins so.
-        let mut record = vec![0, 0];
-        let tagged = |paths: &[PathBuf], tag: u8, record: &mut Vec<u8>| {
-            for path in paths {
-                record.push(tag);
-                record.extend(path.as_os_str().as_bytes());
-                record.push(0);
-            }
+/// What ends a record: who was killed before it was written has started no command yet.
+const END: &str = "end";
+
+impl Record {
+    pub(super) fn of_config(config: &Path, before: &[u8]) -> Record {
+        Record { configs: vec![(config.to_owned(), before.to_owned())], ..Record::default() }
+    }
+
+    /// What is looked for should it have another name by then.
+    fn whereabouts(&self) -> Whereabouts {
+        let names = self.names.iter().flat_map(|(below, name)| [below, name]);
+        let configs = self.configs.iter().map(|(path, _)| path);
+        let repositories = self.repositories.iter().map(|entry| known_work(entry));
+        let all = self.workspaces.iter().chain(names).chain(configs).map(PathBuf::as_path);
+        Whereabouts::of(all.chain(repositories))
+    }
+
+    fn to_bytes(&self, whereabouts: &Whereabouts) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut row = |kind: &str, path: &Path, more: &[u8]| {
+            [kind.as_bytes(), path.as_os_str().as_bytes(), more]
+                .iter()
+                .for_each(|field| push_field(&mut bytes, field));
         };
-        tagged(&self.workspaces, b'w', &mut record);
-        tagged(&self.repositories, b'g', &mut record);
-        if self.more {
-            record.extend(b"m\0");
-        }
-        tagged(&self.roots, b'a', &mut record);
+        let none = Path::new("");
+        whereabouts.all().for_each(|(path, id)| row("id", path, id.as_bytes()));
+        self.workspaces.iter().for_each(|path| row("workspace", path, b""));
+        self.repositories.iter().for_each(|path| row("repository", path, b""));
+        self.roots.iter().for_each(|path| row("root", path, b""));
         for folder in &self.folders {
-            record.extend([b'f', folder.kind]);
-            record.extend(folder.path.as_os_str().as_bytes());
-            record.push(0);
-            for name in &folder.names {
-                record.push(b'n');
-                record.extend(name.as_bytes());
-                record.push(0);
-            }
+            row("folder", &folder.path, &[folder.kind]);
+            folder.names.iter().for_each(|name| row("inside", none, name.as_bytes()));
         }
-        // What holds a NUL is nothing that git wrote.
-        for (path, content) in self.sequences.iter().filter(|(_, content)| !content.contains(&0)) {
-            tagged(std::slice::from_ref(path), b's', &mut record);
-            record.push(b'c');
-            record.extend(content);
-            record.push(0);
+        self.sequences.iter().for_each(|(path, content)| row("sequence", path, content));
+        self.configs.iter().for_each(|(path, content)| row("config", path, content));
+        self.names.iter().for_each(|(below, name)| row("name", below, name.as_os_str().as_bytes()));
+        if self.more {
+            row("more", none, b"");
         }
-        record.extend(Known::END);
-        record
+        if !self.files.is_empty() {
+            row("files", none, &self.files);
+        }
+        row(END, none, b"");
+        bytes
     }
 
-    /// What follows everything: who was killed before it was written has started no command yet.
-    const END: &'static [u8] = b"e\0";
-
-    fn parse(record: &[u8]) -> Option<Known> {
-        let mut known = Known::default();
-        for line in record.strip_suffix(Known::END)?.split(|byte| *byte == 0) {
-            let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-            match line.split_first() {
-                Some((b'w', rest)) => known.workspaces.push(path(rest)),
-                Some((b'g', rest)) => known.repositories.push(path(rest)),
-                // Of older versions: the folder that `.git` lies in.
-                Some((b'r', rest)) => known.repositories.push(path(rest).join(".git")),
-                Some((b'm', _)) => known.more = true,
-                Some((b'a', rest)) => known.roots.push(path(rest)),
-                Some((b'f', [kind, rest @ ..])) => {
-                    let (path, kind) = (path(rest), *kind);
-                    known.folders.push(KnownFolder { path, kind, names: Vec::new() });
+    /// The two again, if all of it was written.
+    fn parse(bytes: &[u8]) -> Option<(Whereabouts, Record)> {
+        let (mut whereabouts, mut record) = (Whereabouts::default(), Record::default());
+        let mut fields = Fields(bytes);
+        loop {
+            let (kind, path, more) = (fields.next()?, to_path(fields.next()?), fields.next()?);
+            match str::from_utf8(kind).ok()? {
+                "id" => whereabouts.add(path, more),
+                "workspace" => record.workspaces.push(path),
+                "repository" => record.repositories.push(path),
+                "root" => record.roots.push(path),
+                "folder" => {
+                    let kind = *more.first()?;
+                    record.folders.push(KnownFolder { path, kind, names: Vec::new() });
                 }
-                Some((b'n', rest)) => {
-                    let name = OsStr::from_bytes(rest).to_owned();
-                    known
-                        .folders
-                        .iter_mut()
-                        .last()
-                        .into_iter()
-                        .for_each(|folder| folder.names.push(name.clone()));
-                }
-                Some((b's', rest)) => known.sequences.push((path(rest), Vec::new())),
-                Some((b'c', rest)) => {
-                    let content = rest.to_owned();
-                    known
-                        .sequences
-                        .iter_mut()
-                        .last()
-                        .into_iter()
-                        .for_each(|(_, last)| last.clone_from(&content));
-                }
-                _ => {}
+                "inside" => record.folders.last_mut()?.names.push(OsStr::from_bytes(more).to_owned()),
+                "sequence" => record.sequences.push((path, more.to_owned())),
+                "config" => record.configs.push((path, more.to_owned())),
+                "name" => record.names.push((path, to_path(more))),
+                "more" => record.more = true,
+                "files" => record.files = more.to_owned(),
+                END => return Some((whereabouts, record)),
+                _ => return None,
             }
         }
-        Some(known)
     }
+
+    /// What is found, by the names that it has now, and what isn't.
+    fn split(self, now: impl Fn(&Path) -> Option<PathBuf>) -> (Record, Record) {
+        let at = |path: &PathBuf| now(path);
+        let with_content = |(path, content): &(PathBuf, Vec<u8>)| Some((now(path)?, content.clone()));
+        let (mut found, mut lost) = (Record::default(), Record::default());
+        (found.workspaces, lost.workspaces) = split(self.workspaces, at);
+        (found.repositories, lost.repositories) = split(self.repositories, at);
+        (found.roots, lost.roots) = split(self.roots, at);
+        (found.folders, lost.folders) = split(self.folders, |folder| {
+            now(&folder.path).map(|path| KnownFolder { path, ..folder.clone() })
+        });
+        (found.sequences, lost.sequences) = split(self.sequences, with_content);
+        (found.configs, lost.configs) = split(self.configs, with_content);
+        (found.names, lost.names) = split(self.names, |(below, name)| Some((now(below)?, now(name)?)));
+        (found.more, lost.more) = (self.more, self.more);
+        found.files = self.files;
+        (found, lost)
+    }
+
+    /// Whether what wasn't found is worth waiting for.
+    fn waits(&self) -> bool {
+        !(self.workspaces.is_empty() && self.configs.is_empty() && self.names.is_empty())
+    }
+}
+
+/// Adds a field to a record, with its length before it.
+pub(super) fn push_field(record: &mut Vec<u8>, field: &[u8]) {
+    record.extend(field.len().to_string().into_bytes());
+    record.push(b' ');
+    record.extend(field);
+}
+
+/// Fields of a record.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let blank = self.0.iter().position(|byte| *byte == b' ')?;
+        let length: usize = std::str::from_utf8(&self.0[..blank]).ok()?.parse().ok()?;
+        let (field, rest) = self.0[blank + 1..].split_at_checked(length)?;
+        self.0 = rest;
+        Some(field)
+    }
+}
+
+pub(super) fn to_path(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
 }
 
 impl Journal {
@@ -194,38 +229,17 @@ impl Journal {
         Ok(Journal { folder, files: Mutex::default(), listing: Mutex::default() })
     }
 
-    /// Keeps what a configuration is.
-    pub(super) fn keep(&self, config: &Path, before: &[u8]) -> io::Result<Kept> {
-        let mut record = config.as_os_str().as_bytes().to_owned();
-        record.push(0);
-        record.extend(before);
-        self.write(&record, &Whereabouts::of([config]))
-    }
-
-    /// Keeps which names aren't there, each with the folder that it is below.
-    pub(super) fn keep_names(&self, names: &[(PathBuf, PathBuf)]) -> io::Result<Kept> {
-        let paths = names.iter().flat_map(|(below, name)| [below.as_path(), name.as_path()]);
-        self.write(&names_to_bytes(names), &Whereabouts::of(paths))
-    }
-
-    /// Keeps which repositories there are.
-    pub(super) fn keep_known(&self, known: &Known) -> io::Result<Kept> {
-        let repositories = known.repositories.iter().map(|entry| known_work(entry));
-        let paths = known.workspaces.iter().map(PathBuf::as_path).chain(repositories);
-        self.write(&known.to_bytes(), &Whereabouts::of(paths))
-    }
-
     /// Keeps what protected names hold, until [`Journal::forget_files`].
-    pub(super) fn keep_files(&self, record: &[u8]) -> io::Result<()> {
-        let record = [&[FILES], record].concat();
+    pub(super) fn keep_files(&self, files: Vec<u8>) -> io::Result<()> {
+        let record = Record { files, ..Record::default() };
         let mut files = lock(&self.files);
         match &*files {
             // It is empty, and has been locked since it was made.
             Some(kept) => {
-                let written = kept.locked.write_all_at(&Whereabouts::default().before(&record), 0);
+                let written = kept.locked.write_all_at(&record.to_bytes(&Whereabouts::default()), 0);
                 written.inspect_err(|_| drop(kept.locked.set_len(0)))?;
             }
-            None => *files = Some(self.write(&record, &Whereabouts::default())?),
+            None => *files = Some(self.keep(&record)?),
         }
         Ok(())
     }
@@ -247,20 +261,20 @@ impl Journal {
             if own.as_ref() == Some(path) {
                 return true;
             }
-            let Some(bytes) = read_living(path) else { return true };
-            match Record::parse(Whereabouts::parse(&bytes).1) {
-                Some(Record::Files(record)) => records.push(record.to_owned()),
-                // It may say more later.
-                None => {}
-                // It stays a record of that kind.
-                Some(Record::Config(..) | Record::Names(_) | Record::Known(_)) => return false,
-            }
-            true
+            // One that is empty may say more later; any other one stays of its kind.
+            let Some((_, record)) = read_living(path).and_then(|bytes| Record::parse(&bytes)) else {
+                return true;
+            };
+            let is_of_files = !record.files.is_empty();
+            records.extend(is_of_files.then_some(record.files));
+            is_of_files
         });
         records
     }
 
-    fn write(&self, record: &[u8], whereabouts: &Whereabouts) -> io::Result<Kept> {
+    /// Writes a record down.
+    pub(super) fn keep(&self, record: &Record) -> io::Result<Kept> {
+        let bytes = record.to_bytes(&record.whereabouts());
         let _alone = alone(&self.folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}", std::process::id()));
@@ -277,13 +291,17 @@ impl Journal {
             }
         };
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        file.write_all(&whereabouts.before(record))?;
+        file.write_all(&bytes)?;
         Ok(Kept { path: free, left: false, locked: file })
     }
 
-    /// Hands over what killed sessions have left, with paths as they are now. What was undone is forgotten afterwards.
-    /// `here` is where the session works that looks.
-    pub(super) fn left(&self, here: &[PathBuf], mut look: impl FnMut(Left<'_>) -> bool) -> io::Result<()> {
+    /// Hands over what killed sessions have left, with paths as they are now, and when it was written. What was undone is
+    /// forgotten afterwards. `here` is where the session works that looks.
+    pub(super) fn left(
+        &self,
+        here: &[PathBuf],
+        mut look: impl FnMut(&Record, SystemTime) -> bool,
+    ) -> io::Result<()> {
         let _alone = alone(&self.folder)?;
         for entry in fs::read_dir(&self.folder)?.flatten().take(limits::STAND_INS_SWEPT_MAX) {
             if entry.file_name() == "lock" {
@@ -293,58 +311,22 @@ impl Journal {
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
                 continue;
             }
-            let bytes = fs::read(entry.path())?;
             let since = file.metadata()?.modified()?;
-            let (whereabouts, record) = Whereabouts::parse(&bytes);
-            let now = |path: &Path| whereabouts.now(path, here);
-            let (undone, waits) = match Record::parse(record) {
-                Some(Record::Config(config, before)) => match now(&config) {
-                    Some(config) => (look(Left::Config(&config, before)), None),
-                    None => (true, Some(record.to_owned())),
-                },
-                Some(Record::Names(names)) => {
-                    let (found, lost) = split(names, |(below, name)| Some((now(below)?, now(name)?)));
-                    (look(Left::Names(&found)), (!lost.is_empty()).then(|| names_to_bytes(&lost)))
-                }
-                Some(Record::Known(known)) => {
-                    let (workspaces, lost) = split(known.workspaces, |path| now(path));
-                    let (repositories, gone) = split(known.repositories, |path| now(path));
-                    let (roots, lost_roots) = split(known.roots, |path| now(path));
-                    let (folders, lost_folders) = split(known.folders, |folder| {
-                        now(&folder.path).map(|path| KnownFolder { path, ..folder.clone() })
-                    });
-                    let (sequences, lost_sequences) =
-                        split(known.sequences, |(path, said)| Some((now(path)?, said.clone())));
-                    let more = known.more;
-                    let found = Known { workspaces, repositories, more, roots, folders, sequences };
-                    let waits = Known {
-                        workspaces: lost,
-                        repositories: gone,
-                        more,
-                        roots: lost_roots,
-                        folders: lost_folders,
-                        sequences: lost_sequences,
-                    };
-                    (
-                        look(Left::Known(&found, since)),
-                        (!waits.workspaces.is_empty()).then(|| waits.to_bytes()),
-                    )
-                }
-                Some(Record::Files(record)) => (look(Left::Files(record)), None),
-                None => (true, None),
+            let is_old = || since.elapsed().is_ok_and(|age| age > limits::RECOVERED_AGE_MAX);
+            let Some((whereabouts, record)) = Record::parse(&fs::read(entry.path())?) else {
+                fs::remove_file(entry.path())?;
+                continue;
             };
-            let old = || {
-                let since = entry.metadata().and_then(|found| found.modified()).ok();
-                since.is_none_or(|since| since.elapsed().is_ok_and(|age| age > limits::RECOVERED_AGE_MAX))
-            };
-            match waits.filter(|_| !old()) {
-                _ if !undone => {}
+            let (found, lost) = record.clone().split(|path| whereabouts.now(path, here));
+            match look(&found, since) {
+                false => {}
+                true if !lost.waits() || is_old() => fs::remove_file(entry.path())?,
                 // What was undone is no matter any more: what the user does there now is theirs.
-                Some(waits) if waits != record => {
-                    keep_time(&file, &entry.path(), &whereabouts.before(&waits))?
+                true if lost != record => {
+                    fs::write(entry.path(), lost.to_bytes(&whereabouts))?;
+                    OpenOptions::new().write(true).open(entry.path())?.set_modified(since)?;
                 }
-                Some(_) => {}
-                None => fs::remove_file(entry.path())?,
+                true => {}
             }
         }
         Ok(())
@@ -384,13 +366,6 @@ pub(super) fn known_work(entry: &Path) -> &Path {
     entry.parent().filter(|_| entry.ends_with(".git")).unwrap_or(entry)
 }
 
-/// Writes a file anew that is as old as before.
-fn keep_time(file: &File, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let since = file.metadata()?.modified()?;
-    fs::write(path, bytes)?;
-    OpenOptions::new().write(true).open(path)?.set_modified(since)
-}
-
 /// What is found, and what isn't.
 fn split<T>(all: Vec<T>, find: impl Fn(&T) -> Option<T>) -> (Vec<T>, Vec<T>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
@@ -403,45 +378,6 @@ fn split<T>(all: Vec<T>, find: impl Fn(&T) -> Option<T>) -> (Vec<T>, Vec<T>) {
     (found, lost)
 }
 
-fn names_to_bytes(names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
-    // No configuration has an empty name.
-    let mut record = vec![0];
-    for path in names.iter().flat_map(|(below, name)| [below, name]) {
-        record.extend(path.as_os_str().as_bytes());
-        record.push(0);
-    }
-    record
-}
-
-/// What is written in a file.
-enum Record<'a> {
-    Config(PathBuf, &'a [u8]),
-    Names(Vec<(PathBuf, PathBuf)>),
-    Known(Known),
-    Files(&'a [u8]),
-}
-
-/// What a record of protected names begins with: no path does.
-const FILES: u8 = b'f';
-
-impl Record<'_> {
-    fn parse(record: &[u8]) -> Option<Record<'_>> {
-        if let Some((&FILES, record)) = record.split_first() {
-            return Some(Record::Files(record));
-        }
-        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-        match record.iter().position(|byte| *byte == 0)? {
-            0 if record.get(1) == Some(&0) => Known::parse(&record[2..]).map(Record::Known),
-            0 => {
-                let paths: Vec<PathBuf> = record[1..].split(|byte| *byte == 0).map(path).collect();
-                let pairs = paths.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-                Some(Record::Names(pairs.collect()))
-            }
-            end => Some(Record::Config(path(&record[..end]), &record[end + 1..])),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,10 +387,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Journal::open(dir.path().join("configs")).unwrap();
         let (one, other) = (open(), open());
-        let known = one.keep_known(&Known::default()).unwrap();
+        let known = one.keep(&Record::default()).unwrap();
         for record in [b"first and long".as_slice(), b"second"] {
             assert_eq!(other.living_files(), [] as [Vec<u8>; 0]);
-            one.keep_files(record).unwrap();
+            one.keep_files(record.to_owned()).unwrap();
             assert_eq!(other.living_files(), [record]);
             assert_eq!(one.living_files(), [] as [Vec<u8>; 0], "its own");
             one.forget_files();
@@ -464,7 +400,7 @@ mod tests {
         let left = lock(&one.files).as_ref().map(|kept| fs::read(&kept.path).unwrap()).unwrap();
         drop((one, known));
         fs::write(dir.path().join("configs/1-0"), left).unwrap();
-        other.left(&[], |_| panic!("nothing is left")).unwrap();
+        other.left(&[], |_, _| panic!("nothing is left")).unwrap();
         let names = fs::read_dir(dir.path().join("configs")).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), ["lock"]);
     }
@@ -475,93 +411,66 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Journal::open(dir.path().join("configs")).unwrap();
         let (one, other) = (open(), open());
-        one.keep_files(b"a").unwrap();
+        one.keep_files(b"a".to_vec()).unwrap();
         one.forget_files();
         assert_eq!(other.living_files(), [] as [Vec<u8>; 0]);
         let folder = dir.path().join("configs").metadata().unwrap();
         // As it is once that was some time ago.
         lock(&other.listing).changed = Some((folder.ctime(), folder.ctime_nsec()));
-        one.keep_files(b"b").unwrap();
+        one.keep_files(b"b".to_vec()).unwrap();
         assert_eq!(other.living_files(), [b"b"]);
     }
 
-    #[test]
-    fn only_what_nobody_holds_is_left() {
-        let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::open(dir.path().join("configs")).unwrap();
-        let kept = journal.keep(Path::new("/a/config"), b"[core]\0x").unwrap();
-        fs::write(dir.path().join("configs/1-0"), b"/b/config\0before").unwrap();
-        let seen = || {
-            let mut seen = Vec::new();
-            let look = |left: Left<'_>| {
-                match left {
-                    Left::Config(path, before) => seen.push((path.to_owned(), before.to_owned())),
-                    Left::Names(names) => {
-                        seen.extend(names.iter().map(|(below, name)| (below.join(name), b"name".to_vec())));
-                    }
-                    Left::Known(known, _) => {
-                        seen.extend(known.repositories.iter().map(|path| (path.clone(), b"known".to_vec())));
-                    }
-                    Left::Files(record) => seen.push(("files".into(), record.to_owned())),
-                }
-                true
-            };
-            journal.left(&[], look).unwrap();
-            seen
+    /// What `left` hands over, each time with this answer.
+    fn left(journal: &Journal, here: &[PathBuf], undone: bool) -> Vec<Record> {
+        let mut seen = Vec::new();
+        let look = |record: &Record, _: SystemTime| {
+            seen.push(record.clone());
+            undone
         };
-        assert_eq!(seen(), [(PathBuf::from("/b/config"), b"before".to_vec())]);
-        assert_eq!(seen(), []);
-        let copy = fs::read(&kept.path).unwrap();
-        drop(kept);
-        assert_eq!(seen(), [], "it ended well");
-        fs::write(dir.path().join("configs/2-0"), copy).unwrap();
-        assert_eq!(seen(), [(PathBuf::from("/a/config"), b"[core]\0x".to_vec())]);
-        let kept = journal.keep_names(&[("/w".into(), "/w/a".into()), ("/w".into(), "/w/b".into())]).unwrap();
-        fs::copy(&kept.path, dir.path().join("configs/3-0")).unwrap();
-        let name = |name: &str| (PathBuf::from(name), b"name".to_vec());
-        assert_eq!(seen(), [name("/w/a"), name("/w/b")]);
-        let none = journal.keep_names(&[]).unwrap();
-        fs::copy(&none.path, dir.path().join("configs/4-0")).unwrap();
-        assert_eq!(seen(), []);
+        journal.left(here, look).unwrap();
+        seen
+    }
+
+    /// A record with something of everything.
+    fn full(root: &Path) -> Record {
+        let git = root.join(".git");
+        let folder = |name: &str, kind, names: &[&str]| KnownFolder {
+            path: git.join(name),
+            kind,
+            names: names.iter().map(OsString::from).collect(),
+        };
+        Record {
+            workspaces: vec![root.to_owned()],
+            repositories: vec![git.clone(), root.join("sub")],
+            more: true,
+            roots: vec![git.clone()],
+            folders: vec![folder("", b'g', &["config", "hooks"]), folder("modules", b'.', &[])],
+            sequences: vec![(git.join("rebase-merge/todo"), b"exec x\n".to_vec())],
+            configs: vec![(git.join("config"), b"[core]\0x".to_vec())],
+            names: vec![(root.to_owned(), git.join("hooks"))],
+            files: b"files".to_vec(),
+        }
     }
 
     #[test]
-    fn what_could_not_be_undone_is_handed_over_again() {
+    fn only_what_nobody_holds_is_left_and_only_whole() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::open(dir.path().join("configs")).unwrap();
-        let folder = KnownFolder {
-            path: "/w/a/.git".into(),
-            kind: b'g',
-            names: vec!["config".into(), "hooks".into()],
-        };
-        let known = Known {
-            workspaces: vec!["/w".into()],
-            repositories: vec!["/w/a".into()],
-            more: true,
-            roots: vec!["/w/a/.git".into()],
-            folders: vec![
-                folder,
-                KnownFolder { path: "/w/a/.git/modules".into(), kind: b'.', names: vec![] },
-            ],
-            sequences: vec![("/w/a/.git/rebase-merge/todo".into(), b"exec x\n".to_vec())],
-        };
-        let mut kept = journal.keep_known(&known).unwrap();
-        kept.leave();
+        let record = full(Path::new("/w"));
+        let kept = journal.keep(&record).unwrap();
+        let none: [Record; 0] = [];
+        assert_eq!(left(&journal, &[], true), none, "it lives");
+        let copy = fs::read(&kept.path).unwrap();
         drop(kept);
-        let looked = |undone: bool| {
-            let mut seen = Vec::new();
-            let look = |left: Left<'_>| {
-                if let Left::Known(known, _) = left {
-                    seen.push(known.clone());
-                }
-                undone
-            };
-            journal.left(&[], look).unwrap();
-            seen
-        };
-        assert_eq!(looked(false), std::slice::from_ref(&known));
-        assert_eq!(looked(true), [known]);
-        assert_eq!(looked(true), []);
+        assert_eq!(left(&journal, &[], true), none, "it ended well");
+        let other = dir.path().join("configs/2-0");
+        fs::write(&other, &copy[..copy.len() - 1]).unwrap();
+        assert_eq!(left(&journal, &[], true), none);
+        fs::write(&other, copy).unwrap();
+        assert_eq!(left(&journal, &[], false), std::slice::from_ref(&record), "it couldn't be undone");
+        assert_eq!(left(&journal, &[], true), [record]);
+        assert_eq!(left(&journal, &[], true), none);
     }
 
     /// What is renamed after the session was killed is what was meant, and what nobody finds waits.
@@ -570,48 +479,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let journal = Journal::open(root.join("configs")).unwrap();
-        fs::create_dir_all(root.join("a/.git")).unwrap();
-        fs::create_dir_all(root.join("a/sub/.git")).unwrap();
-        fs::create_dir_all(root.join("far/away")).unwrap();
-        let a = root.join("a");
-        let known = Known {
-            workspaces: vec![a.clone()],
-            repositories: vec![a.clone(), a.join("sub")],
-            more: false,
-            ..Known::default()
-        };
-        let names = [(a.clone(), a.join(".git/hooks"))];
-        for mut kept in [
-            journal.keep(&a.join(".git/config"), b"before").unwrap(),
-            journal.keep_names(&names).unwrap(),
-            journal.keep_known(&known).unwrap(),
-        ] {
-            kept.leave();
+        for folder in ["a/.git", "a/sub/.git", "far/away"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
         }
-        let look = |here: &[PathBuf]| {
-            let mut seen = Vec::new();
-            let look = |left: Left<'_>| {
-                match left {
-                    Left::Config(path, _) => seen.push(path.to_owned()),
-                    Left::Names(names) => seen.extend(names.iter().map(|(_, name)| name.clone())),
-                    Left::Known(known, _) => {
-                        assert_eq!(known.workspaces.is_empty(), known.repositories.is_empty());
-                        seen.extend(known.repositories.iter().cloned());
-                    }
-                    Left::Files(_) => {}
-                }
-                true
-            };
-            journal.left(here, look).unwrap();
-            seen.sort();
-            seen
-        };
-        fs::rename(&a, root.join("far/away/b")).unwrap();
-        assert_eq!(look(&[]), [] as [PathBuf; 0], "nobody knows where it is");
-        fs::rename(root.join("far/away/b/sub"), root.join("far/away/b/other")).unwrap();
+        journal.keep(&Record { files: Vec::new(), ..full(&root.join("a")) }).unwrap().leave();
         let b = root.join("far/away/b");
-        let all = [b.clone(), b.join(".git/config"), b.join(".git/hooks"), b.join("other")];
-        assert_eq!(look(std::slice::from_ref(&b)), all);
-        assert_eq!(look(std::slice::from_ref(&b)), [] as [PathBuf; 0], "once");
+        fs::rename(root.join("a"), &b).unwrap();
+        let lost = Record { more: true, ..Record::default() };
+        assert_eq!(left(&journal, &[], true), [lost], "nobody knows where it is");
+        fs::rename(b.join("sub"), b.join("other")).unwrap();
+        let mut expected = Record { files: Vec::new(), ..full(&b) };
+        expected.repositories[1] = b.join("other");
+        assert_eq!(left(&journal, std::slice::from_ref(&b), true), [expected]);
+        assert_eq!(left(&journal, std::slice::from_ref(&b), true), [] as [Record; 0], "once");
     }
 }

@@ -5,10 +5,11 @@
 //! and what would allow it. A child can hide such words or make them up: it is good for an explanation and for nothing
 //! else, and nothing is ever offered because of it.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use haft::ports::{Confinement, ProcessOutcome, ProcessRequest, Refusal};
 
+use super::ways::without_dots;
 use super::{Profile, is_too_wide, limits, runs_beside, shown};
 
 /// How programs say that what they wanted to rename, remove or write is held: in words, as a name, as a number.
@@ -82,11 +83,13 @@ impl Profile {
         let mut all: Vec<Kept> = Vec::new();
         for name in &named {
             let behind = bases.iter().find_map(|base| {
-                let path = lexical(base, &name.text);
+                let path = without_dots(&base.join(&name.text));
                 let closed = closed.iter().find(|closed| path.starts_with(closed))?;
                 Some((closed_way.clone(), closed.clone(), None))
             });
-            let at = bases.iter().find_map(|base| self.in_the_way(&lexical(base, &name.text), name, &held));
+            let at = bases
+                .iter()
+                .find_map(|base| self.in_the_way(&without_dots(&base.join(&name.text)), name, &held));
             let at = behind.or(at);
             let Some((way, path, inner)) = at.or_else(|| self.by_its_end(&request.cwd, name, &held)) else {
                 continue;
@@ -243,19 +246,6 @@ fn named_in(printed: &[u8], words: &[&str]) -> Vec<Name> {
     names
 }
 
-/// A path without `.` and `..`, from a folder.
-fn lexical(base: &Path, name: &str) -> PathBuf {
-    let mut path = PathBuf::new();
-    for part in base.join(name).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(path.pop()),
-            part => path.push(part),
-        }
-    }
-    path
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +268,6 @@ mod tests {
             assert!(names(line).iter().any(|found| found == name), "{line}: {:?}", names(line));
         }
         assert_eq!(names("rm: cannot remove 'x': No such file or directory"), [] as [String; 0]);
-        assert_eq!(lexical(Path::new("/w/a"), "../b/./c/"), Path::new("/w/b/c"));
+        assert_eq!(without_dots(Path::new("/w/a/../b/./c/")), Path::new("/w/b/c"));
     }
 }

@@ -17,18 +17,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft::files::Hidden;
 use haft_git::layout::{FolderKind, REPOSITORY_NAMES, is_repository};
-use sha2::{Digest as _, Sha256};
 
 use super::administration::Administration;
-use super::{limits, open_plain, repository, undo};
+use super::compare::Content;
+use super::{limits, repository, undo};
 
 /// Device, number, and when it last changed.
 type Changed = (u64, u64, i64, i64);
@@ -40,7 +38,7 @@ const COARSE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(50);
 
 /// A folder as it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Folder {
     changed: Changed,
     /// It had changed just before, so that its time says nothing.
@@ -61,15 +59,7 @@ impl Folder {
         let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
         let changed = (found.dev(), found.ino(), found.ctime(), found.ctime_nsec());
         let fresh = is_fresh(found.ctime());
-        Some(Folder {
-            changed,
-            fresh,
-            inside: Vec::new(),
-            has_git: false,
-            marks: 0,
-            protected: Vec::new(),
-            new: true,
-        })
+        Some(Folder { changed, fresh, new: true, ..Folder::default() })
     }
 
     /// Takes a name in it into account.
@@ -115,7 +105,7 @@ pub(super) struct Nested {
     /// Repositories that no command has made: each by its `.git`, or for a bare one by its folder.
     users: BTreeSet<PathBuf>,
     /// The others, as they were when no command ran or when they were looked at; nothing if they aren't as they should be.
-    made: BTreeMap<PathBuf, Option<Stamps>>,
+    made: BTreeMap<PathBuf, Option<Content>>,
     /// Says what may not be written.
     deny_write: Option<Hidden>,
     /// What of it is there.
@@ -135,6 +125,15 @@ struct Anew {
     found: BTreeSet<PathBuf>,
     /// Names that are protected in any folder.
     protected: BTreeSet<PathBuf>,
+}
+
+impl Anew {
+    /// The time of change from which on a folder counts.
+    fn from(&self) -> (i64, i64) {
+        let since = self.since.checked_sub(TICK).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let since = since.unwrap_or_default();
+        (i64::try_from(since.as_secs()).unwrap_or_default(), i64::from(since.subsec_nanos()))
+    }
 }
 
 /// What a look has found.
@@ -179,7 +178,9 @@ impl Nested {
     /// Takes what is there now for the user's: no command runs. Gives what is new.
     pub(super) fn begin(&mut self) -> Vec<PathBuf> {
         let now = SystemTime::now();
-        self.refresh(&mut Looked::default(), now);
+        if self.anew.is_none() {
+            self.refresh(&mut Looked::default(), now);
+        }
         self.folders.iter_mut().flatten().for_each(|(_, folder)| folder.new = false);
         if let Some(anew) = &mut self.anew {
             anew.since = now;
@@ -193,7 +194,7 @@ impl Nested {
         let mut new = Vec::new();
         for work in there {
             match self.made.get_mut(&work) {
-                Some(Some(stamps)) => *stamps = Stamps::of(&work),
+                Some(Some(content)) => *content = content_of(&work, content),
                 Some(None) => {}
                 None if self.users.insert(work.clone()) => new.push(work),
                 None => {}
@@ -235,11 +236,8 @@ impl Nested {
         let mut looked = Looked::default();
         loop {
             looked.closed.clear();
-            match &self.anew {
-                Some(_) => self.look_anew(&mut looked),
-                // What is there already when there turn out to be too many could have been made by this command.
-                None => self.refresh(&mut looked, UNIX_EPOCH),
-            }
+            // What is there already when there turn out to be too many could have been made by this command.
+            self.refresh(&mut looked, UNIX_EPOCH);
             // What a command has closed may hold what it made, and others in it that it has closed too.
             let room = limits::FOLDERS_LOOKED_AT_MAX.saturating_sub(looked.opened.len());
             let new = looked.closed.iter().filter(|path| !looked.opened.contains(path)).take(room);
@@ -251,7 +249,8 @@ impl Nested {
         }
         let there = self.repositories();
         let touched = |work: &PathBuf| {
-            let same = || self.made.get(work).is_some_and(|at| at.as_ref().is_some_and(|at| at.hold(work)));
+            let known = || self.made.get(work).and_then(Option::as_ref);
+            let same = || known().is_some_and(|known| known.is_untouched(&content_of(work, known)));
             !self.users.contains(work) && !same()
         };
         looked.repositories = there.into_iter().filter(touched).collect();
@@ -259,7 +258,7 @@ impl Nested {
     }
 
     /// Remembers a repository that was looked at: what it was before that, if it is as it should be.
-    pub(super) fn checked(&mut self, work: &Path, before: Option<Stamps>) {
+    pub(super) fn checked(&mut self, work: &Path, before: Option<Content>) {
         self.made.insert(work.to_owned(), before);
     }
 
@@ -275,54 +274,6 @@ impl Nested {
         all.chain(anew.filter(is_one).cloned()).collect()
     }
 
-    /// Looks into all folders that have changed since the first of the commands began.
-    fn look_anew(&mut self, looked: &mut Looked) {
-        let Some(mut anew) = self.anew.take() else { return };
-        let since = anew.since.checked_sub(TICK).and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let since = since.unwrap_or_default();
-        let since = (i64::try_from(since.as_secs()).unwrap_or_default(), i64::from(since.subsec_nanos()));
-        let mut left: Vec<PathBuf> = self.roots.clone();
-        let mut read = 0;
-        while let Some(path) = left.pop() {
-            let Ok(found) = path.symlink_metadata() else { continue };
-            let changed = (found.ctime(), found.ctime_nsec()) >= since;
-            let Ok(entries) = fs::read_dir(&path) else {
-                looked.closed.extend(changed.then_some(path));
-                continue;
-            };
-            let mut folder = Folder {
-                changed: Changed::default(),
-                fresh: false,
-                inside: Vec::new(),
-                has_git: false,
-                marks: 0,
-                protected: Vec::new(),
-                new: true,
-            };
-            for entry in entries.flatten() {
-                read += 1;
-                let name = entry.file_name();
-                folder.note(&name);
-                if changed {
-                    self.note_denied(path.join(&name), looked);
-                }
-                if name != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    let inside = path.join(name);
-                    left.extend(
-                        (!self.roots.contains(&inside) && !self.hidden.contains(&inside)).then_some(inside),
-                    );
-                }
-            }
-            anew.found.extend(folder.entries(&path).filter(|_| changed));
-            anew.protected.extend(folder.protected.iter().map(|name| path.join(name)));
-            if read > limits::ANEW_ENTRIES_MAX {
-                looked.gave_up = true;
-                return;
-            }
-        }
-        self.anew = Some(anew);
-    }
-
     /// Remembers a file that rules deny to write, and tells it if it is new.
     fn note_denied(&mut self, path: PathBuf, looked: &mut Looked) {
         if !self.deny_write.as_ref().is_some_and(|rule| rule.covers(&path)) || self.denied.contains(&path) {
@@ -335,14 +286,20 @@ impl Nested {
         }
     }
 
-    /// `since` is when to look from, should there be too many to remember.
+    /// Looks into the folders that have changed since they were read. Where there are too many to be remembered, it looks into
+    /// all of them, and those count that have changed since the first of the commands began, or first since `since`.
     fn refresh(&mut self, looked: &mut Looked, since: SystemTime) {
-        let Some(mut before) = self.folders.take() else { return };
-        let mut now = BTreeMap::new();
-        let mut left: Vec<PathBuf> = self.roots.clone();
-        let mut read = 0;
+        let mut anew = self.anew.take();
+        let known = self.folders.take();
+        if anew.is_none() && known.is_none() {
+            return;
+        }
+        let from = anew.as_ref().map(Anew::from);
+        let (mut before, mut now) = (known.unwrap_or_default(), BTreeMap::new());
+        let (mut left, mut read) = (self.roots.clone(), 0);
         while let Some(path) = left.pop() {
             let Some(mut folder) = Folder::of(&path) else { continue };
+            let counts = from.is_none_or(|from| (folder.changed.2, folder.changed.3) >= from);
             match before.remove(&path) {
                 Some(known) if known.changed == folder.changed && !known.fresh => folder = known,
                 known => match fs::read_dir(&path) {
@@ -351,7 +308,9 @@ impl Nested {
                         for entry in entries.flatten() {
                             read += 1;
                             let name = entry.file_name();
-                            self.note_denied(path.join(&name), looked);
+                            if counts {
+                                self.note_denied(path.join(&name), looked);
+                            }
                             folder.note(&name);
                             if name != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                                 folder.inside.push(name);
@@ -360,99 +319,40 @@ impl Nested {
                     }
                     Err(_) => {
                         // What is known to be in it still is, as far as anybody can tell.
-                        if let Some(known) = known {
-                            (folder.inside, folder.has_git) = (known.inside, known.has_git);
-                            (folder.marks, folder.new) = (known.marks, known.new);
-                            folder.protected = known.protected;
-                        }
-                        folder.fresh = false;
-                        looked.closed.push(path.clone());
+                        let changed = folder.changed;
+                        folder = Folder { changed, fresh: false, ..known.unwrap_or(folder) };
+                        looked.closed.extend(counts.then(|| path.clone()));
                     }
                 },
             }
             let inside = folder.inside.iter().map(|name| path.join(name));
             left.extend(inside.filter(|path| !self.roots.contains(path) && !self.hidden.contains(path)));
-            now.insert(path, folder);
-            if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
-                self.anew = Some(Anew { since, found: BTreeSet::new(), protected: BTreeSet::new() });
-                return self.look_anew(looked);
+            let Some(anew) = &mut anew else {
+                now.insert(path, folder);
+                if read > limits::NEW_ENTRIES_MAX || now.len() > self.folders_max {
+                    self.anew = Some(Anew { since, found: BTreeSet::new(), protected: BTreeSet::new() });
+                    return self.refresh(looked, since);
+                }
+                continue;
+            };
+            anew.found.extend(folder.entries(&path).filter(|_| counts));
+            anew.protected.extend(folder.protected.iter().map(|name| path.join(name)));
+            if read > limits::ANEW_ENTRIES_MAX {
+                looked.gave_up = true;
+                return;
             }
         }
-        self.folders = Some(now);
-    }
-}
-
-/// When everything of a repository changed that says what runs.
-///
-/// To be taken before it is looked at: a command that still runs may change it meanwhile. The time of a change isn't fine
-/// enough to tell two apart that follow each other at once, so of what has changed just before the content counts too.
-#[derive(Debug)]
-pub(super) struct Stamps(Vec<Stamp>);
-
-#[derive(Debug)]
-struct Stamp {
-    path: PathBuf,
-    changed: Changed,
-    content: Option<[u8; 32]>,
-}
-
-impl Stamps {
-    pub(super) fn of(repository: &Path) -> Stamps {
-        let stamp = |path: PathBuf| {
-            let found = Found::at(&path)?;
-            let (changed, fresh) = (found.changed, is_fresh(found.changed.2));
-            Some(Stamp { content: fresh.then(|| found.content(&path)), path, changed })
-        };
-        Stamps(names_of(repository).into_iter().filter_map(stamp).collect())
-    }
-
-    /// Whether nothing has changed since.
-    fn hold(&self, repository: &Path) -> bool {
-        let mut before = self.0.iter();
-        for path in names_of(repository) {
-            let Some(found) = Found::at(&path) else { continue };
-            let same = before.next().is_some_and(|before| {
-                before.path == path
-                    && before.changed == found.changed
-                    && before.content.is_none_or(|content| content == found.content(&path))
-            });
-            if !same {
-                return false;
-            }
+        match anew {
+            Some(_) => self.anew = anew,
+            None => self.folders = Some(now),
         }
-        before.next().is_none()
     }
 }
 
-/// What is at a name: a file by its descriptor, so that time and content are of the same one.
-struct Found {
-    changed: Changed,
-    file: Option<fs::File>,
-}
-
-impl Found {
-    fn at(path: &Path) -> Option<Found> {
-        let file = open_plain(path);
-        let opened = file.as_ref().and_then(|file| file.metadata().ok());
-        let found = opened.map_or_else(|| path.symlink_metadata(), Ok).ok()?;
-        Some(Found { changed: (found.dev(), found.ino(), found.ctime(), found.ctime_nsec()), file })
-    }
-
-    fn content(self, path: &Path) -> [u8; 32] {
-        let mut bytes = Vec::new();
-        if let Some(file) = self.file {
-            let _ = file.take(limits::CONFIG_BYTES_MAX).read_to_end(&mut bytes);
-        } else if let Ok(to) = fs::read_link(path) {
-            bytes.extend(to.as_os_str().as_bytes());
-        } else {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            let mut names: Vec<OsString> =
-                entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.file_name()).collect();
-            names.sort();
-            bytes.extend(names.join(OsStr::new("/")).as_bytes());
-        }
-        Sha256::digest(&bytes).into()
-    }
+/// Everything of a repository that says what runs. To be taken before it is looked at: a command that still runs may change
+/// it meanwhile.
+pub(super) fn content_of(repository: &Path, known: &Content) -> Content {
+    Content::look(&names_of(repository), known)
 }
 
 /// The names of a repository that say what runs.
@@ -473,16 +373,7 @@ fn obeyed_names<'p>(roots: impl IntoIterator<Item = (&'p Path, FolderKind)>) -> 
     let mut names = Vec::new();
     for (root, kind) in roots {
         let found = Administration::look(root, kind, None, limits::GIT_FOLDERS_SEEN_MAX);
-        for (path, _) in found.held() {
-            if path.ends_with("hooks") {
-                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                let mut inside: Vec<PathBuf> =
-                    entries.take(limits::WATCHED_ENTRIES_MAX).map(|entry| entry.path()).collect();
-                inside.sort();
-                names.append(&mut inside);
-            }
-            names.push(path);
-        }
+        names.extend(found.held().map(|(path, _)| path));
         names.extend(found.sequences.into_keys());
     }
     names
@@ -495,6 +386,10 @@ mod tests {
     fn nested(root: &Path) -> Nested {
         let found = super::super::walk::walk(&[root.to_owned()], None, None);
         Nested::new(vec![root.to_owned()], Vec::new(), found.folders)
+    }
+
+    fn content(repository: &Path) -> Content {
+        content_of(repository, &Content::default())
     }
 
     /// More folders than can be remembered hide nothing.
@@ -516,11 +411,11 @@ mod tests {
         assert_eq!(looked.repositories, [root.join("a/b/c/.git")]);
         assert_eq!((looked.denied, looked.gave_up), (vec![root.join("a/b/x.key")], false));
         let git = root.join("a/b/c/.git");
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         assert!(nested.look().repositories.is_empty());
         fs::write(git.join("config"), "one").unwrap();
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         // The next command.
         assert!(nested.begin().is_empty());
         fs::create_dir_all(root.join("many/7/deep/.git")).unwrap();
@@ -543,20 +438,20 @@ mod tests {
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         assert_eq!(nested.look().repositories, [root.join("a/b/c/.git")]);
         let git = root.join("a/b/c/.git");
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         assert!(nested.look().repositories.is_empty());
         // However quickly it follows.
         fs::write(git.join("config"), "one").unwrap();
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
-        let stamps = Stamps::of(&git);
+        let before = content(&git);
         fs::write(git.join("config"), "two").unwrap();
-        nested.checked(&git, Some(stamps));
+        nested.checked(&git, Some(before));
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
         // What is not as it should be is not the user's for that.
         nested.checked(&git, None);
         nested.begin();
         assert_eq!(nested.look().repositories, std::slice::from_ref(&git));
-        nested.checked(&git, Some(Stamps::of(&git)));
+        nested.checked(&git, Some(content(&git)));
         // What comes between commands is the user's.
         fs::create_dir_all(root.join("a/users/.git")).unwrap();
         nested.begin();
@@ -589,7 +484,7 @@ mod tests {
         let made = found.each_ref().map(|folder| nested.is_made(folder));
         assert_eq!(made, [true, true, true, false], "`half` is the user's folder");
         for folder in &found {
-            nested.checked(folder, Some(Stamps::of(folder)));
+            nested.checked(folder, Some(content(folder)));
         }
         assert_eq!(nested.look().repositories, [] as [PathBuf; 0]);
         nested.begin();

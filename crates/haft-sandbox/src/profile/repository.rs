@@ -16,7 +16,7 @@ use super::ways::{Way, follow};
 use super::{read_small, shown};
 
 /// One repository, as far as it concerns what runs by itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Repository {
     /// The folder that `.git` lies in.
     pub(super) work: PathBuf,
@@ -52,14 +52,10 @@ impl Repository {
         Repository {
             work: work.to_owned(),
             id: id(&git),
-            roots: Vec::new(),
             config: git.join("config"),
             fixed: vec![git.clone()],
             git,
-            through: Vec::new(),
-            missing: Vec::new(),
-            hooks: Vec::new(),
-            elsewhere: Vec::new(),
+            ..Repository::default()
         }
     }
 }
@@ -94,7 +90,7 @@ pub(super) fn find_bare(folder: &Path, home: Option<&Path>) -> Option<Repository
         config,
         missing,
         hooks,
-        elsewhere: Vec::new(),
+        ..Repository::default()
     })
 }
 
@@ -117,13 +113,8 @@ pub(super) fn find(work: &Path, home: Option<&Path>) -> Option<(Repository, Opti
         work: work.to_owned(),
         git: git.clone(),
         id: id(&git),
-        roots: Vec::new(),
-        fixed: Vec::new(),
-        through: Vec::new(),
         config: git.join("config"),
-        missing: Vec::new(),
-        hooks: Vec::new(),
-        elsewhere: Vec::new(),
+        ..Repository::default()
     };
     let mut there = git.clone();
     if found.is_symlink() {

@@ -79,11 +79,7 @@ impl Seen {
             links: BTreeMap::new(),
             inside: Vec::new(),
         };
-        let entries = fs::read_dir(path).or_else(|_| {
-            undo::open_up(path);
-            fs::read_dir(path)
-        });
-        for entry in entries.ok()?.flatten() {
+        for entry in undo::read_dir(path).ok()?.flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => seen.inside.push(entry.file_name()),
                 Ok(kind) if kind.is_symlink() => {

@@ -256,6 +256,14 @@ pub(super) fn open_up(folder: &Path) -> bool {
     opened.is_ok()
 }
 
+/// The entries of a folder, which is opened up where it is closed to its owner.
+pub(super) fn read_dir(folder: &Path) -> io::Result<std::fs::ReadDir> {
+    std::fs::read_dir(folder).or_else(|_| {
+        open_up(folder);
+        std::fs::read_dir(folder)
+    })
+}
+
 /// The names in a folder; an error if it isn't one, a link leads there, or there are too many to be looked at.
 pub(super) fn names(folder: &Path) -> io::Result<Vec<OsString>> {
     let _one = one_by_one();

@@ -71,6 +71,19 @@ pub(super) fn follow(path: &Path) -> Option<Way> {
     Some(way)
 }
 
+/// A path without `.` and `..`, whatever is there.
+pub(super) fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// The names of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let named = path.components().filter_map(|part| match part {

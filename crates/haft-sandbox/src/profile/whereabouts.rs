@@ -5,55 +5,15 @@
 //! beside its old name, and where the next session works; elsewhere nobody finds it, and what is kept waits.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+use super::administration::{Id, id};
 use super::limits;
-
-/// Which file or folder it is: numbers are used again, so when it was made counts too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Id {
-    device: u64,
-    number: u64,
-    born: u128,
-}
-
-impl Id {
-    /// Of what is at a path; of a link itself.
-    pub(super) fn at(path: &Path) -> Option<Id> {
-        let found = path.symlink_metadata().ok()?;
-        let born = found.created().ok().and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok());
-        Some(Id { device: found.dev(), number: found.ino(), born: born.map_or(0, |born| born.as_nanos()) })
-    }
-
-    /// As text before a path.
-    pub(super) fn write(self, path: &Path) -> Vec<u8> {
-        let Id { device, number, born } = self;
-        let mut bytes = format!("{device}:{number}:{born}:").into_bytes();
-        bytes.extend_from_slice(path.as_os_str().as_bytes());
-        bytes
-    }
-
-    /// The two again.
-    pub(super) fn read(line: &[u8]) -> Option<(Id, PathBuf)> {
-        let mut parts = line.splitn(4, |byte| *byte == b':');
-        let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u128>().ok();
-        let (device, inode, born) = (number()?, number()?, number()?);
-        let id = Id { device: device.try_into().ok()?, number: inode.try_into().ok()?, born };
-        Some((id, PathBuf::from(OsStr::from_bytes(parts.next()?))))
-    }
-}
 
 /// The folders that some paths lead through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Whereabouts(BTreeMap<PathBuf, Id>);
-
-/// What a record begins with that has them.
-const MARK: &[u8] = &[0, 0, 0];
 
 impl Whereabouts {
     /// Of all folders above these paths, and of those that are folders themselves.
@@ -64,39 +24,30 @@ impl Whereabouts {
                 if all.contains_key(above) || all.len() >= limits::WHEREABOUTS_MAX {
                     break;
                 }
-                if let Some(id) = Id::at(above).filter(|_| above.is_dir()) {
-                    all.insert(above.to_owned(), id);
+                if let Some(found) = id(above).filter(|_| above.is_dir()) {
+                    all.insert(above.to_owned(), found);
                 }
             }
         }
         Whereabouts(all)
     }
 
-    /// A record with them before it.
-    pub(super) fn before(&self, record: &[u8]) -> Vec<u8> {
-        let mut bytes = MARK.to_vec();
-        for (path, id) in &self.0 {
-            bytes.extend(id.write(path));
-            bytes.push(0);
-        }
-        bytes.push(0);
-        bytes.extend(record);
-        bytes
+    /// Each folder, and which one it was, as text.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Path, String)> {
+        self.0
+            .iter()
+            .map(|(path, (device, number, born))| (path.as_path(), format!("{device}:{number}:{born}")))
     }
 
-    /// The two again; a record without them has none.
-    pub(super) fn parse(record: &[u8]) -> (Whereabouts, &[u8]) {
-        let Some(mut rest) = record.strip_prefix(MARK) else { return (Whereabouts::default(), record) };
-        let mut all = BTreeMap::new();
-        while let Some(end) = rest.iter().position(|byte| *byte == 0) {
-            let line = &rest[..end];
-            rest = &rest[end + 1..];
-            if line.is_empty() {
-                break;
-            }
-            all.extend(Id::read(line).map(|(id, path)| (path, id)));
+    /// Adds one of these.
+    pub(super) fn add(&mut self, folder: PathBuf, text: &[u8]) {
+        let mut numbers = str::from_utf8(text).unwrap_or_default().split(':');
+        let mut number = || numbers.next().and_then(|number| number.parse::<u128>().ok());
+        if let (Some(device), Some(inode), Some(born)) = (number(), number(), number())
+            && let (Ok(device), Ok(inode)) = (device.try_into(), inode.try_into())
+        {
+            self.0.insert(folder, (device, inode, born));
         }
-        (Whereabouts(all), rest)
     }
 
     /// Where a path leads now. Nothing if the folder that it meant is nowhere to be found. `here` are folders in which it
@@ -114,8 +65,8 @@ impl Whereabouts {
     }
 
     fn find(&self, folder: &Path, here: &[PathBuf]) -> Option<PathBuf> {
-        let id = *self.0.get(folder)?;
-        let is_it = |path: &Path| Id::at(path) == Some(id);
+        let known = *self.0.get(folder)?;
+        let is_it = |path: &Path| id(path) == Some(known);
         if is_it(folder) {
             return Some(folder.to_owned());
         }
@@ -129,7 +80,7 @@ impl Whereabouts {
             // The number alone is read with the name, and few have the right one.
             let alike = |entry: &fs::DirEntry| {
                 use std::os::unix::fs::DirEntryExt as _;
-                entry.ino() == id.number
+                entry.ino() == known.1
             };
             let found = entries.take(limits::RENAMED_LOOKED_AT_MAX).filter(alike).map(|entry| entry.path());
             if let Some(found) = found.into_iter().find(|path| is_it(path)) {
@@ -155,12 +106,9 @@ mod tests {
         fs::create_dir_all(root.join("elsewhere/deep")).unwrap();
         fs::write(&config, "").unwrap();
         let known = Whereabouts::of([config.as_path()]);
-        let (known, rest) = {
-            let bytes = known.before(b"x\0y");
-            let (one, rest) = Whereabouts::parse(&bytes);
-            (one, rest.to_vec())
-        };
-        assert_eq!(rest, b"x\0y");
+        let mut again = Whereabouts::default();
+        known.all().for_each(|(path, id)| again.add(path.to_owned(), id.as_bytes()));
+        assert_eq!(again, known);
         assert_eq!(known.now(&config, &[]), Some(config.clone()));
         // Two names on the way are others, and another folder has the old one.
         fs::rename(root.join("a/b"), root.join("a/c")).unwrap();
@@ -173,8 +121,6 @@ mod tests {
         assert_eq!(known.now(&config, &[]), None);
         let here = [root.join("elsewhere/deep/d/sub")];
         assert_eq!(known.now(&config, &here), Some(root.join("elsewhere/deep/d/.git/config")));
-        // A record of old has none.
-        assert_eq!(Whereabouts::parse(b"/w/config\0x"), (Whereabouts::default(), &b"/w/config\0x"[..]));
         assert_eq!(Whereabouts::default().now(&config, &[]), Some(config));
     }
 }

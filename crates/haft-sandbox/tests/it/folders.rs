@@ -1,336 +1,235 @@
 //! Folders of git, and what leads to what is held: attempts to plant what the user's next git would run.
-//!
-//! Each attempt has its control: outside of the sandbox it works.
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use haft::ports::{Exit, Processes as _};
 
-use crate::profile::{GIT_TEMPLATE, User, configuration, git};
+use crate::attack::{attack, kill_session, outside, with_words};
+use crate::profile::{User, configuration, git};
 use crate::until;
-
-/// What a script of the user or of a command may use: `git` that knows who it is, and what poisons a configuration.
-fn with_words(user: &User, script: &str) -> String {
-    let (ran, root) = (user.at("ran"), user.root.display().to_string());
-    let poison = format!("fsmonitor = touch {}; false", ran.display());
-    script
-        .replace("POISON", &format!("printf '[core]\\n\\t{poison}\\n'"))
-        .replace("HOOK", &format!("printf '#!/bin/sh\\ntouch {}\\n'", ran.display()))
-        .replace("RAN", &ran.display().to_string())
-        .replace("ROOT", &root)
-}
-
-fn outside(user: &User, script: &str) {
-    let mut command = Command::new("bash");
-    let script = with_words(user, script);
-    for (name, value) in [("GIT_AUTHOR", "a"), ("GIT_COMMITTER", "a")] {
-        command.env(format!("{name}_NAME"), value).env(format!("{name}_EMAIL"), "a@b");
-    }
-    command.args(["-c", &script]).env("HOME", user.at("home")).current_dir(user.at("work"));
-    command.env("GIT_TEMPLATE_DIR", GIT_TEMPLATE);
-    let _ = command.output().unwrap();
-}
-
-/// What each session's commands do, one after the other.
-type Sessions<'a> = &'a [&'a [&'a str]];
-
-/// The user prepares, commands attack, the user goes on. Says whether that ran something, and what was said.
-async fn ran(prepare: &str, attack: Sessions<'_>, then: &str, sandbox: bool) -> (bool, String) {
-    let user = if sandbox { User::new() } else { User::unconfined() };
-    outside(&user, prepare);
-    let _ = fs::remove_file(user.at("ran"));
-    let mut said = String::new();
-    for commands in attack {
-        let session = sandbox.then(|| user.session());
-        for script in *commands {
-            match &session {
-                Some(session) => {
-                    let request =
-                        session.request(&with_words(&user, script)).with_protection(configuration());
-                    let (_, printed, refused) = session.run(request).await;
-                    said.push_str(&format!("{printed}{refused:?}"));
-                }
-                None => outside(&user, script),
-            }
-        }
-    }
-    assert!(!sandbox || !user.at("ran").exists());
-    outside(&user, then);
-    (user.at("ran").exists(), said)
-}
-
-async fn attempt(what: &str, prepare: &str, attack: Sessions<'_>, then: &str) -> String {
-    assert!(ran(prepare, attack, then, false).await.0, "{what}: the attack doesn't even work outside");
-    let (ran, said) = ran(prepare, attack, then, true).await;
-    assert!(!ran, "{what}: {said}");
-    said
-}
 
 #[tokio::test]
 async fn no_link_on_the_way_to_a_held_name_gets_another_end() {
-    let hooks = "mkdir -p ev/hooks; HOOK > ev/hooks/pre-commit; chmod +x ev/hooks/pre-commit";
-    let include = "mkdir ev; POISON > ev/inc";
-    let program = "mkdir ev; HOOK > ev/fm; chmod +x ev/fm";
-    let evil = "cp -r realgit ev; POISON > ev/config";
-    for (what, prepare, attack) in [
-        (
-            "hooks",
-            "mkdir -p t/hooks; ln -s t hk; git config core.hooksPath hk/hooks",
-            format!("{hooks}; ln -sfn ev hk"),
-        ),
-        (
-            "hooks, two links",
-            "mkdir -p t/hooks; ln -s t l2; ln -s l2 hk; git config core.hooksPath hk/hooks",
-            format!("{hooks}; ln -sfn ev l2"),
-        ),
-        (
-            "an included file",
-            "mkdir c0; echo > c0/inc; ln -s c0 c1; ln -s c1 cfg; git config include.path ../cfg/inc",
-            format!("{include}; ln -sfn ev c1"),
-        ),
-        (
-            "a folder that is left again",
-            "mkdir -p d/e; echo > inc; git config include.path ../d/e/../../inc",
-            "mkdir -p q/r/e; POISON > q/inc; rm -r d; ln -s q/r d".to_owned(),
-        ),
-        (
-            "a program",
-            "mkdir t; HOOK > t/fm; echo > t/fm; chmod +x t/fm; ln -s t b2; ln -s b2 bin; git config core.fsmonitor ./bin/fm",
-            format!("{program}; ln -sfn ev b2"),
-        ),
-        (
-            "`.git` itself",
-            "mv .git realgit; ln -s realgit lnk; ln -s lnk .git",
-            format!("{evil}; ln -sfn ev lnk"),
-        ),
-        (
-            "a hook that is a link",
-            "mkdir -p s .git/hooks; echo > s/h; chmod +x s/h; ln -s ../../s/h .git/hooks/pre-commit",
-            "HOOK > s/h".to_owned(),
-        ),
-        (
-            "a link to what isn't there",
-            "ln -s nowhere hk; git config core.hooksPath hk/hooks",
-            "mkdir -p nowhere/hooks; HOOK > nowhere/hooks/pre-commit; chmod +x nowhere/hooks/pre-commit"
-                .to_owned(),
-        ),
-    ] {
-        attempt(what, prepare, &[&[&attack]], "git status; git commit --allow-empty -m x").await;
-    }
+    attack(
+        r#"
+        hooks
+          user: mkdir -p t/hooks; ln -s t hk; git config core.hooksPath hk/hooks
+          try: mkdir -p ev/hooks; hook ev/hooks/pre-commit; ln -sfn ev hk
+          then: git status; git commit --allow-empty -m x
+        hooks, two links
+          user: mkdir -p t/hooks; ln -s t l2; ln -s l2 hk; git config core.hooksPath hk/hooks
+          try: mkdir -p ev/hooks; hook ev/hooks/pre-commit; ln -sfn ev l2
+          then: git status; git commit --allow-empty -m x
+        an included file
+          user: mkdir c0; echo > c0/inc; ln -s c0 c1; ln -s c1 cfg; git config include.path ../cfg/inc
+          try: mkdir ev; poison > ev/inc; ln -sfn ev c1
+          then: git status
+        a folder that is left again
+          user: mkdir -p d/e; echo > inc; git config include.path ../d/e/../../inc
+          try: mkdir -p q/r/e; poison > q/inc; rm -r d; ln -s q/r d
+          then: git status
+        a program
+          user: mkdir t; hook t/fm; echo > t/fm; ln -s t b2; ln -s b2 bin; git config core.fsmonitor ./bin/fm
+          try: mkdir ev; hook ev/fm; ln -sfn ev b2
+          then: git status
+        `.git` itself
+          user: mv .git realgit; ln -s realgit lnk; ln -s lnk .git
+          try: cp -r realgit ev; poison > ev/config; ln -sfn ev lnk
+          then: git status
+        a hook that is a link
+          user: mkdir -p s .git/hooks; echo > s/h; chmod +x s/h; ln -s ../../s/h .git/hooks/pre-commit
+          try: hook s/h
+          then: git commit --allow-empty -m x
+        a link to what isn't there
+          user: ln -s nowhere hk; git config core.hooksPath hk/hooks
+          try: mkdir -p nowhere/hooks; hook nowhere/hooks/pre-commit
+          then: git commit --allow-empty -m x
+        "#,
+    )
+    .await;
 }
 
 /// Names that other programs obey: their content counts.
 #[tokio::test]
 async fn protected_names_may_be_links() {
-    for (what, prepare, attack, name) in [
-        (
-            "a folder",
-            "mkdir v; ln -s v l; ln -s l .vscode; echo > v/t",
-            "mkdir e; echo evil > e/t; ln -sfn e l",
-            ".vscode/t",
-        ),
-        (
-            "a file",
-            "mkdir v; echo > v/rc; ln -s v l; ln -s l/rc .envrc",
-            "mkdir e; echo evil > e/rc; ln -sfn e l",
-            ".envrc",
-        ),
-        ("not there", "ln -s v/rc .envrc", "mkdir v; echo evil > v/rc", ".envrc"),
-        (
-            "a file in a folder",
-            "mkdir v .vscode; echo > v/t; ln -s ../v/t .vscode/t",
-            "echo evil > v/t",
-            ".vscode/t",
-        ),
-    ] {
-        for sandbox in [false, true] {
-            let user = if sandbox { User::new() } else { User::unconfined() };
-            outside(&user, prepare);
-            if sandbox {
-                let session = user.session();
-                session.run(session.request(attack)).await;
-                session.run(session.request("true")).await;
-            } else {
-                outside(&user, attack);
-            }
-            let content = fs::read_to_string(user.at("work").join(name)).unwrap_or_default();
-            assert_eq!(content.contains("evil"), !sandbox, "{what}");
-        }
-    }
+    attack(
+        r#"
+        a folder
+          user: mkdir v; ln -s v l; ln -s l .vscode; echo > v/t
+          data: mkdir e; echo evil > e/t; ln -sfn e l
+          data: true
+          then: grep evil .vscode/t && touch $RAN
+        a file
+          user: mkdir v; echo > v/rc; ln -s v l; ln -s l/rc .envrc
+          data: mkdir e; echo evil > e/rc; ln -sfn e l
+          data: true
+          then: grep evil .envrc && touch $RAN
+        not there
+          user: ln -s v/rc .envrc
+          data: mkdir v; echo evil > v/rc
+          data: true
+          then: grep evil .envrc && touch $RAN
+        a file in a folder
+          user: mkdir v .vscode; echo > v/t; ln -s ../v/t .vscode/t
+          data: echo evil > v/t
+          data: true
+          then: grep evil .vscode/t && touch $RAN
+        "#,
+    )
+    .await;
 }
-
-const LIB: &str = "git init -q ROOT/lib; git -C ROOT/lib commit -qm i --allow-empty; git config protocol.file.allow always; \
-                   git config --global protocol.file.allow always; git submodule -q add ROOT/lib p/lib; git commit -qm s";
-const STATUS: &str = "git status; git -C p/lib status; git -C p/lib checkout -q -b zz";
-
-/// What is tried, what the user prepares, what commands do, and what the user does then.
-type Attempt<'a> = (&'a str, String, Sessions<'a>, &'a str);
-
-async fn attempt_all(attempts: impl IntoIterator<Item = Attempt<'_>>) {
-    for (what, prepare, attack, then) in attempts {
-        attempt(what, &prepare, attack, then).await;
-    }
-}
-
-fn with_lib(more: &str) -> String {
-    format!("{LIB}; {more}")
-}
-
-const POISON_LIB: &str = "POISON >> .git/modules/p/lib/config";
-const UPDATE_LIB: &str = "git submodule update --init; git -C p/lib status";
 
 #[tokio::test]
 async fn a_module_that_is_not_checked_out_is_held() {
-    let evil = "cp -r .git/modules/p/lib evil; POISON > evil/config; echo ROOT/work/evil > .git/modules/p/lib/commondir";
-    attempt_all([
-        (
-            "a module that isn't checked out",
-            with_lib("git submodule -q deinit -f p/lib"),
-            &[&[evil][..]][..],
-            UPDATE_LIB,
-        ),
-        (
-            "one without a head, not checked out",
-            with_lib("git submodule -q deinit -f p/lib"),
-            &[
-                &["mv .git/modules/p/lib/HEAD .git/modules/p/lib/zz"],
-                &[POISON_LIB, "cd .git/modules/p/lib; mv zz* HEAD"],
-            ],
-            UPDATE_LIB,
-        ),
-        (
-            "a module that isn't there yet",
-            with_lib("git submodule -q deinit -f p/lib; rm -rf .git/modules"),
-            &[&[
-                "git init -q t; git -C t commit -qm i --allow-empty; mkdir -p .git/modules/p; mv t/.git .git/modules/p/lib; git config -f .git/modules/p/lib/config remote.origin.url ROOT/lib; git config -f .git/modules/p/lib/config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; POISON >> .git/modules/p/lib/config",
-            ]],
-            UPDATE_LIB,
-        ),
-    ])
+    attack(
+        r#"
+        then: git submodule update --init; git -C p/lib status
+        a module that isn't checked out
+          user: lib; git submodule -q deinit -f p/lib
+          try: cp -r .git/modules/p/lib evil; poison > evil/config; echo $ROOT/work/evil > .git/modules/p/lib/commondir
+        one without a head, not checked out
+          user: lib; git submodule -q deinit -f p/lib
+          try: mv .git/modules/p/lib/HEAD .git/modules/p/lib/zz
+          session:
+          try: poison >> .git/modules/p/lib/config
+          try: cd .git/modules/p/lib; mv zz* HEAD
+        a module that isn't there yet
+          user: lib; git submodule -q deinit -f p/lib; rm -rf .git/modules
+          try: git init -q t; git -C t commit -qm i --allow-empty; mkdir -p .git/modules/p; mv t/.git .git/modules/p/lib; git config -f .git/modules/p/lib/config remote.origin.url $ROOT/lib; git config -f .git/modules/p/lib/config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; poison >> .git/modules/p/lib/config
+        "#,
+    )
     .await;
 }
 
 #[tokio::test]
 async fn a_module_that_hardly_looks_like_one_is_held() {
-    attempt_all([
-        (
-            "one that an earlier session took its objects from",
-            with_lib("true"),
-            &[
-                &["mv .git/modules/p/lib/objects .git/modules/p/lib/zz"][..],
-                &[POISON_LIB, "cd .git/modules/p/lib; mv zz* objects"],
-            ][..],
-            STATUS,
-        ),
-        (
-            "a folder of modules that is made to look like one",
-            with_lib("true"),
-            &[&["touch .git/modules/p/HEAD", POISON_LIB]],
-            STATUS,
-        ),
-        (
-            "a repository without a configuration",
-            "git init -q s; git -C s commit -qm i --allow-empty; rm s/.git/config".into(),
-            &[&["POISON > s/.git/config"]],
-            "git -C s status",
-        ),
-    ])
+    attack(
+        r#"
+        one that an earlier session took its objects from
+          user: lib
+          try: mv .git/modules/p/lib/objects .git/modules/p/lib/zz
+          session:
+          try: poison >> .git/modules/p/lib/config
+          try: cd .git/modules/p/lib; mv zz* objects
+          then: git status; enter p/lib
+        a folder of modules that is made to look like one
+          user: lib
+          try: touch .git/modules/p/HEAD
+          try: poison >> .git/modules/p/lib/config
+          then: git status; enter p/lib
+        a repository without a configuration
+          user: git init -q s; git -C s commit -qm i --allow-empty; rm s/.git/config
+          try: poison > s/.git/config
+          then: git -C s status
+        "#,
+    )
     .await;
 }
 
 #[tokio::test]
 async fn worktrees_and_their_modules_are_held() {
-    let worktree = "git worktree add -q ../wt; git -C ../wt submodule -q update --init";
-    attempt_all([
-        (
-            "a module of a worktree outside",
-            with_lib(worktree),
-            &[&["POISON >> .git/worktrees/wt/modules/p/lib/config"][..]][..],
-            "git -C ../wt/p/lib status",
-        ),
-        (
-            "a hook of it",
-            with_lib(worktree),
-            &[&["h=.git/worktrees/wt/modules/p/lib/hooks/post-checkout; HOOK > $h; chmod +x $h"]],
-            "git -C ../wt/p/lib checkout -q -b zz",
-        ),
-        (
-            "a worktree that a command made",
-            String::new(),
-            &[&[
-                "git worktree add -q wt",
-                "cp -r .git ev; rm -rf ev/worktrees; POISON > ev/config; echo ROOT/work/ev > .git/worktrees/wt/commondir",
-            ]],
-            "git -C wt status",
-        ),
-    ])
+    attack(
+        r#"
+        a module of a worktree outside
+          user: lib; git worktree add -q ../wt; git -C ../wt submodule -q update --init
+          try: poison >> .git/worktrees/wt/modules/p/lib/config
+          then: git -C ../wt/p/lib status
+        a hook of it
+          user: lib; git worktree add -q ../wt; git -C ../wt submodule -q update --init
+          try: hook .git/worktrees/wt/modules/p/lib/hooks/post-checkout
+          then: git -C ../wt/p/lib checkout -q -b zz
+        a worktree that a command made
+          try: git worktree add -q wt
+          try: cp -r .git ev; rm -rf ev/worktrees; poison > ev/config; echo $ROOT/work/ev > .git/worktrees/wt/commondir
+          then: git -C wt status
+        "#,
+    )
     .await;
 }
 
-// What is there to protect isn't hidden behind what a command makes: more than `GIT_FOLDERS_MAX`, `GIT_NAMES_MAX` and
-// `REPOSITORIES_MAX` of each kind.
-
+/// What is there to protect isn't hidden behind what a command makes: more than `GIT_FOLDERS_MAX`.
 #[tokio::test]
 async fn many_worktrees_hide_nothing() {
-    let prepare = "mkdir .hk; echo > .hk/pre-commit; chmod +x .hk/pre-commit; git config core.hooksPath .hk; echo > inc; git config include.path ../inc";
-    let worktrees = "mkdir -p .git/worktrees/j{1..210}; for w in .git/worktrees/j*; do echo /none/.git > $w/gitdir; echo ../.. > $w/commondir; done";
-    let evil = "HOOK > .hk/pre-commit; POISON > inc";
-    let said = attempt(
-        "many worktrees",
-        prepare,
-        &[&[worktrees], &[evil, "touch .git/worktrees/x"]],
-        "git status; git commit --allow-empty -m x",
+    attack(
+        r#"
+        many worktrees
+          user: mkdir .hk; echo > .hk/pre-commit; chmod +x .hk/pre-commit; git config core.hooksPath .hk; echo > inc; git config include.path ../inc
+          try: mkdir -p .git/worktrees/j{1..210}; for w in .git/worktrees/j*; do echo /none/.git > $w/gitdir; echo ../.. > $w/commondir; done
+          session:
+          try: hook .hk/pre-commit; poison > inc
+          try: touch .git/worktrees/x
+          then: git status; git commit --allow-empty -m x
+          says: .git/worktrees/x': Read-only file system
+        "#,
     )
     .await;
-    assert!(said.contains(".git/worktrees/x': Read-only file system"), "{said}");
 }
 
 #[tokio::test]
 async fn many_modules_hide_nothing() {
-    let many = "cd .git/modules; mkdir -p a{1..210}/objects; for a in a*; do echo ref: refs/heads/main > $a/HEAD; done";
-    attempt("many modules", LIB, &[&[many], &[POISON_LIB]], STATUS).await;
+    attack(
+        r#"
+        many modules
+          user: lib
+          try: cd .git/modules; mkdir -p a{1..210}/objects; for a in a*; do echo ref: refs/heads/main > $a/HEAD; done
+          session:
+          try: poison >> .git/modules/p/lib/config
+          then: git status; enter p/lib
+        "#,
+    )
+    .await;
 }
 
+/// More than `GIT_NAMES_MAX` and `REPOSITORIES_MAX`.
 #[tokio::test]
-async fn many_other_names_hide_nothing() {
-    let many = "for i in {1..110}; do : > .git/x$i; done; cp -r .git ../work/ev; POISON > ev/config; echo ROOT/work/ev > .git/commondir";
-    attempt("many other names", "", &[&[many]], "git status").await;
-}
-
-#[tokio::test]
-async fn many_repositories_hide_nothing() {
-    let many = "mkdir -p a{1..70}/.git/{objects,refs}; for a in a*; do echo ref: refs/heads/main > $a/.git/HEAD; done; git init -q z/y/x; git -C z/y/x commit -qm i --allow-empty";
-    let said =
-        attempt("many repositories", many, &[&["POISON >> z/y/x/.git/config"]], "git -C z/y/x status").await;
-    assert!(said.contains("Read-only file system"), "{said}");
+async fn many_names_and_repositories_hide_nothing() {
+    attack(
+        r#"
+        many other names
+          try: for i in {1..110}; do : > .git/x$i; done; cp -r .git ../work/ev; poison > ev/config; echo $ROOT/work/ev > .git/commondir
+          then: git status
+        many repositories
+          user: mkdir -p a{1..70}/.git/{objects,refs}; for a in a*; do echo ref: refs/heads/main > $a/.git/HEAD; done; git init -q z/y/x; git -C z/y/x commit -qm i --allow-empty
+          try: poison >> z/y/x/.git/config
+          then: git -C z/y/x status
+          says: Read-only file system
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn git_goes_on_with_nothing_that_a_command_wrote() {
-    let rebase = "h=$(git rev-parse HEAD); mkdir .git/rebase-merge; cd .git/rebase-merge; echo refs/heads/main > head-name; echo $h > onto; echo $h > orig-head; : > interactive; : > done; echo 1 > msgnum; echo 1 > end";
-    let exec = format!("{rebase}; echo 'exec touch RAN' > git-rebase-todo");
-    let said = attempt("a list", "", &[&[&exec]], "git rebase --continue").await;
-    assert!(said.contains("were taken out"), "{said}");
-    let link = format!("{rebase}; echo 'exec touch RAN' > ../../list; ln -s ../../list git-rebase-todo");
-    attempt("a link to one", "", &[&[&link]], "git rebase --continue").await;
-    let folder = "mkdir s; cp -r .git/rebase-merge s/; mv .git/rebase-merge .git/x; ln -s ../s/rebase-merge .git/; echo 'exec touch RAN' > s/rebase-merge/git-rebase-todo";
-    let stopped = "for i in 1 2; do echo $i > f; git add f; git commit -qm $i; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~1";
-    attempt("a link to such a folder", stopped, &[&[folder]], "git rebase --continue").await;
-    let strategy = "mkdir git-merge-x; HOOK > git-merge-x/y; chmod +x git-merge-x/y; echo x/y > .git/rebase-merge/strategy";
-    attempt(
-        "a strategy",
-        stopped,
-        &[&[strategy]],
-        "git commit -q --amend --allow-empty -m y; git rebase --continue",
+    attack(
+        r#"
+        a list
+          try: h=$(git rev-parse HEAD); mkdir .git/rebase-merge; cd .git/rebase-merge; echo refs/heads/main > head-name; echo $h > onto; echo $h > orig-head; : > interactive; : > done; echo 1 > msgnum; echo 1 > end; echo "exec touch $RAN" > git-rebase-todo
+          then: git rebase --continue
+          says: were taken out
+        a link to one
+          try: h=$(git rev-parse HEAD); mkdir .git/rebase-merge; cd .git/rebase-merge; echo refs/heads/main > head-name; echo $h > onto; echo $h > orig-head; : > interactive; : > done; echo 1 > msgnum; echo 1 > end; echo "exec touch $RAN" > ../../list; ln -s ../../list git-rebase-todo
+          then: git rebase --continue
+        a link to such a folder
+          user: for i in 1 2; do echo $i > f; git add f; git commit -qm $i; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~1
+          try: mkdir s; cp -r .git/rebase-merge s/; mv .git/rebase-merge .git/x; ln -s ../s/rebase-merge .git/; echo "exec touch $RAN" > s/rebase-merge/git-rebase-todo
+          then: git rebase --continue
+        a strategy
+          user: for i in 1 2; do echo $i > f; git add f; git commit -qm $i; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~1
+          try: mkdir git-merge-x; hook git-merge-x/y; echo x/y > .git/rebase-merge/strategy
+          then: git commit -q --amend --allow-empty -m y; git rebase --continue
+        "#,
     )
     .await;
-    // What the user wants to run stays, and goes on also in a command.
+}
+
+/// What the user wants to run stays, and goes on also in a command.
+#[tokio::test]
+async fn what_the_user_wants_to_run_stays() {
     let user = User::new();
     outside(
         &user,
-        "for i in 1 2 3; do echo $i > f; git add f; git commit -qm $i; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i -x 'touch RAN' HEAD~2",
+        "for i in 1 2 3; do echo $i > f; git add f; git commit -qm $i; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i -x \"touch $RAN\" HEAD~2",
     );
     assert!(!user.at("ran").exists());
     let session = user.session();
@@ -361,7 +260,7 @@ async fn a_repository_that_is_made_again_is_not_the_users() {
         };
         let (outcome, ()) = tokio::join!(session.sandbox.run(wait), rest);
         assert_eq!(outcome.unwrap().exit, Exit::Code(0));
-        let make = "git init -q FOLDER; cd FOLDER; git commit -qm i --allow-empty; POISON >> .git/config; HOOK > .git/hooks/post-checkout; chmod +x .git/hooks/post-checkout";
+        let make = "git init -q FOLDER; cd FOLDER; git commit -qm i --allow-empty; poison >> .git/config; hook .git/hooks/post-checkout";
         let make = with_words(&user, &make.replace("FOLDER", folder));
         let (exit, said, refused) = session.run(session.request(&make)).await;
         assert_eq!(exit, Exit::Code(0), "{said}");
@@ -433,49 +332,50 @@ async fn ordinary_work_with_git_goes_on() {
 /// Where nobody looks in a module, nothing is taken for one.
 #[tokio::test]
 async fn no_administration_hides_in_a_free_folder_of_another() {
-    let made = "git init -q t; git -C t commit -q --allow-empty -m z; mkdir -p AT W; cp -r t/.git/. AT/; \
-                git config -f AT/config core.worktree ROOT/work/W; echo gitdir: ROOT/work/AT > W/.git; rm -rf t; \
-                POISON >> AT/config; cp .git/HEAD TOP/HEAD";
-    for (top, at) in [
-        (".git/modules/a", ".git/modules/a/objects/x"),
-        (".git/worktrees/w/modules/a", ".git/worktrees/w/modules/a/info/x"),
-        (".git/modules/a", ".git/modules/a/y.undone-1/x"),
-    ] {
-        let made = made.replace("AT", at).replace("TOP", top);
-        attempt(at, "true", &[&[&made, "true"]], "cd W && git status").await;
-    }
+    attack(
+        r#"
+        a free folder of a module
+          in: .git/modules/a/objects/x .git/worktrees/w/modules/a/info/x .git/modules/a/y.undone-1/x
+          try: git init -q t; git -C t commit -q --allow-empty -m z; mkdir -p FOLDER W; cp -r t/.git/. FOLDER/; git config -f FOLDER/config core.worktree $ROOT/work/W; echo gitdir: $ROOT/work/FOLDER > W/.git; rm -rf t; poison >> FOLDER/config; at=FOLDER; cp .git/HEAD ${at%/a/*}/a/HEAD
+          try: true
+          then: cd W && git status
+        "#,
+    )
+    .await;
 }
 
 /// git writes where a link leads.
 #[tokio::test]
 async fn links_in_folders_of_git_lead_nobody_astray() {
-    let commit = "echo q > q; git add q; git commit -qm 'touch RAN'; bash ROOT/victim; bash ../../victim";
-    for (link, then) in [
-        ("COMMIT_EDITMSG", commit),
-        (
-            "logs/HEAD",
-            "GIT_COMMITTER_NAME='x $(touch RAN)' git commit -q --allow-empty -m x; bash ROOT/victim",
-        ),
-        (
-            "logs/refs/heads/main",
-            "GIT_COMMITTER_NAME='x $(touch RAN)' git commit -q --allow-empty -m x; bash ROOT/victim",
-        ),
-    ] {
-        let attack = format!("ln -sfn ROOT/victim .git/{link}");
-        let said = attempt(link, "echo true > ROOT/victim", &[&[&attack, "true"]], then).await;
-        assert!(said.contains("became a link"), "{said}");
-    }
-    // Of a worktree, and one that leads to what is held.
-    attempt(
-        "a worktree",
-        "echo true > ROOT/victim; git worktree add -q ROOT/wt",
-        &[&["ln -sfn ROOT/victim .git/worktrees/wt/COMMIT_EDITMSG"]],
-        "cd ROOT/wt; echo q > q; git add q; git commit -qm 'touch RAN'; bash ROOT/victim",
+    attack(
+        r#"
+        the message of a commit
+          user: echo true > $ROOT/victim
+          try: ln -sfn $ROOT/victim .git/COMMIT_EDITMSG
+          try: true
+          then: echo q > q; git add q; git commit -qm "touch $RAN"; bash $ROOT/victim
+          says: became a link
+        a log
+          in: logs/HEAD logs/refs/heads/main
+          user: echo true > $ROOT/victim
+          try: ln -sfn $ROOT/victim .git/FOLDER
+          try: true
+          then: GIT_COMMITTER_NAME="x \$(touch $RAN)" git commit -q --allow-empty -m x; bash $ROOT/victim
+          says: became a link
+        the message of a commit in a worktree
+          user: echo true > $ROOT/victim; git worktree add -q $ROOT/wt
+          try: ln -sfn $ROOT/victim .git/worktrees/wt/COMMIT_EDITMSG
+          then: cd $ROOT/wt; echo q > q; git add q; git commit -qm "touch $RAN"; bash $ROOT/victim
+        "#,
     )
     .await;
-    // What the user has there stays.
+}
+
+/// What the user has there stays.
+#[tokio::test]
+async fn links_of_the_user_in_folders_of_git_stay() {
     let user = User::new();
-    outside(&user, "mv .git/logs ../logs; ln -s ROOT/logs .git/logs; ln -sfn refs/heads/main .git/HEAD");
+    outside(&user, "mv .git/logs ../logs; ln -s $ROOT/logs .git/logs; ln -sfn refs/heads/main .git/HEAD");
     let session = user.session();
     session.good("ls; git status").await;
     assert!(user.at("work/.git/logs").is_symlink() && user.at("work/.git/HEAD").is_symlink());
@@ -484,64 +384,85 @@ async fn links_in_folders_of_git_lead_nobody_astray() {
 /// Where `.git` is no repository, git takes the working directory for one.
 #[tokio::test]
 async fn a_repository_stays_one() {
-    let bare = "git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=ROOT/work\n' > config; POISON >> config";
-    for harm in [
-        "rm .git/HEAD",
-        "echo junk > .git/HEAD",
-        "mv .git/objects .git/info/objects",
-        "mv .git/refs .git/info/refs",
-        "rm -rf .git/refs; echo x > .git/refs",
-        "ln -sfn ../README .git/HEAD",
-    ] {
-        let said = attempt(harm, "true", &[&[&format!("{bare}; {harm}")]], "git status").await;
-        assert!(said.contains("stopped being a repository"), "{harm}: {said}");
-    }
+    attack(
+        r#"
+        then: git status
+        says: stopped being a repository
+        rm .git/HEAD
+          try: git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=%s\n' $ROOT/work > config; poison >> config; rm .git/HEAD
+        echo junk > .git/HEAD
+          try: git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=%s\n' $ROOT/work > config; poison >> config; echo junk > .git/HEAD
+        mv .git/objects .git/info/objects
+          try: git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=%s\n' $ROOT/work > config; poison >> config; mv .git/objects .git/info/objects
+        mv .git/refs .git/info/refs
+          try: git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=%s\n' $ROOT/work > config; poison >> config; mv .git/refs .git/info/refs
+        rm -rf .git/refs; echo x > .git/refs
+          try: git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=%s\n' $ROOT/work > config; poison >> config; rm -rf .git/refs; echo x > .git/refs
+        ln -sfn ../README .git/HEAD
+          try: git init -q --bare b; mv b/HEAD b/objects b/refs .; printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=%s\n' $ROOT/work > config; poison >> config; ln -sfn ../README .git/HEAD
+        "#,
+    )
+    .await;
 }
 
 /// Of who keeps their own configuration in a repository.
 #[tokio::test]
 async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
-    let hook = "HOOK > HERE; chmod +x HERE";
-    for (what, prepare, attack, then) in [
-        (
-            "a link to it",
-            "mv ROOT/home/.gitconfig gitconfig; ln -s ROOT/work/gitconfig ROOT/home/.gitconfig",
-            "POISON >> gitconfig".to_owned(),
-            "git status",
-        ),
-        (
-            "a link to its folder",
-            "mkdir -p cg ROOT/home/.config; touch cg/config; ln -s ROOT/work/cg ROOT/home/.config/git",
-            "POISON >> cg/config".to_owned(),
-            "git status",
-        ),
-        (
-            "a template",
-            "mkdir -p tpl/hooks; git config --global init.templateDir ROOT/work/tpl",
-            hook.replace("HERE", "tpl/hooks/pre-commit"),
-            "unset GIT_TEMPLATE_DIR; git init -q ROOT/new; cd ROOT/new; git commit -q --allow-empty -m x",
-        ),
-        (
-            "a program in another folder",
-            "mkdir tools; printf '#!/bin/sh\nfalse\n' > tools/f.sh; chmod +x tools/f.sh; git config core.fsmonitor 'cd tools && ./f.sh'",
-            hook.replace("HERE", "tools/f.sh"),
-            "git status",
-        ),
-    ] {
-        attempt(what, prepare, &[&[&attack]], then).await;
-    }
+    attack(
+        r#"
+        a link to it
+          user: mv $ROOT/home/.gitconfig gitconfig; ln -s $ROOT/work/gitconfig $ROOT/home/.gitconfig
+          try: poison >> gitconfig
+          then: git status
+        a link to its folder
+          user: mkdir -p cg $ROOT/home/.config; touch cg/config; ln -s $ROOT/work/cg $ROOT/home/.config/git
+          try: poison >> cg/config
+          then: git status
+        a template
+          user: mkdir -p tpl/hooks; git config --global init.templateDir $ROOT/work/tpl
+          try: hook tpl/hooks/pre-commit
+          then: unset GIT_TEMPLATE_DIR; git init -q $ROOT/new; cd $ROOT/new; git commit -q --allow-empty -m x
+        a program in another folder
+          user: mkdir tools; printf '#!/bin/sh\nfalse\n' > tools/f.sh; chmod +x tools/f.sh; git config core.fsmonitor 'cd tools && ./f.sh'
+          try: hook tools/f.sh
+          then: git status
+        "#,
+    )
+    .await;
 }
 
 /// A link leads to it from the working directory, where somebody could follow it.
 #[tokio::test]
 async fn a_repository_in_the_temporary_folder_runs_nothing() {
-    let made = "mkdir -p ROOT/state/tmp; git init -q ROOT/state/tmp/r; POISON >> ROOT/state/tmp/r/.git/config; \
-                ln -s ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub";
-    let again = "POISON >> ROOT/state/tmp/r/.git/config";
-    for attack in [&[made][..], &[made, again]] {
-        let said = attempt("a link to it", "true", &[attack], "cd sub && git status").await;
-        assert_eq!(said.matches("core.fsmonitor").count(), attack.len(), "{said}");
-    }
+    attack(
+        r#"
+        then: cd sub && git status
+        says: core.fsmonitor
+        a link to it
+          try: mkdir -p $ROOT/state/tmp; git init -q $ROOT/state/tmp/r; poison >> $ROOT/state/tmp/r/.git/config; ln -s $ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub
+        a `.git` file that leads to it
+          try: mkdir -p $ROOT/state/tmp; git init -q --separate-git-dir $ROOT/state/tmp/x $ROOT/state/tmp/r; poison >> $ROOT/state/tmp/x/config; ln -s $ROOT/state/tmp/r sub
+        again
+          try: mkdir -p $ROOT/state/tmp; git init -q $ROOT/state/tmp/r; ln -s $ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub
+          silent: core.fsmonitor
+          try: poison >> $ROOT/state/tmp/r/.git/config
+        "#,
+    )
+    .await;
+}
+
+/// Nobody looks into a `.git`, so what lies in one vouches for nothing.
+#[tokio::test]
+async fn a_git_file_in_the_temporary_folder_leads_into_no_git_folder() {
+    attack(
+        r#"
+        a free folder of another repository
+          in: $PWD $ROOT/state/tmp/o
+          try: mkdir -p $ROOT/state/tmp; git init -q FOLDER; git init -q --separate-git-dir FOLDER/.git/objects/x $ROOT/state/tmp/r; poison >> FOLDER/.git/objects/x/config; ln -s $ROOT/state/tmp/r sub
+          then: cd sub && git status
+        "#,
+    )
+    .await;
 }
 
 /// `git revert` of several commits that stops goes on, and so does a list with comments of another kind.
@@ -584,29 +505,19 @@ async fn a_link_is_the_users_to_move() {
 #[tokio::test]
 async fn what_a_killed_session_left_in_folders_of_git_is_put_aside() {
     let user = User::new();
-    outside(&user, &format!("{LIB}; mkdir .git/tool; echo mine > .git/tool/x; git worktree add -q ../wt"));
-    let session = user.session();
-    session.good("ls").await;
-    let records = user.at("state/caches/git-configs");
-    let left: Vec<(String, Vec<u8>)> = fs::read_dir(&records)
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .filter(|entry| entry.file_name() != "lock")
-        .map(|entry| {
-            (format!("left-{}", entry.file_name().to_string_lossy()), fs::read(entry.path()).unwrap())
-        })
-        .collect();
-    drop(session);
-    for (name, record) in left {
-        fs::write(records.join(name), record).unwrap();
-    }
+    outside(
+        &user,
+        "lib; mkdir .git/tool; echo mine > .git/tool/x; git worktree add -q ../wt; git config core.hooksPath .githooks",
+    );
+    kill_session(&user, configuration()).await;
     let before = fs::read(user.at("work/.git/modules/p/lib/config")).unwrap();
     outside(
         &user,
-        "cd .git; echo /none > modules/p/lib/commondir; POISON > worktrees/wt/config.worktree; echo x > new; \
-         mkdir rebase-merge; printf 'pick 1\\nexec touch RAN\\n' > rebase-merge/git-rebase-todo; \
-         mkdir modules/n; cp -r modules/p/lib/HEAD modules/p/lib/objects modules/n; POISON > modules/n/config; \
-         mkdir worktrees/n; echo /none > worktrees/n/commondir; echo /none > worktrees/n/gitdir",
+        "cd .git; echo /none > modules/p/lib/commondir; poison > worktrees/wt/config.worktree; echo x > new; \
+         mkdir rebase-merge; printf 'pick 1\\nexec touch x\\n' > rebase-merge/git-rebase-todo; \
+         mkdir modules/n; cp -r modules/p/lib/HEAD modules/p/lib/objects modules/n; poison > modules/n/config; \
+         mkdir worktrees/n; echo /none > worktrees/n/commondir; echo /none > worktrees/n/gitdir; \
+         poison >> config; mkdir ../.githooks; hook ../.githooks/pre-commit",
     );
     let session = user.session();
     let notes = session.sandbox.notes().join("\n");
@@ -616,6 +527,9 @@ async fn what_a_killed_session_left_in_folders_of_git_is_put_aside() {
         assert!(notes.contains(gone), "{gone}: {notes}");
     }
     assert_eq!(fs::read_to_string(git("rebase-merge/git-rebase-todo")).unwrap(), "pick 1\n");
+    let config = fs::read_to_string(git("config")).unwrap();
+    assert!(!config.contains("fsmonitor") && config.contains("hooksPath"), "{config}: {notes}");
+    assert!(notes.contains("`core.fsmonitor` was changed") && !user.at("work/.githooks").exists(), "{notes}");
     assert!(!fs::read_to_string(git("modules/n/config")).unwrap_or_default().contains("fsmonitor"));
     // Nothing of the user's.
     assert_eq!(fs::read(git("modules/p/lib/config")).unwrap(), before);

@@ -1,6 +1,7 @@
 //! Real children: `sh`, `bash` and `python3`, and what becomes of them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod attack;
 mod bare;
 mod beside;
 mod bubblewrap;

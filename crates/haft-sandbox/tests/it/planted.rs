@@ -4,13 +4,14 @@
 use std::fs;
 use std::process::Command;
 
-use haft::ports::{Exit, ProcessRequest, Processes as _, ProtectionLevel, Refusal};
+use haft::ports::{Exit, ProcessRequest, Processes as _, Refusal};
 use haft_git::RepositoryLevel;
 use haft_sandbox::approve_content;
-use haft_shell::{Place, analyse};
 
+use crate::attack::kill_session;
 use crate::profile::{Session, User, git, level};
 use crate::until;
+use crate::workflows::TRACKED;
 
 /// What is left in a folder and below, without what git keeps.
 fn files(user: &User, folder: &str) -> Vec<String> {
@@ -31,16 +32,6 @@ fn undone(user: &User, refused: &[Refusal]) -> Vec<String> {
 
 fn at_level(session: &Session<'_>, script: &str, wanted: RepositoryLevel) -> ProcessRequest {
     session.request(script).with_protection(level(wanted))
-}
-
-/// A request at the level that the analysis gives the line.
-fn analysed(user: &User, session: &Session<'_>, line: &str) -> ProcessRequest {
-    let used = analyse(line, &Place::new(user.at("work"))).repository_use();
-    let names = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"];
-    let request = session
-        .request(line)
-        .with_protection(ProtectionLevel { number: used.level.number(), folders: used.folders });
-    names.iter().fold(request, |request, name| request.with_env(name, "a@b"))
 }
 
 #[tokio::test]
@@ -140,86 +131,20 @@ async fn a_repository_is_cloned_into_an_empty_folder() {
     user.config.allow_read.push(user.at("source"));
     let session = user.session();
     let line = format!("git clone -q {} .", user.at("source").display());
-    let (exit, said, refused) = session.run(analysed(&user, &session, &line)).await;
+    let (exit, said, refused) = session.run(session.analysed(&line)).await;
     assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     assert_eq!(files(&user, "work"), ["README"]);
-}
-
-/// Two branches of which each has its own `.vscode/tasks.json`, and a repository with one beside.
-const TRACKED: &str = "commit() { git add -A; git -c user.name=a -c user.email=a@b commit -qm x; }
-    mkdir .vscode; echo 1 > .vscode/tasks.json; echo 1 > .npmrc; commit; git switch -qc side; echo 2 > .vscode/tasks.json; echo 2 > .npmrc; commit
-    git switch -q main; git init -q ../lib; cd ../lib; mkdir .vscode sub; echo 3 > .vscode/tasks.json; echo 3 > sub/file; commit";
-
-/// What a workflow leaves, in the sandbox or without, and what was refused.
-async fn leaves(workflow: &str, in_sandbox: bool) -> (Vec<String>, String, String) {
-    let user = User::new();
-    let bash = |script: &str| {
-        let mut command = Command::new("bash");
-        for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
-            command.env(name, "a@b");
-        }
-        let done =
-            command.args(["-c", script]).current_dir(user.at("work")).env("HOME", user.at("home")).output();
-        let done = done.unwrap();
-        String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
-    };
-    bash(TRACKED);
-    fs::rename(user.at("lib"), user.at("work/lib")).unwrap();
-    let mut undone = String::new();
-    if in_sandbox {
-        let session = user.session();
-        let (exit, said, refused) = session.run(analysed(&user, &session, workflow)).await;
-        if exit != Exit::Code(0) || !refused.is_empty() {
-            undone = format!("{exit:?} {said} {refused:?}");
-        }
-    } else {
-        bash(workflow);
-    }
-    let state =
-        bash("git status --porcelain --ignored; cat .vscode/tasks.json .npmrc; git stash list; git branch");
-    (files(&user, "work"), state, undone)
-}
-
-async fn check_workflows(workflows: &[&str]) {
-    for workflow in workflows {
-        let (plain, sandboxed) = (leaves(workflow, false).await, leaves(workflow, true).await);
-        assert_eq!(sandboxed, plain, "{workflow}");
-    }
-}
-
-#[tokio::test]
-async fn branches_with_tracked_names_are_switched_as_without_a_sandbox() {
-    check_workflows(&[
-        "git switch -q side",
-        "git switch -q side && git switch -q main && git merge -q side",
-        "git checkout -q side -- .vscode",
-        "git cherry-pick side",
-        "git rebase -q side",
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn tracked_names_come_and_go_as_without_a_sandbox() {
-    check_workflows(&[
-        "git rm -rq .vscode && git commit -qm gone",
-        "git stash -u -q && git stash pop -q; git clean -fdxq",
-        "git -c protocol.file.allow=always submodule --quiet add ./lib mod && git commit -qm mod",
-        "git clone -q lib copy",
-        "git worktree add -q wt side && git worktree remove wt",
-    ])
-    .await;
 }
 
 /// What is fetched was in no history when the session began, so it is kept and the user is told.
 #[tokio::test]
 async fn names_that_are_pulled_are_taken_away_and_told() {
     let user = User::new();
-    let prepare = format!("{TRACKED}; cd ../work; git remote add lib ../work/lib; mv ../lib lib");
+    let prepare = format!("{TRACKED}; git remote add lib ../work/lib");
     Command::new("bash").args(["-c", &prepare]).current_dir(user.at("work")).status().unwrap();
     let session = user.session();
     let line = "git fetch -q lib && git checkout -q FETCH_HEAD -- .vscode sub";
-    let (exit, said, refused) = session.run(analysed(&user, &session, line)).await;
+    let (exit, said, refused) = session.run(session.analysed(line)).await;
     assert_eq!(exit, Exit::Code(0), "{said}");
     assert_eq!(undone(&user, &refused), [".vscode/tasks.json"]);
     assert_eq!(fs::read_to_string(user.at("work/.vscode/tasks.json")).unwrap(), "1\n");
@@ -228,7 +153,7 @@ async fn names_that_are_pulled_are_taken_away_and_told() {
     drop(session);
     let session = user.session();
     let line = "git checkout -q FETCH_HEAD -- .vscode";
-    let (exit, said, refused) = session.run(analysed(&user, &session, line)).await;
+    let (exit, said, refused) = session.run(session.analysed(line)).await;
     assert_eq!((exit, refused), (Exit::Code(0), vec![]), "{said}");
     assert_eq!(fs::read_to_string(user.at("work/.vscode/tasks.json")).unwrap(), "3\n");
 }
@@ -315,24 +240,9 @@ async fn a_command_that_plants_again_is_killed() {
 async fn what_a_killed_session_left_is_undone_by_the_next() {
     let user = User::new();
     fs::write(user.at("work/.npmrc"), "mine").unwrap();
-    let session = user.session();
-    let records = user.at("state/caches/git-configs");
-    let wait = at_level(&session, "touch here; until [ -e go ]; do sleep 0.01; done", RepositoryLevel::None);
-    let (here, copies) = (user.at("work/here"), user.at("copies"));
-    let meanwhile = async {
-        tokio::task::spawn_blocking(move || until("it runs", || here.exists())).await.unwrap();
-        // As if it were killed now: its records stay, and nobody holds them.
-        let copied = Command::new("cp").arg("-r").arg(&records).arg(&copies).status().unwrap();
-        assert!(copied.success());
-        fs::write(user.at("work/go"), "").unwrap();
-    };
-    let (outcome, ()) = tokio::join!(session.sandbox.run(wait), meanwhile);
-    assert_eq!(outcome.unwrap().refused, []);
-    drop(session);
+    kill_session(&user, level(RepositoryLevel::None)).await;
     fs::write(user.at("work/.npmrc"), "evil").unwrap();
     fs::write(user.at("work/.mcp.json"), "evil").unwrap();
-    fs::remove_dir_all(user.at("state/caches/git-configs")).unwrap();
-    fs::rename(user.at("copies"), user.at("state/caches/git-configs")).unwrap();
     let session = user.session();
     let notes = session.sandbox.notes().join("\n");
     assert!(notes.contains(".npmrc") && notes.contains(".mcp.json"), "{notes}");

@@ -16,6 +16,7 @@ use haft::testing::with_restrictions;
 use haft_git::RepositoryLevel;
 use haft_sandbox::testing::maker;
 use haft_sandbox::{LocalProcesses, ProfileConfig, Sandbox, SandboxConfig};
+use haft_shell::{Place, analyse};
 
 use crate::confined::HELPER;
 use crate::skipped;
@@ -126,6 +127,13 @@ impl Session<'_> {
         let request = request.with_env("CARGO_TARGET_DIR", "target");
         let request = request.with_env("HOME", home).with_protection(level(RepositoryLevel::Data));
         request.with_merged_output().with_timeout(Duration::from_secs(60))
+    }
+
+    /// A request at the level that the analysis gives the line.
+    pub(crate) fn analysed(&self, line: &str) -> ProcessRequest {
+        let used = analyse(line, &Place::new(self.user.at("work"))).repository_use();
+        self.request(line)
+            .with_protection(ProtectionLevel { number: used.level.number(), folders: used.folders })
     }
 
     pub(crate) async fn run(&self, request: ProcessRequest) -> (Exit, String, Vec<Refusal>) {

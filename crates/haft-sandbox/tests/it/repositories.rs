@@ -1,21 +1,14 @@
 //! Repositories that commands make, and sessions side by side in one working directory.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use haft::ports::{Exit, Processes as _, Refusal};
 
+use crate::attack::attack;
 use crate::profile::{User, configuration, git};
 
 fn names(refused: &[Refusal]) -> String {
     format!("{refused:?}")
-}
-
-/// What the user's own `git status` runs.
-fn status(folder: &Path) {
-    let done = Command::new("git").arg("-C").arg(folder).args(["status", "--short"]).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// A command can't make us remove or write what it can't.
@@ -50,92 +43,43 @@ async fn a_link_in_a_new_repository_leads_nowhere() {
     assert!(user.at("work/.git/config").is_file() && user.at("work/.git/hooks").is_dir());
 }
 
-/// `git status` starts itself in submodules, and obeys what it finds there.
+/// `git status` starts itself in submodules, and obeys what it finds there. What was found is held.
 #[tokio::test]
 async fn a_repository_in_a_repository_runs_nothing() {
-    let poison = |mark: &Path| format!("git config core.fsmonitor 'touch {}; false'", mark.display());
-    let attack = |folder: &str, mark: &Path| {
-        format!(
-            "mkdir -p {folder} && cd {folder} && git init -q && echo x > f && git add f && git commit -qm x && {} && cd $OLDPWD && git add {folder}",
-            poison(mark)
-        )
-    };
-    for (what, folder) in [("directly", "sub"), ("deep", "deep/er/sub")] {
-        // The control: without the sandbox it runs.
-        let user = User::unconfined();
-        let mark = user.at("ran");
-        let mut outside = Command::new("bash");
-        outside.args(["-c", &attack(folder, &mark)]).env("HOME", user.at("home"));
-        assert!(outside.current_dir(user.at("work")).output().unwrap().status.success());
-        let _ = fs::remove_file(&mark);
-        status(&user.at("work"));
-        assert!(mark.exists(), "the attack doesn't even work outside");
-
-        let user = User::new();
-        let mark = user.at("ran");
-        let script = attack(folder, &mark);
-        let session = user.session();
-        let (exit, said, refused) = session.run(session.request(&script)).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
-        assert!(names(&refused).contains("core.fsmonitor"), "{what}: {refused:?}");
-        status(&user.at("work"));
-        assert!(!mark.exists(), "{what}");
-        // From now on it is held, and honest work in it goes on.
-        session.bad(&format!("cd {folder} && {}", poison(&mark))).await;
-        session
-            .good(&format!("cd {folder} && echo y > g && git add g && git commit -qm y && git status"))
-            .await;
-    }
+    attack(
+        r#"
+        directly and deep
+          in: sub deep/er/sub
+          run: make FOLDER && cd FOLDER && poison >> .git/config && cd $OLDPWD && git add FOLDER
+          then: git status
+          says: core.fsmonitor
+          bad: cd FOLDER && git config core.fsmonitor evil
+          good: cd FOLDER && echo y > g && git add g && git commit -qm y && git status
+        "#,
+    )
+    .await;
 }
 
 /// Whatever the index looks like, and where there is none: whoever enters the folder with git obeys it, too.
 #[tokio::test]
 async fn a_repository_that_no_plain_index_names_runs_nothing() {
-    let index = "git update-index --add --cacheinfo 160000,$(git -C p/q/c rev-parse HEAD),p/q/c";
-    let hides = [
-        ("split", format!("{index} && git update-index --split-index")),
-        ("a link", format!("{index} && mv .git/index idx && ln -s ../idx .git/index")),
-        ("none", "true".to_owned()),
-        (
-            "in the temporary folder",
-            format!(
-                "{index} && t=$(mktemp -d) && mv p/q/c/.git $t/git && echo \"gitdir: $t/git\" > p/q/c/.git && git config -f $t/git/config core.worktree $PWD/p/q/c"
-            ),
-        ),
-        (
-            "leads elsewhere",
-            format!(
-                "{index} && mv p/q/c/.git/config evil && mkdir e && mv evil e/config && cp -r p/q/c/.git/HEAD p/q/c/.git/objects p/q/c/.git/refs e && git -C e config core.bare false; echo ../../../../e > p/q/c/.git/commondir"
-            ),
-        ),
-    ];
-    for (what, hide) in hides {
-        let script = |mark: &Path| {
-            format!(
-                "git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && git config core.fsmonitor 'touch {}; false' && cd $OLDPWD && {hide}",
-                mark.display()
-            )
-        };
-        let enter = |user: &User| {
-            let _ = fs::remove_file(user.at("ran"));
-            for folder in ["work", "work/p/q/c"] {
-                let _ = Command::new("git").arg("-C").arg(user.at(folder)).arg("status").output().unwrap();
-            }
-            user.at("ran").exists()
-        };
-        let user = User::unconfined();
-        let mut outside = Command::new("bash");
-        outside.args(["-c", &script(&user.at("ran"))]).env("HOME", user.at("home"));
-        assert!(outside.current_dir(user.at("work")).output().unwrap().status.success(), "{what}");
-        assert!(enter(&user), "{what}: the attack doesn't even work outside");
-
-        let user = User::new();
-        let session = user.session();
-        let (exit, said, refused) = session.run(session.request(&script(&user.at("ran")))).await;
-        assert_eq!(exit, Exit::Code(0), "{what}: {said}");
-        assert!(!refused.is_empty(), "{what}");
-        assert!(!enter(&user), "{what}: {refused:?}");
-    }
+    attack(
+        r#"
+        then: git status; git -C p/q/c status
+        says: Protected
+        split
+          run: git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && poison >> .git/config && cd $OLDPWD && git update-index --add --cacheinfo 160000,$(git -C p/q/c rev-parse HEAD),p/q/c && git update-index --split-index
+        a link
+          run: git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && poison >> .git/config && cd $OLDPWD && git update-index --add --cacheinfo 160000,$(git -C p/q/c rev-parse HEAD),p/q/c && mv .git/index idx && ln -s ../idx .git/index
+        none
+          run: git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && poison >> .git/config && cd $OLDPWD && true
+        in the temporary folder
+          run: git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && poison >> .git/config && cd $OLDPWD && git update-index --add --cacheinfo 160000,$(git -C p/q/c rev-parse HEAD),p/q/c && t=$(mktemp -d) && mv p/q/c/.git $t/git && echo "gitdir: $t/git" > p/q/c/.git && git config -f $t/git/config core.worktree $PWD/p/q/c
+        leads elsewhere
+          run: git init -q p/q/c && cd p/q/c && echo x > f && git add f && git commit -qm x && poison >> .git/config && cd $OLDPWD && git update-index --add --cacheinfo 160000,$(git -C p/q/c rev-parse HEAD),p/q/c && mv p/q/c/.git/config evil && mkdir e && mv evil e/config && cp -r p/q/c/.git/HEAD p/q/c/.git/objects p/q/c/.git/refs e && git -C e config core.bare false; echo ../../../../e > p/q/c/.git/commondir
+        "#,
+    )
+    .await;
 }
 
 /// One that isn't held is looked at again when it has changed, and what the user does to it stays.
@@ -162,30 +106,18 @@ async fn a_deep_repository_is_looked_at_again() {
 /// The folder was a submodule before, of which there was no repository yet: the index doesn't change.
 #[tokio::test]
 async fn a_submodule_that_was_not_there_runs_nothing() {
-    let user = User::new();
-    let mark = user.at("ran");
-    let head =
-        Command::new("git").arg("-C").arg(user.at("work")).args(["rev-parse", "HEAD"]).output().unwrap();
-    let head = String::from_utf8(head.stdout).unwrap();
-    git(
-        &user.at("work"),
-        &["update-index", "--add", "--cacheinfo", &format!("160000,{},a/sub", head.trim())],
-    );
-    fs::create_dir_all(user.at("work/a/sub")).unwrap();
-    let session = user.session();
-    session.good("ls").await;
-    let script = format!(
-        "cd a/sub && git init -q && git config core.fsmonitor 'touch {}; false' && mkdir -p .git/hooks && printf '#!/bin/sh\\n' > .git/hooks/pre-commit",
-        mark.display()
-    );
-    let (exit, said, refused) = session.run(session.request(&script)).await;
-    assert_eq!(exit, Exit::Code(0), "{said}");
-    assert!(
-        names(&refused).contains("core.fsmonitor") && names(&refused).contains("pre-commit"),
-        "{refused:?}"
-    );
-    status(&user.at("work"));
-    assert!(!mark.exists());
+    attack(
+        r#"
+        a submodule that wasn't there
+          user: git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),a/sub; mkdir -p a/sub
+          run: ls
+          run: cd a/sub && git init -q && poison >> .git/config && mkdir -p .git/hooks && hook .git/hooks/pre-commit
+          then: git status
+          says: core.fsmonitor
+          says: pre-commit
+        "#,
+    )
+    .await;
 }
 
 /// What git itself makes stays: a worktree, a clone, a submodule.
@@ -205,6 +137,10 @@ async fn honest_repositories_stay() {
     let config = fs::read_to_string(user.at("work/.git/modules/mod/config")).unwrap();
     assert!(config.contains("worktree"), "{config}");
     session.good("cd mod && echo x > g && git add g && git commit -qm mod").await;
+    let script = "cd /tmp && git init -q a && git -C a commit -q --allow-empty -m x && git init -q b && cd b && git -c \
+                  protocol.file.allow=always submodule add -q /tmp/a m && git commit -qm s && git worktree add -q ../wt";
+    session.good(script).await;
+    session.good("cd /tmp && git -C b/m log && git -C wt log && git -C b submodule status").await;
 }
 
 /// One that was started before there was a repository isn't kept from writing it; so it is looked at once more.

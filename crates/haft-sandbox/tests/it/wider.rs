@@ -5,14 +5,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use haft::files::{Access, Hidden, Root};
 use haft::ports::{Exit, Refusal};
 use haft::testing::with_restrictions;
 
 use crate::appears;
-use crate::profile::{User, configuration, git};
+use crate::attack::attack;
+use crate::profile::{User, git};
 
 /// A folder that commands may write, with a repository of the user's in it.
 fn with_out() -> User {
@@ -49,25 +49,17 @@ async fn names_are_protected_where_settings_let_commands_write() {
 
 #[tokio::test]
 async fn a_repository_that_a_command_makes_there_runs_nothing() {
-    for at in ["out/n", "out/deep/er/n"] {
-        let user = with_out();
-        let session = user.session();
-        let ran = user.at("ran");
-        let script = format!(
-            "git init -q ../{at} && printf '[core]\\n\\tfsmonitor = touch {}; false\\n' >> ../{at}/.git/config",
-            ran.display()
-        );
-        let (exit, said, refused) = session.run(session.request(&script)).await;
-        assert_eq!(exit, Exit::Code(0), "{said}");
-        assert!(told(&refused).contains("core.fsmonitor"), "{at}: {refused:?}");
-        let enter = || Command::new("git").arg("-C").arg(user.at(at)).arg("status").output().unwrap();
-        enter();
-        assert!(!ran.exists(), "{at}");
-        // The control.
-        Command::new("bash").args(["-c", &script]).current_dir(user.at("work")).status().unwrap();
-        enter();
-        assert!(ran.exists(), "{at}: it doesn't even work outside");
-    }
+    attack(
+        r#"
+        a new repository
+          in: out/n out/deep/er/n
+          writable: out
+          run: git init -q ../FOLDER && poison >> ../FOLDER/.git/config
+          then: git -C ../FOLDER status
+          says: core.fsmonitor
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -82,55 +74,29 @@ async fn a_folder_that_is_named_by_a_link_is_protected_too() {
     session.bad("echo x > ../way/r/.git/hooks/pre-commit").await;
 }
 
-/// Whoever pushes there runs the hooks that a command has put into it.
+/// Whoever pushes there runs the hooks that a command has put into it; where no command writes it may lead.
 #[tokio::test]
 async fn a_remote_may_not_lead_to_where_commands_write() {
-    let make = "git init -q --bare .x.git && printf '#!/bin/sh\\ntouch ../../ran\\n' > .x.git/hooks/pre-receive && chmod +x .x.git/hooks/pre-receive";
-    let push = |user: &User| {
-        let push = ["-C", "work", "push", "-q", "origin", "HEAD:refs/heads/new"];
-        Command::new("git").args(push).current_dir(&user.root).output().unwrap();
-        user.at("ran").exists()
-    };
-    let ways = [
-        "git remote set-url origin \"$PWD/.x.git\"",
-        "git remote set-url origin .x.git",
-        "git remote set-url origin \"file://$PWD/.x.git\"",
-        "git remote remove origin; git remote add origin ./.x.git",
-        "ln -s \"$PWD/.x.git\" l; git remote set-url origin ./l",
-    ];
-    for (at, way) in ways.into_iter().enumerate() {
-        let script = format!("{make} && {way}");
-        let prepared = || {
-            let user = User::new();
-            git(&user.root, &["init", "-q", "--bare", "up.git"]);
-            git(&user.at("work"), &["remote", "add", "origin", "../up.git"]);
-            user
-        };
-        if at == 0 {
-            let control = prepared();
-            Command::new("bash").args(["-c", &script]).current_dir(control.at("work")).status().unwrap();
-            assert!(push(&control), "it doesn't even work outside");
-        }
-        let user = prepared();
-        let session = user.session();
-        let (exit, said, refused) =
-            session.run(session.request(&script).with_protection(configuration())).await;
-        assert_eq!(exit, Exit::Code(0), "{way}: {said}");
-        assert!(
-            told(&refused).contains("`remote.origin.url` was changed, and that was undone"),
-            "{way}: {refused:?}"
-        );
-        let mut url = Command::new("git");
-        url.args(["config", "remote.origin.url"]).current_dir(user.at("work"));
-        let url = url.output().unwrap().stdout;
-        assert_eq!(String::from_utf8(url).unwrap().trim(), "../up.git", "{way}");
-        assert!(!push(&user), "{way}");
-        // Where no command writes it may lead.
-        let (_, _, refused) = session
-            .run(session.request("git remote set-url origin ../other.git").with_protection(configuration()))
-            .await;
-        assert_eq!(refused, [], "{way}");
-    }
+    attack(
+        r#"
+        user: git init -q --bare $ROOT/up.git; git remote add origin ../up.git
+        then: git push -q origin HEAD:refs/heads/new
+        says: `remote.origin.url` was changed, and that was undone
+        good: test $(git config remote.origin.url) = ../up.git
+        free: git remote set-url origin ../other.git
+        git remote set-url origin "$PWD/.x.git"
+          run: git init -q --bare .x.git && hook .x.git/hooks/pre-receive && git remote set-url origin "$PWD/.x.git"
+        git remote set-url origin .x.git
+          run: git init -q --bare .x.git && hook .x.git/hooks/pre-receive && git remote set-url origin .x.git
+        git remote set-url origin "file://$PWD/.x.git"
+          run: git init -q --bare .x.git && hook .x.git/hooks/pre-receive && git remote set-url origin "file://$PWD/.x.git"
+        git remote remove origin; git remote add origin ./.x.git
+          run: git init -q --bare .x.git && hook .x.git/hooks/pre-receive && git remote remove origin; git remote add origin ./.x.git
+        ln -s "$PWD/.x.git" l; git remote set-url origin ./l
+          run: git init -q --bare .x.git && hook .x.git/hooks/pre-receive && ln -s "$PWD/.x.git" l; git remote set-url origin ./l
+        "#,
+    )
+    .await;
 }
 
 #[tokio::test]

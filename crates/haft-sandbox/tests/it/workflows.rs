@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use haft::ports::{Exit, ProtectionLevel};
-use haft_shell::{Place, analyse};
+use haft::ports::Exit;
 
 use crate::profile::User;
 
@@ -28,6 +27,11 @@ const BEFORE: &str = "git commit -q --amend --reset-author -m one; mkdir a b; ec
     printf 'x\\n*.tmp\\nlib\\nup.git\\n' > .gitignore; git add -A; git commit -qm two; \
     git switch -qc side; echo side > s; git add s; git commit -qm side; git switch -q main; echo main >> a/f; git commit -qam three; \
     git init -q lib; git -C lib commit -q --allow-empty -m lib; git clone -q --bare . up.git; git remote add up ./up.git";
+
+/// Two branches of which each has its own names that other programs execute, and a repository with one.
+pub(crate) const TRACKED: &str = "commit() { git add -A; git -c user.name=a -c user.email=a@b commit -qm x; }
+    mkdir .vscode; echo 1 > .vscode/tasks.json; echo 1 > .npmrc; commit; git switch -qc side; echo 2 > .vscode/tasks.json; echo 2 > .npmrc; commit
+    git switch -q main; git init -q ../lib; cd ../lib; mkdir .vscode sub; echo 3 > .vscode/tasks.json; echo 3 > sub/file; commit; cd ../work; mv ../lib lib";
 
 fn bash(user: &User, script: &str) -> (Option<i32>, String) {
     let mut command = Command::new("bash");
@@ -74,16 +78,17 @@ fn state(user: &User) -> BTreeMap<String, String> {
 /// Runs a workflow in the sandbox at the level that the analysis gives it, and without; returns what differs.
 async fn compare(prepared: &User, workflow: &str) -> Option<String> {
     let (plain, user) = (User::unconfined(), User::new());
-    let copy = format!("rm -rf .git && cp -a {}/. . && git status --short", prepared.at("work").display());
+    let copy = format!(
+        "rm -rf .git && cp -a {}/. . && git status --short --untracked-files=no",
+        prepared.at("work").display()
+    );
     for user in [&plain, &user] {
         let (exit, output) = bash(user, &copy);
         assert_eq!((exit, output.as_str()), (Some(0), ""));
     }
     let expected = bash(&plain, workflow);
     let session = user.session();
-    let used = analyse(workflow, &Place::new(user.at("work"))).repository_use();
-    let level = ProtectionLevel { number: used.level.number(), folders: used.folders };
-    let mut request = session.request(workflow).with_protection(level);
+    let mut request = session.analysed(workflow);
     request.env.extend(ENVIRONMENT.map(|(name, value)| (name.into(), value.into())));
     let (exit, said, refused) = session.run(request).await;
     let exit = if let Exit::Code(code) = exit { Some(code) } else { None };
@@ -99,8 +104,13 @@ async fn compare(prepared: &User, workflow: &str) -> Option<String> {
 }
 
 async fn check(workflows: &[&str]) {
+    check_after(BEFORE, workflows).await;
+}
+
+async fn check_after(before: &str, workflows: &[&str]) {
     let prepared = User::unconfined();
-    assert_eq!(bash(&prepared, BEFORE).0, Some(0));
+    let (exit, said) = bash(&prepared, before);
+    assert_eq!(exit, Some(0), "{said}");
     let mut differ = Vec::new();
     for workflow in workflows {
         differ.extend(compare(&prepared, workflow).await);
@@ -179,20 +189,44 @@ async fn new_repositories_end_as_without_a_sandbox() {
     .await;
 }
 
+#[tokio::test]
+async fn branches_with_tracked_names_are_switched_as_without_a_sandbox() {
+    check_after(
+        TRACKED,
+        &[
+            "git switch -q side",
+            "git switch -q side && git switch -q main && git merge -q side",
+            "git checkout -q side -- .vscode",
+            "git cherry-pick side",
+            "git rebase -q side",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn tracked_names_come_and_go_as_without_a_sandbox() {
+    check_after(
+        TRACKED,
+        &[
+            "git rm -rq .vscode && git commit -qm gone",
+            "git stash -u -q && git stash pop -q; git clean -fdxq",
+            "git -c protocol.file.allow=always submodule --quiet add ./lib mod && git commit -qm mod",
+            "git clone -q lib copy",
+            "git worktree add -q wt side && git worktree remove wt",
+        ],
+    )
+    .await;
+}
+
 /// A command that isn't known to write a repository sees it, and changes nothing in it.
 #[tokio::test]
 async fn a_command_that_writes_no_repository_can_not() {
     let user = User::new();
     let script = "git status --short && git log --oneline && git commit -q --allow-empty -m x";
     fs::write(user.at("work/release.sh"), script).unwrap();
-    let run = |session: &crate::profile::Session<'_>, line: &str| {
-        let used = analyse(line, &Place::new(user.at("work"))).repository_use();
-        session
-            .request(line)
-            .with_protection(ProtectionLevel { number: used.level.number(), folders: used.folders })
-    };
     let session = user.session();
-    let (exit, said, refused) = session.run(run(&session, "sh release.sh")).await;
+    let (exit, said, refused) = session.run(session.analysed("sh release.sh")).await;
     assert_ne!(exit, Exit::Code(0), "{said}");
     assert!(
         said.contains("one") && format!("{refused:?}").contains("`sandbox.gitWriters`"),
@@ -203,7 +237,7 @@ async fn a_command_that_writes_no_repository_can_not() {
         let root = haft::files::Root::file(user.at("work/.git/index.lock"));
         let access =
             haft::files::Access { write: [root].into_iter().collect(), ..haft::files::Access::default() };
-        run(&session, line).with_access(access, Vec::new())
+        session.analysed(line).with_access(access, Vec::new())
     };
     let (exit, said, _) = session.run(granted("sh release.sh")).await;
     assert_eq!(exit, Exit::Code(0), "{said}");

@@ -102,26 +102,9 @@ impl Ground<'_> {
         } else if self.is_harmless(folder) {
             return Cleaned::Stays;
         }
-        let head = folder.join("HEAD");
-        let (done, cleaned) = match undo::rename_aside(&head) {
-            Ok(aside) => {
-                let done = format!(
-                    "it made the folder a repository while a command ran, and git would obey what else is there, so it was \
-                     renamed to `{}`",
-                    shown(&aside)
-                );
-                (done, Cleaned::Gone)
-            }
-            Err(error) => {
-                let done = format!(
-                    "it made the folder a repository while a command ran, and can't be renamed: {error}; remove it before you \
-                     use git there or below"
-                );
-                (done, Cleaned::Fails)
-            }
-        };
-        said.push(Refusal::Protected { path: head, done });
-        cleaned
+        let why =
+            "it made the folder a repository while a command ran, and git would obey what else is there";
+        rename(folder.join("HEAD"), why, said)
     }
 
     /// Whether a bare repository holds no more than `git init --bare` and `git clone --mirror` write.
@@ -183,23 +166,11 @@ impl Ground<'_> {
         if settled {
             return Cleaned::Stays;
         }
-        let (done, cleaned) = match undo::rename_aside(git) {
-            Ok(aside) => {
-                let done = format!(
-                    "what was put there while a command ran would run and can't be taken from it, so all of it was renamed to `{}`",
-                    shown(&aside)
-                );
-                (done, Cleaned::Gone)
-            }
-            Err(error) => {
-                let done = format!(
-                    "what was put there while a command ran would run, and it can't be undone: {error}; remove it before you use git there"
-                );
-                (done, Cleaned::Fails)
-            }
-        };
-        said.push(Refusal::Protected { path: git.to_owned(), done });
-        cleaned
+        rename(
+            git.to_owned(),
+            "what was put there while a command ran would run and can't be taken from it",
+            said,
+        )
     }
 
     fn take_away(&self, path: PathBuf, said: &mut Vec<Refusal>) {
@@ -209,6 +180,19 @@ impl Ground<'_> {
         };
         said.push(Refusal::Protected { path, done });
     }
+}
+
+/// Gives something a name that nobody obeys, because of this.
+fn rename(path: PathBuf, why: &str, said: &mut Vec<Refusal>) -> Cleaned {
+    let (done, cleaned) = match undo::rename_aside(&path) {
+        Ok(aside) => (format!("{why}, so it was renamed to `{}`", shown(&aside)), Cleaned::Gone),
+        Err(error) => (
+            format!("{why}, and it can't be renamed: {error}; remove it before you use git there or below"),
+            Cleaned::Fails,
+        ),
+    };
+    said.push(Refusal::Protected { path, done });
+    cleaned
 }
 
 /// One look at all folders of an administration.

@@ -10,7 +10,7 @@ use super::clean::{Ground, Settled};
 use super::{Guard, State, left, works};
 use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, id};
-use crate::profile::journal::{Known, KnownFolder};
+use crate::profile::journal::{KnownFolder, Record};
 use crate::profile::repository::{self, Repository};
 use crate::profile::{limits, shown, undo};
 
@@ -132,9 +132,6 @@ impl Guard {
         state.nested.forget(&gone.git);
         let roots = self.roots(&state.repositories);
         state.administrations.retain(|root, _| roots.contains(root));
-        if gone.kind() == FolderKind::Git && self.workspaces.contains(&gone.work) {
-            state.plain.push(gone.work);
-        }
     }
 
     /// Takes away what a command put into the folders of git of repositories that are held.
@@ -142,7 +139,7 @@ impl Guard {
         let mut state = self.state();
         let works = works(&state);
         let State { administrations, made, unsettled, configs, nested, .. } = &mut *state;
-        let open: Vec<PathBuf> = configs.keys().cloned().collect();
+        let open = configs.open();
         let roots: Vec<PathBuf> = administrations.keys().cloned().collect();
         let users = nested.users().0;
         let is_users = |git: &Path| users.contains(git);
@@ -203,18 +200,20 @@ impl Guard {
             }));
             sequences.extend(administration.sequences.clone());
         }
-        let known = Known {
+        let known = Record {
             workspaces: self.workspaces.clone(),
             more: !whole || repositories.len() > limits::KNOWN_REPOSITORIES_MAX,
             repositories: repositories.into_iter().take(limits::KNOWN_REPOSITORIES_MAX).collect(),
             roots: state.administrations.keys().cloned().collect(),
             folders,
             sequences,
+            names: state.awaited.clone(),
+            ..Record::default()
         };
         if state.known.as_ref().is_some_and(|(kept, _)| *kept == known) {
             return Ok(());
         }
-        let kept = self.journal.keep_known(&known).map_err(|error| {
+        let kept = self.journal.keep(&known).map_err(|error| {
             format!("no record can be kept of the repositories that no command has made: {error}")
         })?;
         state.known = Some((known, kept));

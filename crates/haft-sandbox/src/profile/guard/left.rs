@@ -14,12 +14,30 @@ use super::clean::{Cleaned, Ground};
 use super::config::{Checked, check_config};
 use crate::profile::addresses::Addresses;
 use crate::profile::administration::{Administration, Folder};
-use crate::profile::journal::{Known, known_work};
+use crate::profile::journal::{Record, known_work};
 use crate::profile::recovered::Recovered;
 use crate::profile::{limits, repository, shown, undo, walk};
 
+/// Undoes what commands have done since a record was written. Whether nothing is left to be undone.
+pub(super) fn undo_record(
+    record: &Record,
+    since: SystemTime,
+    here: (&[PathBuf], &Recovered),
+    notes: &mut Vec<String>,
+) -> bool {
+    let mut done = true;
+    for (path, before) in &record.configs {
+        done &= undo_config(path, before, here, notes);
+    }
+    for (below, name) in &record.names {
+        done &= put_aside(below, name, notes);
+    }
+    let knows_repositories = !(record.workspaces.is_empty() && record.roots.is_empty());
+    done & (!knows_repositories || clean_new(record, since, notes))
+}
+
 /// Undoes what a command has changed in a configuration. Whether nothing is left to be undone.
-pub(super) fn undo_config(
+fn undo_config(
     path: &Path,
     before: &[u8],
     (roots, recovered): (&[PathBuf], &Recovered),
@@ -44,22 +62,19 @@ pub(super) fn undo_config(
 }
 
 /// Puts aside what a command has made. Whether nothing is left to be put aside.
-pub(super) fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> bool {
+fn put_aside(below: &Path, name: &Path, notes: &mut Vec<String>) -> bool {
     // An empty folder is nothing that git obeys.
     if !undo::is_there(name) || undo::is_empty_folder(name) {
         return true;
     }
     let done = undo::put_aside(name, below);
-    notes.push(format!(
-        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-        shown(name)
-    ));
+    notes.push(note(name, &done));
     !undo::is_there(name)
 }
 
 /// Takes from every repository that wasn't there when the session began what would run. Whether that was all.
 /// `since` is when that was.
-pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String>) -> bool {
+fn clean_new(known: &Record, since: SystemTime, notes: &mut Vec<String>) -> bool {
     let workspaces: Vec<PathBuf> = known.workspaces.iter().filter(|path| path.is_dir()).cloned().collect();
     let held: Vec<PathBuf> = known.repositories.iter().map(|entry| known_work(entry).to_owned()).collect();
     let addresses = Addresses { roots: &workspaces, held: &held };
@@ -93,14 +108,18 @@ pub(super) fn clean_new(known: &Known, since: SystemTime, notes: &mut Vec<String
     done
 }
 
+fn note(path: &Path, done: &str) -> String {
+    format!(
+        "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
+        shown(path)
+    )
+}
+
 /// What was undone, for the user.
 pub(super) fn words_of(undone: Vec<Refusal>) -> Vec<String> {
     let count = undone.len();
     let words = undone.into_iter().take(limits::NAMES_TOLD_MAX).filter_map(|refusal| match refusal {
-        Refusal::Protected { path, done } => Some(format!(
-            "a session was killed while a command could make `{}`: {done}; if it was you who made it since, name it so again",
-            shown(&path)
-        )),
+        Refusal::Protected { path, done } => Some(note(&path, &done)),
         _ => None,
     });
     let more = count.checked_sub(limits::NAMES_TOLD_MAX).filter(|more| *more > 0);
@@ -108,7 +127,7 @@ pub(super) fn words_of(undone: Vec<Refusal>) -> Vec<String> {
 }
 
 /// What the user had in the folders of git of one repository.
-fn recorded(known: &Known, root: &Path) -> Administration {
+fn recorded(known: &Record, root: &Path) -> Administration {
     let mut found = Administration::default();
     for folder in known.folders.iter().filter(|folder| folder.path.starts_with(root)) {
         match FolderKind::from_letter(folder.kind) {

@@ -1,6 +1,5 @@
 //! Repositories that commands make, wherever git, an editor or somebody could enter them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use haft::ports::{ProcessRequest, Refusal};
@@ -8,9 +7,19 @@ use haft::ports::{ProcessRequest, Refusal};
 use super::clean::{Cleaned, Ground};
 use super::{Guard, State, left};
 use crate::profile::addresses::Addresses;
+use crate::profile::compare::Content;
 use crate::profile::journal::known_work;
-use crate::profile::nested::Stamps;
+use crate::profile::nested::content_of;
 use crate::profile::{address, hold, limits, repository, undo};
+
+const MADE_DENIED: &str = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
+     what rules name without a wildcard, can be held; look at it";
+const MADE_UNREADABLE: &str =
+    "a command made it unreadable, and a repository could hide there; so its owner can read it again";
+const LEFT_UNREADABLE: &str = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
+     you use git in it";
+const TOO_MUCH: &str = "commands have made so many files that repositories among them, and what rules deny to write, \
+     aren't looked for any more; look before you use git there";
 
 impl Guard {
     /// A repository that a command has made keeps of its configuration what `git init` and `git clone` write: where git
@@ -41,7 +50,6 @@ impl Guard {
                     // What was made in the session vouches for nothing outside of it.
                     repository.elsewhere.clear();
                     let mut state = self.state();
-                    state.plain.retain(|plain| *plain != work);
                     state.repositories.push(repository);
                     self.learn_new(&mut state);
                 }
@@ -49,36 +57,10 @@ impl Guard {
             }
         }
         self.look_at_nested(known, said);
-        for work in self.linked_from_temporary() {
-            self.check_new(&work, known, said);
-        }
         if self.state().repositories.len() > known {
             self.put_missing_aside(said);
             self.watch.learn(&self.watched());
         }
-    }
-
-    /// Folders with a repository in the session's temporary folder to which links directly in a working directory lead, and
-    /// what an index calls a submodule. Nothing holds these, so they are looked at each time.
-    fn linked_from_temporary(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        for workspace in &self.workspaces {
-            let entries = fs::read_dir(workspace).into_iter().flatten().flatten();
-            let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-            found.extend(links.take(limits::FOLDERS_LOOKED_AT_MAX).map(|link| link.path()));
-        }
-        let mut state = self.state();
-        let State { repositories, indexes, .. } = &mut *state;
-        for repository in repositories.iter() {
-            let Some(there) = repository::administration(&repository.work) else { continue };
-            let links = indexes.links(&there.join("index"));
-            found.extend(links.iter().map(|link| repository.work.join(link)));
-        }
-        let mut real: Vec<PathBuf> = found.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        real.retain(|work| work.starts_with(&self.temp) && undo::is_there(&work.join(".git")));
-        real.sort();
-        real.dedup();
-        real
     }
 
     /// The same wherever somebody could enter one. These aren't held, so that they can be removed like other files, but
@@ -89,37 +71,22 @@ impl Guard {
             if self.state().repositories.iter().any(|repository| repository.git == entry) {
                 continue;
             }
-            let before = Stamps::of(&entry);
+            let before = content_of(&entry, &Content::default());
             match self.check_entry(&entry, known, said) {
                 Cleaned::Stays => self.state().nested.checked(&entry, Some(before)),
                 Cleaned::Fails => self.state().nested.checked(&entry, None),
                 Cleaned::Gone => {}
             }
         }
-        for path in looked.denied {
-            let done = "a rule denies writing it, and a command made it: only what is there when the session begins, and \
-                        what rules name without a wildcard, can be held; look at it";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        for path in looked.opened.into_iter().take(limits::NAMES_TOLD_MAX) {
-            let done = "a command made it unreadable, and a repository could hide there; so its owner can read it again";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        for path in looked.closed.into_iter().take(limits::NAMES_TOLD_MAX) {
-            let done = "a command made it unreadable, so nobody knows whether it has put a repository there; look before \
-                        you use git in it";
-            said.push(Refusal::Protected { path, done: done.into() });
-        }
-        if looked.gave_up {
-            self.state().gave_up = true;
-            let done = "commands have made so many files that repositories among them, and what rules deny to write, \
-                        aren't looked for any more; look before you use git there";
-            said.extend(
-                self.workspaces
-                    .first()
-                    .map(|path| Refusal::Protected { path: path.clone(), done: done.into() }),
-            );
-        }
+        let opened = looked.opened.into_iter().take(limits::NAMES_TOLD_MAX);
+        let closed = looked.closed.into_iter().take(limits::NAMES_TOLD_MAX);
+        let gave_up = self.workspaces.first().filter(|_| looked.gave_up).cloned();
+        let denied = looked.denied.into_iter().map(|path| (path, MADE_DENIED));
+        let opened = opened.map(|path| (path, MADE_UNREADABLE));
+        let closed = closed.map(|path| (path, LEFT_UNREADABLE));
+        let found = denied.chain(opened).chain(closed).chain(gave_up.map(|path| (path, TOO_MUCH)));
+        said.extend(found.map(|(path, done)| Refusal::Protected { path, done: done.into() }));
+        self.state().gave_up |= looked.gave_up;
     }
 
     /// Looks at repositories that commands which still run have made: somebody is about to use git outside.
@@ -142,8 +109,10 @@ impl Guard {
     /// Takes from a repository that a command has made, by its `.git` or its own folder, what would run, and says so.
     fn check_entry(&self, entry: &Path, held: usize, said: &mut Vec<Refusal>) -> Cleaned {
         match entry.parent().filter(|_| entry.ends_with(".git")) {
-            // A file that leads to an administration in the temporary folder: that one is found by itself.
-            Some(work) if work.starts_with(&self.temp) && !entry.is_dir() => Cleaned::Stays,
+            // Where it leads is found by itself.
+            Some(work) if work.starts_with(&self.temp) && !entry.is_dir() && leads_to_found(work) => {
+                Cleaned::Stays
+            }
             Some(work) => self.check_new(work, held, said),
             None if repository::is_part_of_bare(entry, &self.written) => Cleaned::Stays,
             None => {
@@ -169,8 +138,11 @@ impl Guard {
             (self.roots(held), works, users, (state.replaced.contains(entry), state.held.len() > 1))
         };
         let is_users = |git: &Path| users.contains(git);
+        // In the temporary folder repositories are looked for, too, but only there they vouch for each other.
+        let temp = Some(&self.temp).filter(|temp| entry.starts_with(temp));
+        let folders: Vec<PathBuf> = self.workspaces.iter().chain(temp).cloned().collect();
         let ground = Ground {
-            workspaces: &self.workspaces,
+            workspaces: &folders,
             addresses: Addresses { roots: &self.written, held: &works },
             roots: &roots,
             open: &[],
@@ -186,9 +158,9 @@ impl Guard {
     /// what an index calls a submodule.
     fn entered_by_itself(&self) -> Vec<PathBuf> {
         let mut state = self.state();
-        let State { repositories, plain, indexes, nested, .. } = &mut *state;
-        let mut found = plain.clone();
-        found.extend(left::near(&self.workspaces).iter().map(|entry| known_work(entry).to_owned()));
+        let State { repositories, indexes, nested, .. } = &mut *state;
+        let near = left::near(&self.workspaces);
+        let mut found: Vec<PathBuf> = near.iter().map(|entry| known_work(entry).to_owned()).collect();
         for repository in repositories.iter() {
             let Some(there) = repository::administration(&repository.work) else { continue };
             let links = indexes.links(&there.join("index"));
@@ -212,4 +184,11 @@ impl Guard {
         found.dedup();
         found
     }
+}
+
+/// Whether the `.git` file of a folder leads to an administration that is looked at for itself, which none is that lies in
+/// a folder of git.
+fn leads_to_found(work: &Path) -> bool {
+    let led = repository::led(work).map(|led| led.common).or_else(|| repository::administration(work));
+    led.is_some_and(|led| !led.ancestors().skip(1).any(|above| above.ends_with(".git")))
 }

@@ -1,6 +1,5 @@
 //! Names that weren't there when a command began and must not come to be, and links that must lead where they did.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -13,14 +12,10 @@ impl Guard {
     /// Files that configuration or a link names and that weren't there.
     pub(super) fn put_missing_aside(&self, said: &mut Vec<Refusal>) {
         let state = self.state();
-        let hooks = state.repositories.iter().flat_map(|repository| &repository.hooks);
-        let named = state.repositories.iter().flat_map(|repository| &repository.missing).chain(hooks);
-        let named: BTreeSet<&PathBuf> = self.missing.iter().chain(named).collect();
-        for path in named.into_iter().filter(|path| undo::is_there(path)) {
-            let inside = self.workspaces.iter().find(|workspace| path.starts_with(workspace));
-            if let Some(workspace) = inside {
-                let done = undo::put_aside(path, workspace);
-                said.push(Refusal::Protected { path: path.clone(), done });
+        for path in self.missing_names(&state).into_iter().filter(|path| undo::is_there(path)) {
+            if let Some(workspace) = self.workspaces.iter().find(|workspace| path.starts_with(workspace)) {
+                let done = undo::put_aside(&path, workspace);
+                said.push(Refusal::Protected { path, done });
             }
         }
         // What lies behind a link has another name, and may be the user's.

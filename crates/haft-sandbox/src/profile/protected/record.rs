@@ -12,17 +12,14 @@ use super::history::{ReaderRoom, RepositoryHistory};
 use super::quarantine::QuarantineFolder;
 use super::snapshot::{LeafContent, NameSnapshot};
 use super::{ProtectedFiles, State};
+use crate::profile::journal::{Fields, push_field, to_path};
 use crate::profile::limits;
 
 impl ProtectedFiles {
     /// What is needed to undo what commands that run now do. Large files are left out, and not compared then.
     pub(in crate::profile) fn to_record(&self) -> Vec<u8> {
         let mut record = Vec::new();
-        let mut field = |bytes: &[u8]| {
-            record.extend(bytes.len().to_string().into_bytes());
-            record.push(b' ');
-            record.extend(bytes);
-        };
+        let mut field = |bytes: &[u8]| push_field(&mut record, bytes);
         for root in &self.roots {
             field(b"root");
             field(root.as_os_str().as_bytes());
@@ -104,7 +101,7 @@ pub(super) struct RecordedNames {
 impl RecordedNames {
     pub(super) fn parse(record: &[u8]) -> RecordedNames {
         let mut recorded = RecordedNames::default();
-        let mut fields = RecordFields(record);
+        let mut fields = Fields(record);
         while let Some((kind, path)) = fields.next().zip(fields.next().map(to_path)) {
             if kind == b"root" {
                 recorded.roots.push(path);
@@ -133,25 +130,6 @@ impl RecordedNames {
         };
         saved.adopt_leaves(leaves, is_recorded);
     }
-}
-
-/// Fields of a record, each with its length before it.
-struct RecordFields<'a>(&'a [u8]);
-
-impl<'a> Iterator for RecordFields<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let blank = self.0.iter().position(|byte| *byte == b' ')?;
-        let length: usize = std::str::from_utf8(&self.0[..blank]).ok()?.parse().ok()?;
-        let (field, rest) = self.0[blank + 1..].split_at_checked(length)?;
-        self.0 = rest;
-        Some(field)
-    }
-}
-
-fn to_path(bytes: &[u8]) -> PathBuf {
-    OsStr::from_bytes(bytes).into()
 }
 
 #[cfg(test)]

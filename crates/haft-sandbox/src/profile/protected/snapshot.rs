@@ -225,11 +225,7 @@ fn name_of(root: &Path, relative: &Path) -> Option<PathBuf> {
 
 fn protected_names_in(folder: &Path, relative: &Path) -> Vec<OsString> {
     // A command may have closed it to hide something.
-    let opened = fs::read_dir(folder).or_else(|error| match undo::open_up(folder) {
-        true => fs::read_dir(folder),
-        false => Err(error),
-    });
-    let entries = opened.into_iter().flatten().flatten();
+    let entries = undo::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name());
     let mut names: Vec<OsString> = match relative.as_os_str().is_empty() {
         true => names.filter(|name| may_begin(&name.to_string_lossy())).collect(),
