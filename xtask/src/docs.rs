@@ -8,6 +8,7 @@ use std::fs;
 
 use crate::Done;
 use crate::cargo::{cargo, root};
+use crate::picture::picture;
 use crate::source::write;
 
 /// Whether to write the pages or to compare them.
@@ -29,15 +30,22 @@ const PAGES: [Page; 2] = [
     Page { title: "Environment variables", path: "docs/environment.md", source: "crates/haft/src/env.rs" },
 ];
 
+/// The picture of the README, and what `haft run` printed, from which it is made.
+const PICTURE: &str = "docs/tour.svg";
+const TOUR: &str = "docs/tour.txt";
+
 pub(crate) fn run(action: Action) -> Done {
     let root = root()?;
+    let read = |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("`{path}`: {error}"));
+    let mut pages = Vec::new();
     for page in PAGES {
-        let source = fs::read_to_string(root.join(page.source));
-        let text = page.render(&source.map_err(|error| format!("`{}`: {error}", page.source))?)?;
+        pages.push((page.path, page.source, page.render(&read(page.source)?)?));
+    }
+    pages.push((PICTURE, TOUR, picture("haft run", &read(TOUR)?)));
+    for (path, source, text) in pages {
         if action == Action::Write {
-            write(&root, page.path, &text)?;
-        } else if fs::read_to_string(root.join(page.path)).ok().as_ref() != Some(&text) {
-            let Page { path, source, .. } = page;
+            write(&root, path, &text)?;
+        } else if read(path).ok().as_ref() != Some(&text) {
             return Err(format!("`{path}` does not say what `{source}` says\nhint: cargo xtask docs"));
         }
     }

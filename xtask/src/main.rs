@@ -19,11 +19,13 @@ mod features;
 mod fuzz;
 mod lint;
 mod peers;
+mod picture;
 mod programs;
 mod prove;
 mod quick;
 mod recorded;
 mod repository;
+mod runner;
 mod rustdoc;
 mod sections;
 mod source;
@@ -34,13 +36,14 @@ mod tools;
 use std::process::ExitCode;
 
 use crate::cargo::cargo;
+use crate::programs::InstallConsent;
 use crate::test::TestScope;
 
 const HELP: &str = "\
 usage: cargo xtask <command>
 
   test [--yes]          what every commit passes: format, repository rules, lints, tests, features, docs, licences;
-                        with `--yes`, or where CI is set, it installs the system packages that tests need
+                        asks before it installs system packages; `--yes` and CI answer yes
   test --quick          lints and all tests of crates that changed since the last commit, lints and unit tests of the
                         crates that depend on them
   test --only NAME      the tests whose name contains NAME
@@ -85,8 +88,8 @@ fn main() -> ExitCode {
 /// Runs a command; `None` where the arguments name none.
 fn run(args: &[&str]) -> Option<Done> {
     Some(match args {
-        ["test"] => test::run(TestScope::Everything { may_install: cargo::is_ci() }),
-        ["test", "--yes"] => test::run(TestScope::Everything { may_install: true }),
+        ["test"] => test::run(TestScope::Everything(InstallConsent::Ask)),
+        ["test", "--yes"] => test::run(TestScope::Everything(InstallConsent::Given)),
         ["test", "--quick"] => test::run(TestScope::Quick),
         ["test", "--only", name] => test::run(TestScope::Only((*name).to_owned())),
         ["lint"] => lint::run(),

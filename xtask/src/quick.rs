@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::Done;
 use crate::cargo::{Call, metadata};
+use crate::runner::{self, TestSelection};
 use crate::steps::Steps;
-use crate::test::{TestSelection, run_tests};
 use crate::{lint, repository};
 
 pub(crate) fn run(variables: impl FnOnce(&mut Steps) -> Result<Vec<(&'static str, String)>, String>) -> Done {
@@ -26,7 +26,7 @@ pub(crate) fn run(variables: impl FnOnce(&mut Steps) -> Result<Vec<(&'static str
     }
     println!("\n{}", plan.describe());
     let variables = variables(&mut steps)?;
-    steps.run("test", || run_tests(&plan.selection(), &variables))?;
+    steps.run("test", || runner::run(&plan.selection(), &variables))?;
     steps.finish();
     println!("{}", plan.describe_left_out());
     Ok(())

@@ -18,6 +18,8 @@ const RULES: &[Rule] = &[
     library_flags,
     forgotten_test_modules,
     crate_readmes,
+    readme_commands,
+    document_links,
     named_tests,
     opening_lines,
     long_files,
@@ -133,6 +135,52 @@ fn manifests(files: &[File]) -> impl Iterator<Item = (&str, &File)> {
         let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
         Some((name, file))
     })
+}
+
+/// What the README names, as `.ci/run` and a newcomer use it.
+const README_COMMANDS: [&str; 2] = ["cargo run -- run", "cargo xtask test"];
+
+/// The README names the two commands that do everything.
+fn readme_commands(files: &[File]) -> Vec<String> {
+    let readme = files.iter().find(|file| file.path == "README.md").map_or("", |file| &file.text);
+    let missing = README_COMMANDS.into_iter().filter(|command| !readme.contains(command));
+    missing.map(|command| format!("README.md: does not name the command `{command}`")).collect()
+}
+
+/// Relative links of documents lead to files or folders of the repository.
+fn document_links(files: &[File]) -> Vec<String> {
+    let has = |path: &str| {
+        let folder = format!("{path}/");
+        files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
+    };
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".md")) {
+        let folder: Vec<&str> = file.path.split('/').collect();
+        for (index, line) in file.text.lines().enumerate() {
+            for (at, _) in line.match_indices("](") {
+                let target = line[at + 2..].split([')', '#', ' ']).next().unwrap_or_default();
+                if target.is_empty() || target.contains(':') || target.starts_with(['/', '`', '<']) {
+                    continue;
+                }
+                let mut path = folder[..folder.len() - 1].to_vec();
+                for step in target.trim_end_matches('/').split('/') {
+                    match step {
+                        ".." => drop(path.pop()),
+                        "." => {}
+                        name => path.push(name),
+                    }
+                }
+                if !has(&path.join("/")) {
+                    findings.push(format!(
+                        "{}:{}: `{target}` is not in the repository",
+                        file.path,
+                        index + 1
+                    ));
+                }
+            }
+        }
+    }
+    findings
 }
 
 /// Each crate has a README.md whose table names modules that exist.
@@ -536,5 +584,14 @@ mod tests {
             &[("Cargo.lock", REGISTRY), ("b/Cargo.lock", "source = \"git+x\"")],
             &["b/Cargo.lock:1"],
         );
+    }
+
+    #[test]
+    fn the_readme_names_the_commands_and_links_lead_somewhere() {
+        check(readme_commands, &[("README.md", "cargo run -- run")], &["README.md"]);
+        check(readme_commands, &[("README.md", "cargo run -- run\ncargo xtask test")], &[]);
+        let page = "[a](b.md#x) [c](../README.md) [d](https://e.example) [e](gone.md) [f](../src)";
+        let files = [("README.md", ""), ("docs/a.md", page), ("docs/b.md", ""), ("src/x.rs", "")];
+        check(document_links, &files, &["docs/a.md:1"]);
     }
 }
