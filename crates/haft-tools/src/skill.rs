@@ -127,8 +127,9 @@ impl Tool for Skill {
             .search_hint("skill instructions for a kind of work")
     }
 
-    fn enabled(&self) -> bool {
-        self.offered().next().is_some()
+    fn unavailable_reason(&self) -> Option<String> {
+        let reason = "no skill was found in `skills/` of your settings or of a trusted workspace";
+        self.offered().next().is_none().then(|| reason.to_owned())
     }
 
     fn effects(&self, input: &SkillInput) -> Effects {

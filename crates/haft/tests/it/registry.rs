@@ -66,7 +66,7 @@ fn all_stages() -> Vec<AnyTool> {
         any(reader("by_name")),
         any(reader("user").needs_user()),
         any(reader("port").needs(Port::Processes)),
-        any(reader("disabled").enabled(|| false)),
+        any(reader("disabled").unavailable_reason(|| Some("it has no key".into()))),
         any(reader("denied")),
         any(reader("fine").group("files")),
     ]
@@ -91,7 +91,7 @@ fn every_stage_withholds_with_its_reason() {
         [
             "by_name (built-in): it is switched off",
             "denied (built-in): denied by rule `denied` (Permissions::deny)",
-            "disabled (built-in): it is not available now",
+            "disabled (built-in): it has no key",
             "feature (built-in): its build feature `pdf` is off",
             "fine (server): a built-in tool has its name",
             "group (built-in): it is switched off",
