@@ -14,13 +14,11 @@ mod history;
 mod mode;
 mod processes;
 mod recorder;
-mod resources;
 mod sandbox_rules;
 mod sandbox_view;
 mod settings;
 mod sub_agents;
 mod tasks;
-mod tool_index;
 mod tracer;
 
 use std::sync::Arc;
@@ -40,7 +38,6 @@ pub use processes::{
     ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill, signal_name,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
-pub use resources::{Resource, ResourceError, Resources};
 pub(crate) use sandbox_rules::bind_processes;
 pub use sandbox_rules::{
     DeniedRead, EnforcedRules, HostPattern, ProcessRestrictions, RestrictProcesses, RuleSetId, SandboxRules,
@@ -49,7 +46,6 @@ pub use sandbox_view::{PathUse, SandboxView};
 pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
-pub use tool_index::{Found, ToolIndex};
 pub(crate) use tracer::Traced;
 pub use tracer::{CallPlace, TRACEPARENT, TRACESTATE, TraceContext, Tracer};
 
@@ -67,14 +63,10 @@ pub enum Port {
     Asker,
     /// [`Recorder`].
     Recorder,
-    /// [`ToolIndex`].
-    ToolIndex,
     /// [`Mode`].
     Mode,
     /// [`SubAgents`].
     SubAgents,
-    /// [`Resources`].
-    Resources,
     /// [`Tasks`].
     Tasks,
     /// [`Crons`].
@@ -97,10 +89,8 @@ impl std::fmt::Display for Port {
             Port::Processes => "child processes",
             Port::Asker => "user to ask",
             Port::Recorder => "journal",
-            Port::ToolIndex => "search over tools",
             Port::Mode => "permission modes",
             Port::SubAgents => "model for sub-agents",
-            Port::Resources => "servers with resources",
             Port::Tasks => "background tasks",
             Port::Crons => "planned prompts",
             Port::Grants => "permissions for a turn",
@@ -122,14 +112,10 @@ pub struct Ports {
     pub asker: Option<Arc<dyn Asker>>,
     /// The journal.
     pub recorder: Option<Arc<dyn Recorder>>,
-    /// The search over tools.
-    pub tool_index: Option<Arc<dyn ToolIndex>>,
     /// The live permission mode.
     pub mode: Option<Arc<dyn Mode>>,
     /// Sub-agents.
     pub sub_agents: Option<Arc<dyn SubAgents>>,
-    /// Resources of connected servers.
-    pub resources: Option<Arc<dyn Resources>>,
     /// Background tasks.
     pub tasks: Option<Arc<dyn Tasks>>,
     /// Prompts that are planned for later.
@@ -151,10 +137,8 @@ impl Default for Ports {
             processes: None,
             asker: None,
             recorder: None,
-            tool_index: None,
             mode: None,
             sub_agents: None,
-            resources: None,
             tasks: None,
             crons: None,
             grants: None,
@@ -178,13 +162,11 @@ impl Ports {
             Port::Processes => self.processes.is_some(),
             Port::Asker => self.available_asker().is_some(),
             Port::Recorder => self.recorder.is_some(),
-            Port::ToolIndex => self.tool_index.is_some(),
             Port::Mode => self.mode.is_some(),
             Port::SubAgents => self
                 .sub_agents
                 .as_deref()
                 .is_some_and(|agents| crate::future::guarded(|| agents.is_available()).unwrap_or(false)),
-            Port::Resources => self.resources.is_some(),
             Port::Tasks => self.tasks.is_some(),
             Port::Crons => self.crons.is_some(),
             Port::Grants => self.grants.is_some(),

@@ -15,7 +15,7 @@ use crate::effects::resolved::Workspace;
 use crate::error::ToolError;
 use crate::ports::{
     Asker, Background, CallPlace, ChildRequests, Crons, Grants, History, Mode, Processes, Recorder,
-    Resources, SettingsView, SubAgents, TaskId, TaskLog, Tasks, ToolIndex, TraceContext, Traced,
+    SettingsView, SubAgents, TaskId, TaskLog, Tasks, TraceContext, Traced,
 };
 use crate::results::OffloadStore;
 
@@ -133,11 +133,6 @@ impl<'a> ContextPorts<'a> {
         self.0.call.host.ports.recorder.as_deref()
     }
 
-    /// The search over tools.
-    pub fn tool_index(self) -> Option<&'a dyn ToolIndex> {
-        self.0.call.host.ports.tool_index.as_deref()
-    }
-
     /// The live permission mode.
     pub fn mode(self) -> Option<&'a dyn Mode> {
         self.0.call.host.ports.mode.as_deref()
@@ -146,11 +141,6 @@ impl<'a> ContextPorts<'a> {
     /// Sub-agents.
     pub fn sub_agents(self) -> Option<&'a dyn SubAgents> {
         self.0.call.host.ports.sub_agents.as_deref()
-    }
-
-    /// Resources of connected servers.
-    pub fn resources(self) -> Option<&'a dyn Resources> {
-        self.0.call.host.ports.resources.as_deref()
     }
 
     /// Background tasks.

@@ -178,12 +178,6 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
         }),
     );
     check(
-        Port::ToolIndex,
-        Some(|ports| {
-            ports.tool_index = Some(Arc::new(haft::testing::MemoryToolIndex::new([])));
-        }),
-    );
-    check(
         Port::Mode,
         Some(|ports| {
             ports.mode = Some(Arc::new(haft::testing::LiveMode::new(Default::default())));
@@ -193,12 +187,6 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
         Port::SubAgents,
         Some(|ports| {
             ports.sub_agents = Some(Arc::new(haft::testing::ScriptedSubAgents::new()));
-        }),
-    );
-    check(
-        Port::Resources,
-        Some(|ports| {
-            ports.resources = Some(Arc::new(haft::testing::MemoryResources::new()));
         }),
     );
     check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
