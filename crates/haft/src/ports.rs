@@ -8,15 +8,11 @@
 mod asker;
 mod authorizer;
 mod child_requests;
-mod crons;
-mod grants;
-mod history;
 mod mode;
 mod processes;
 mod recorder;
 mod sandbox_rules;
 mod sandbox_view;
-mod settings;
 mod sub_agents;
 mod tasks;
 mod tracer;
@@ -29,9 +25,6 @@ pub use child_requests::{
     ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, HostGroup, OpenQuestion, PendingRequest,
     UndoneAnswer, UndoneChange, UndoneChanges, WantedHost,
 };
-pub use crons::{CronState, Crons, NewCron};
-pub use grants::Grants;
-pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
@@ -43,7 +36,6 @@ pub use sandbox_rules::{
     DeniedRead, EnforcedRules, HostPattern, ProcessRestrictions, RestrictProcesses, RuleSetId, SandboxRules,
 };
 pub use sandbox_view::{PathUse, SandboxView};
-pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
 pub(crate) use tracer::Traced;
@@ -69,14 +61,6 @@ pub enum Port {
     SubAgents,
     /// [`Tasks`].
     Tasks,
-    /// [`Crons`].
-    Crons,
-    /// [`Grants`].
-    Grants,
-    /// [`History`].
-    History,
-    /// [`SettingsView`].
-    Settings,
     /// [`Tracer`].
     Tracer,
 }
@@ -92,10 +76,6 @@ impl std::fmt::Display for Port {
             Port::Mode => "permission modes",
             Port::SubAgents => "model for sub-agents",
             Port::Tasks => "background tasks",
-            Port::Crons => "planned prompts",
-            Port::Grants => "permissions for a turn",
-            Port::History => "memory of past calls",
-            Port::Settings => "settings to show",
             Port::Tracer => "tracing",
         })
     }
@@ -118,14 +98,6 @@ pub struct Ports {
     pub sub_agents: Option<Arc<dyn SubAgents>>,
     /// Background tasks.
     pub tasks: Option<Arc<dyn Tasks>>,
-    /// Prompts that are planned for later.
-    pub crons: Option<Arc<dyn Crons>>,
-    /// Permissions that end with a turn.
-    pub grants: Option<Arc<dyn Grants>>,
-    /// What the session has done.
-    pub history: Option<Arc<dyn History>>,
-    /// The settings in force.
-    pub settings: Option<Arc<dyn SettingsView>>,
     /// Whoever measures calls.
     pub tracer: Option<Arc<dyn Tracer>>,
 }
@@ -140,10 +112,6 @@ impl Default for Ports {
             mode: None,
             sub_agents: None,
             tasks: None,
-            crons: None,
-            grants: None,
-            history: None,
-            settings: None,
             tracer: None,
         }
     }
@@ -168,10 +136,6 @@ impl Ports {
                 .as_deref()
                 .is_some_and(|agents| crate::future::guarded(|| agents.is_available()).unwrap_or(false)),
             Port::Tasks => self.tasks.is_some(),
-            Port::Crons => self.crons.is_some(),
-            Port::Grants => self.grants.is_some(),
-            Port::History => self.history.is_some(),
-            Port::Settings => self.settings.is_some(),
             Port::Tracer => self.tracer.is_some(),
         }
     }

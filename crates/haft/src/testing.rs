@@ -37,7 +37,6 @@ mod processes;
 mod queue;
 mod recorder;
 mod restrictions;
-mod session;
 mod sub_agents;
 mod tool;
 
@@ -51,6 +50,5 @@ pub use mode::LiveMode;
 pub use processes::ScriptedProcesses;
 pub use recorder::{MemoryRecorder, Note};
 pub use restrictions::with_restrictions;
-pub use session::{MemoryCrons, MemoryGrants, MemorySettings};
 pub use sub_agents::ScriptedSubAgents;
 pub use tool::{ScriptedBody, ScriptedTool, StartedCall, ToolHandle, scripted};

@@ -190,13 +190,6 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
         }),
     );
     check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
-    check(Port::Crons, Some(|ports| ports.crons = Some(Arc::new(haft::testing::MemoryCrons::default()))));
-    check(Port::Grants, Some(|ports| ports.grants = Some(Arc::new(haft::testing::MemoryGrants::default()))));
-    check(Port::History, Some(|ports| ports.history = Some(Arc::new(haft::call_log::CallLog::new()))));
-    check(
-        Port::Settings,
-        Some(|ports| ports.settings = Some(Arc::new(haft::testing::MemorySettings::default()))),
-    );
 }
 
 /// All orders of some things.
