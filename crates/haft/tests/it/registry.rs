@@ -192,6 +192,19 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
     check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
 }
 
+#[test]
+fn replaced_tools_keep_their_places() {
+    let shared = Registry::new().with(vec![any(reader("a")), any(reader("b")), any(reader("c"))]).unwrap();
+    let shared = shared.with_external("server", reader("b")).unwrap();
+    let own = Registry::new().with(vec![any(reader("b").group("own")), any(reader("d"))]).unwrap();
+    let tools: Vec<String> = shared
+        .replace_tools(&own)
+        .entries()
+        .map(|entry| format!("{} {} {}", entry.tool().name(), entry.origin(), entry.tool().group()))
+        .collect();
+    assert_eq!(tools, ["a built-in other", "b built-in own", "c built-in other", "b server other"]);
+}
+
 /// All orders of some things.
 fn permutations<T: Clone>(things: &[T]) -> Vec<Vec<T>> {
     let [first, rest @ ..] = things else { return vec![vec![]] };
