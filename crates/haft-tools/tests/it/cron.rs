@@ -421,7 +421,9 @@ async fn the_tools_plan_list_and_delete() {
         let kept = caller.call("CronDelete", json!({ "id": id })).await;
         assert_eq!(kept.error_kind(), Some(ErrorKind::Denied), "{id}");
     }
-    let nowhere =
-        Caller::new().tool(CronCreate).call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"})).await;
+    let nowhere = Caller::new()
+        .tool(CronCreate::default())
+        .call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"}))
+        .await;
     assert!(nowhere.is_error());
 }
