@@ -95,6 +95,10 @@ pub struct SessionTools {
     plans: Plans,
     #[cfg(feature = "skills")]
     skill: Skill,
+    #[cfg_attr(
+        not(any(feature = "cron", feature = "planning", feature = "skills")),
+        allow(dead_code, reason = "no tool of the build has an argument")
+    )]
     arguments: SessionArguments,
 }
 

@@ -169,8 +169,8 @@ impl SessionAssembler {
             results: self.config.results().zip(self.config.results()),
         })?;
         let searches = search.enabled != Some(false);
-        let tools = engine.registry().clone();
-        let server_starter = self.server_starter(&policy, asker, (tools, bare), searches, &servers);
+        let registry = engine.registry().clone();
+        let server_starter = self.server_starter(&policy, asker, registry, bare, searches, &servers);
         let lints = findings.lints.iter().map(ToString::to_string);
         let hook_warnings = hooks.warnings().iter().map(ToString::to_string);
         let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(hook_warnings);
@@ -241,8 +241,9 @@ impl SessionAssembler {
             arguments: SessionArguments::default(),
             results: None,
         })?;
-        let tools = (self.config.registry.clone(), parts.bare);
-        let starter = self.server_starter(&policy, asker.clone(), tools, false, &parts.servers);
+        let registry = self.config.registry.clone();
+        let starter =
+            self.server_starter(&policy, asker.clone(), registry, parts.bare, false, &parts.servers);
         Ok(SharedServers { starter, engine: parts.engine.build(), asker })
     }
 
@@ -398,7 +399,8 @@ impl SessionAssembler {
         &self,
         policy: &Policy,
         asker: Option<Arc<dyn Asker>>,
-        (registry, bare): (Registry, Engine),
+        registry: Registry,
+        bare: Engine,
         searches: bool,
         slot: &ServerSlot,
     ) -> ServerStarter {
