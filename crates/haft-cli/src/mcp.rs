@@ -86,10 +86,10 @@ fn logs(args: &LogsArgs, common: &Common) -> Result<Exit, Usage> {
     let planned = session::inspect(&common.options(), SessionPurpose::Inspect)?.server_starter.planned;
     let text = String::from_utf8_lossy(&kept);
     let text = match planned.find(&args.server) {
-        Some(planned) => visible(&redact_text(&planned.hide_secrets(&text))),
-        None => visible(&redact_text(&text)),
+        Some(planned) => planned.hide_secrets(&text),
+        None => text.into_owned(),
     };
-    Ok(output::result(&text, Reader::Sampler).err().unwrap_or(Exit::Done))
+    Ok(output::result(&visible(&redact_text(&text)), Reader::Sampler).err().unwrap_or(Exit::Done))
 }
 
 /// There is no server of this name.

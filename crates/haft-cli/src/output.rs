@@ -84,7 +84,7 @@ pub(crate) fn result(text: &str, reader: Reader) -> Result<(), Exit> {
     }
     let out = io::stdout().lock();
     let shown = match out.is_terminal() {
-        true => Cow::Owned(visible(text)),
+        true => visible(text),
         false => Cow::Borrowed(text),
     };
     let end: &[u8] = if shown.ends_with('\n') { b"" } else { b"\n" };

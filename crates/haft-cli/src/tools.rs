@@ -73,16 +73,6 @@ const NO_SEARCH: &str = "all tools are shown to the model, so none has to be sea
 /// Why what is for servers is not offered where there is none.
 const NO_SERVER: &str = "no MCP server is configured; `haft mcp add` adds one";
 
-/// What a tool misses that says itself that it can't be offered.
-fn missing(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "Skill" => "no skill was found in `skills/` of your settings or of a trusted workspace",
-        "WaitForMcpServers" => "no MCP server is being connected",
-        "WebSearch" => "no search is configured; `web.search` in your settings names one",
-        _ => return None,
-    })
-}
-
 /// What a table says about servers, by name.
 type Facts = BTreeMap<String, String>;
 
@@ -215,7 +205,6 @@ fn rows(snapshot: &Snapshot) -> Vec<Row> {
     let withheld = snapshot.withheld().map(|(entry, why)| Row {
         withheld: Some(match why {
             Withheld::PortAbsent(Port::SubAgents) => NO_MODEL.to_owned(),
-            Withheld::Disabled => missing(entry.tool().name()).map_or_else(|| why.to_string(), str::to_owned),
             why => why.to_string(),
         }),
         ..Row::of(entry.tool().name(), entry.tool(), entry.origin())

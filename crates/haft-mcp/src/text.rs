@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::limits::SCHEMA_WORDS_CHARS_MAX;
 
-/// The text with every character written out that is not seen, or that changes how others are seen.
+/// Escapes hidden characters, as [`haft::view::visible`] does. A carriage return before a line feed is dropped.
 ///
 /// ```
 /// use haft_mcp::text::visible;
@@ -19,43 +19,10 @@ use crate::limits::SCHEMA_WORDS_CHARS_MAX;
 /// assert_eq!(visible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
 /// ```
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
-        return Cow::Borrowed(text);
+    match text.contains("\r\n") {
+        true => Cow::Owned(haft::view::visible(&text.replace("\r\n", "\n")).into_owned()),
+        false => haft::view::visible(text),
     }
-    let mut shown = String::with_capacity(text.len());
-    let mut before = None;
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '\r' if characters.peek() == Some(&'\n') => {}
-            _ if is_hidden(character, before) => shown.extend(character.escape_unicode()),
-            _ => shown.push(character),
-        }
-        before = Some(character);
-    }
-    Cow::Owned(shown)
-}
-
-/// Whether a character is not seen, or changes how others are seen, after this one.
-fn is_hidden(character: char, before: Option<char>) -> bool {
-    match character {
-        '\n' | '\t' => false,
-        // The one that makes a picture of the character before it; a second one in a row only carries data.
-        '\u{fe0f}' => before.is_none_or(|before| before.is_ascii_whitespace() || is_selector(before)),
-        _ => {
-            character.is_control()
-                || is_selector(character)
-                || matches!(character,
-                    '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-                    | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                    | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-                    | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-        }
-    }
-}
-
-fn is_selector(character: char) -> bool {
-    matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// At most so many characters of a text, made visible; what is cut is said to be.

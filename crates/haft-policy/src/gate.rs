@@ -33,9 +33,7 @@ use haft::decision::{CallGrants, CallWarning, Decision, DecisionReason, Decision
 use haft::effects::Extent;
 use haft::files::Hidden;
 use haft::future::BoxFuture;
-use haft::ports::{
-    Answer, Authorizer, Grants, Mode, PermissionMode, Processes, Request, RuleSetId, SandboxView,
-};
+use haft::ports::{Answer, Authorizer, Mode, PermissionMode, Processes, Request, RuleSetId, SandboxView};
 use haft::tool::AnyTool;
 use haft::{Effects, Engine, Workspace};
 pub use haft_shell::ShellAnalyzer;
@@ -345,7 +343,27 @@ impl Policy {
         added.map(|(_, rule)| (list(rule), rule.to_string())).collect()
     }
 
-    /// Ends what was [allowed for a turn](Grants::allow_for_turn): to be called when the user speaks again.
+    /// Adds allow rules until the user speaks again: all of them or none. What denies and what asks still does.
+    ///
+    /// # Errors
+    /// In words: a rule that can't be understood, or one that may not be made here.
+    pub fn allow_for_turn(&self, rules: &[String]) -> Result<(), String> {
+        let inner = &*self.0;
+        if !inner.answers_count {
+            return Err("only the machine's owner may allow anything here".to_owned());
+        }
+        let source = Source::of(Scope::Session, &inner.surroundings.anchors.cwd);
+        for rule in rules {
+            let written = WrittenRule::plain(rule, List::Allow, source.clone());
+            Rule::parse(written).map_err(|bad| bad.to_string())?;
+        }
+        match inner.live.allow_for_turn(rules, &inner.surroundings) {
+            true => Ok(()),
+            false => Err(format!("a session remembers at most {SESSION_RULES_MAX} rules")),
+        }
+    }
+
+    /// Ends what was [allowed for a turn](Policy::allow_for_turn): to be called when the user speaks again.
     pub fn end_turn(&self) {
         self.0.live.end_turn(&self.0.surroundings);
     }
@@ -579,23 +597,5 @@ impl Mode for Policy {
     /// A mode that settings forbid changes nothing; [`set_mode`](Policy::set_mode) reports it.
     fn set(&self, mode: PermissionMode) {
         let _ = self.set_mode(mode);
-    }
-}
-
-impl Grants for Policy {
-    fn allow_for_turn(&self, rules: &[String]) -> Result<(), String> {
-        let inner = &*self.0;
-        if !inner.answers_count {
-            return Err("only the machine's owner may allow anything here".to_owned());
-        }
-        let source = Source::of(Scope::Session, &inner.surroundings.anchors.cwd);
-        for rule in rules {
-            let written = WrittenRule::plain(rule, List::Allow, source.clone());
-            Rule::parse(written).map_err(|bad| bad.to_string())?;
-        }
-        match inner.live.allow_for_turn(rules, &inner.surroundings) {
-            true => Ok(()),
-            false => Err(format!("a session remembers at most {SESSION_RULES_MAX} rules")),
-        }
     }
 }

@@ -25,7 +25,7 @@ use haft::effects::{Access, State};
 use haft::env::Lookup;
 use haft::ports::{Mode as _, PermissionMode};
 use haft::registry::{NotFound, Snapshot};
-use haft::{Effects, Engine, EngineBuilder, ToolCall, ToolResult, Workspace};
+use haft::{Effects, Engine, EngineBuilder, Registry, ToolCall, ToolResult, Workspace};
 use haft_journal::SessionStart;
 use haft_policy::gate::{CheckedCall, Policy};
 use haft_policy::hooks::Hooks;
@@ -70,6 +70,8 @@ pub struct SessionParts {
     pub(crate) tasks: Arc<TaskTable>,
     /// The calls that ran.
     pub(crate) calls: CallLog,
+    /// The tools without what they get from this session, to read earlier calls with.
+    pub(crate) shared_tools: Registry,
     /// Prompts that are planned for later.
     pub(crate) crons: Arc<CronTable>,
     /// What was read of files.
@@ -111,7 +113,7 @@ impl SessionParts {
         let seen = self.seen.clone();
         if let Some(resumed) = resumed {
             seen.restore(&id, &resumed.recovered.seen);
-            resumed.restore_call_log(state.as_deref(), &self.calls, self.engine.registry());
+            resumed.restore_call_log(state.as_deref(), &self.calls, &self.shared_tools);
         }
         LazyJournal::new(move |began| {
             let began = began.unwrap_or_else(|| SessionStart {

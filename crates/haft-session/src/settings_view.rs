@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use haft::ports::Setting;
 use haft_policy::settings::{At, McpSettings, Remote, RepetitionGuard, Server, Transport, Withheld};
 use haft_policy::source::{List, Scope, Source, WrittenRule};
+use haft_tools::config::Setting;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -8,6 +8,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use haft::private_file::{ReplaceOptions, replace_private_file};
+
 use crate::limits::{HISTORY_FILE_BYTES_MAX, HISTORY_MAX, HISTORY_TEXT_BYTES_MAX};
 
 /// The entries, and the position in them.
@@ -111,10 +113,8 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn rewrite(path: &Path, texts: &[String]) -> std::io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(texts.iter().map(|text| line(text)).collect::<String>().as_bytes())?;
-    fs::rename(new, path)
+    let lines: String = texts.iter().map(|text| line(text)).collect();
+    replace_private_file(path, lines.as_bytes(), &ReplaceOptions::default())
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! Prompts that are planned for later: when they are due, who keeps them, who is told.
 //!
-//! `CronCreate`, `CronDelete` and `CronList` speak to the host's [`Crons`](haft::ports::Crons); [`CronTable`] is one that works.
-//! A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone: see [`Expression`] for what
+//! `CronCreate`, `CronDelete` and `CronList` share the [`CronTable`] of their session; without one they are not offered. A loop takes what is [due](CronTable::due) as words for the model. Times are those of a zone: see [`Expression`] for what
 //! happens where its clocks are changed.
 //!
 //! - `expression` is minute, hour, day, month and weekday, and the next time that fits.
 //! - `table` keeps prompts and waits for the first one.
 //! - `kept` keeps those that outlive a session, in a file that several sessions may share.
+
+use std::sync::Arc;
+
+use haft::ToolError;
 
 pub mod create;
 pub mod delete;
@@ -21,7 +24,7 @@ pub use expression::{BadExpression, Expression};
 pub use jiff::Timestamp;
 pub use jiff::tz::TimeZone;
 pub use list::CronList;
-pub use table::{Clock, CronTable, Due, SystemClock};
+pub use table::{Clock, CronState, CronTable, Due, NewCron, SystemClock};
 
 /// How many prompts a session plans at most, and how many are kept for later sessions of one workspace.
 pub const CRONS_MAX: usize = 50;
@@ -31,3 +34,10 @@ pub const PROMPT_CHARS_MAX: usize = 10_000;
 pub const STATE: &str = "session:cron";
 /// What a prompt that outlives the session changes beside it.
 pub const KEPT: &str = "kept:cron";
+/// Why tools without a table are not offered.
+pub(crate) const NO_TABLE: &str = "this session schedules no prompts";
+
+/// The table of a session, for a tool that was made with one.
+pub(crate) fn table(crons: &Option<Arc<CronTable>>) -> Result<&CronTable, ToolError> {
+    crons.as_deref().ok_or_else(|| ToolError::new(NO_TABLE))
+}

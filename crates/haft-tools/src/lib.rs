@@ -61,7 +61,7 @@ pub use cron::{CronCreate, CronDelete, CronList};
 pub use files::*;
 #[cfg(feature = "planning")]
 pub use planning::*;
-pub use set::BuiltIns;
+pub use set::{BuiltIns, SessionArguments, SessionTools};
 #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
 pub use shelf::Shelf;
 #[cfg(feature = "shell")]

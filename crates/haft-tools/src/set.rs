@@ -3,8 +3,19 @@
 //! The lists are written out: a tool that isn't here isn't there. Tools of one group share what they know of a session
 //! (what was read of files, plans, task lists), so they are made together.
 
+#[cfg(feature = "cron")]
+use std::sync::Arc;
+
+#[cfg(feature = "planning")]
+use haft::call_log::CallLog;
 use haft::tool::AnyTool;
 
+#[cfg(feature = "planning")]
+use crate::config::SettingsSource;
+#[cfg(feature = "cron")]
+use crate::cron::CronTable;
+#[cfg(feature = "skills")]
+use crate::skill::TurnGrants;
 #[allow(unused_imports, reason = "each group uses its own, and a build may have none")]
 use crate::*;
 
@@ -35,12 +46,93 @@ pub struct BuiltIns {
     continues: Option<String>,
     #[cfg(feature = "files")]
     seen: Seen,
-    #[cfg(feature = "skills")]
-    skill: Skill,
+    session: SessionTools,
     #[cfg(feature = "web")]
     web: (WebFetch, WebSearch),
     #[cfg(feature = "worktrees")]
     enter_worktree: EnterWorktree,
+}
+
+/// What tools get from the session that they belong to. One value serves all agents of the session.
+#[derive(Clone, Default)]
+pub struct SessionArguments {
+    /// The calls that the session has made: `ExitPlanMode`, `VerifyPlan`.
+    #[cfg(feature = "planning")]
+    pub calls: Option<CallLog>,
+    /// The prompts that it schedules: `CronCreate`, `CronDelete`, `CronList`.
+    #[cfg(feature = "cron")]
+    pub crons: Option<Arc<CronTable>>,
+    /// What lets the tools of a skill run unasked: `Skill`.
+    #[cfg(feature = "skills")]
+    pub grants: Option<TurnGrants>,
+    /// Its settings: `Config`.
+    #[cfg(feature = "planning")]
+    pub settings: Option<SettingsSource>,
+}
+
+/// The tools that belong to one session: with [arguments](SessionArguments) of their own, and what sessions share of them.
+///
+/// ```
+/// # #[cfg(feature = "planning")] {
+/// use haft::Registry;
+/// use haft::call_log::CallLog;
+/// use haft_tools::{BuiltIns, SessionArguments};
+///
+/// let built_ins = BuiltIns::new();
+/// let session_tools = built_ins.session_tools();
+/// let shared = Registry::new().with(built_ins.tools()).unwrap();
+/// // And for each session:
+/// let arguments = SessionArguments { calls: Some(CallLog::new()), ..SessionArguments::default() };
+/// let own = Registry::new().with(session_tools.with(arguments).tools()).unwrap();
+/// let registry = shared.replace_tools(&own);
+/// # assert_eq!(registry.len(), shared.len());
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct SessionTools {
+    #[cfg(feature = "planning")]
+    plans: Plans,
+    #[cfg(feature = "skills")]
+    skill: Skill,
+    #[cfg_attr(
+        not(any(feature = "cron", feature = "planning", feature = "skills")),
+        allow(dead_code, reason = "no tool of the build has an argument")
+    )]
+    arguments: SessionArguments,
+}
+
+impl SessionTools {
+    /// The tools of another session.
+    pub fn with(mut self, arguments: SessionArguments) -> SessionTools {
+        self.arguments = arguments;
+        self
+    }
+
+    /// The tools. One whose argument is missing says so where it would be offered.
+    pub fn tools(self) -> Vec<AnyTool> {
+        #[allow(unused_mut, reason = "a build may have no tools")]
+        let mut tools: Vec<AnyTool> = Vec::new();
+        #[cfg(feature = "cron")]
+        {
+            let crons = self.arguments.crons;
+            let (create, delete) = (CronCreate::new(crons.clone()), CronDelete::new(crons.clone()));
+            tools.extend([built_in(create), built_in(delete), built_in(CronList::new(crons))]);
+        }
+        #[cfg(feature = "planning")]
+        {
+            let SessionArguments { calls, settings, .. } = self.arguments;
+            let (exit, verify) =
+                (ExitPlanMode::new(&self.plans, calls.clone()), VerifyPlan::new(&self.plans, calls));
+            tools.extend([built_in(Config::new(settings)), built_in(exit), built_in(verify)]);
+        }
+        #[cfg(feature = "skills")]
+        tools.push(built_in(match self.arguments.grants {
+            Some(grants) => self.skill.with_grants(grants),
+            None => self.skill,
+        }));
+        tools
+    }
 }
 
 impl BuiltIns {
@@ -83,6 +175,10 @@ impl BuiltIns {
     #[cfg(any(feature = "files", feature = "planning", feature = "tasks"))]
     pub fn kept_in(mut self, shelf: Shelf, continues: Option<&str>) -> BuiltIns {
         self.shelf = shelf;
+        #[cfg(feature = "planning")]
+        {
+            self.session.plans = Plans::kept_in(&self.shelf);
+        }
         #[cfg(feature = "files")]
         {
             self.continues = continues.map(str::to_owned);
@@ -102,8 +198,19 @@ impl BuiltIns {
     /// These skills. Without any the tool is there and not offered.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: Skill) -> BuiltIns {
-        self.skill = skill;
+        self.session.skill = skill;
         self
+    }
+
+    /// What tools get from their session. Default: nothing, so those that can't do without are not offered.
+    pub fn session(mut self, arguments: SessionArguments) -> BuiltIns {
+        self.session.arguments = arguments;
+        self
+    }
+
+    /// The tools that belong to one session, for a host with several sessions that share the others.
+    pub fn session_tools(&self) -> SessionTools {
+        self.session.clone()
     }
 
     /// The web as the host wants it: what may be reached, who searches, who answers questions about pages.
@@ -132,8 +239,6 @@ impl BuiltIns {
         tools.extend([built_in(self.agent), built_in(SendMessage)]);
         #[cfg(feature = "browser")]
         tools.extend(self.browser.tools());
-        #[cfg(feature = "cron")]
-        tools.extend([built_in(CronCreate), built_in(CronDelete), built_in(CronList)]);
         #[cfg(feature = "files")]
         {
             let seen = self.seen.kept_in(&self.shelf, self.continues.as_deref());
@@ -144,7 +249,8 @@ impl BuiltIns {
             tools.extend(files(&seen.reads_first(self.reads_first)));
         }
         #[cfg(feature = "planning")]
-        tools.extend(planning(&self.shelf));
+        tools.extend([built_in(AskUserQuestion), built_in(EnterPlanMode::new(&self.session.plans))]);
+        tools.extend(self.session.tools());
         #[cfg(feature = "shell")]
         tools.extend([
             built_in(Monitor::new(&self.bash)),
@@ -152,8 +258,6 @@ impl BuiltIns {
             built_in(TaskOutput),
             built_in(TaskStop),
         ]);
-        #[cfg(feature = "skills")]
-        tools.extend([built_in(self.skill)]);
         #[cfg(feature = "tasks")]
         tools.extend(tasks(&self.shelf));
         #[cfg(feature = "web")]
@@ -181,18 +285,6 @@ fn files(seen: &Seen) -> Vec<AnyTool> {
         built_in(Rewind::new(seen)),
         built_in(Sleep),
         built_in(Write::new(seen)),
-    ]
-}
-
-#[cfg(feature = "planning")]
-fn planning(shelf: &Shelf) -> Vec<AnyTool> {
-    let plans = Plans::kept_in(shelf);
-    vec![
-        built_in(AskUserQuestion),
-        built_in(Config),
-        built_in(EnterPlanMode::new(&plans)),
-        built_in(ExitPlanMode::new(&plans)),
-        built_in(VerifyPlan::new(&plans)),
     ]
 }
 

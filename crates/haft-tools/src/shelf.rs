@@ -5,12 +5,12 @@
 //! the old one or the new one. What can't be written is left: the session goes on with what it knows, and only a later
 //! one misses it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft::private_file::{ReplaceOptions, replace_private_file};
 use serde::de::DeserializeOwned;
 
 /// The largest file that is read back whole, in bytes.
@@ -49,10 +49,6 @@ impl Shelf {
     #[allow(dead_code, reason = "a build may have only the tools for files")]
     pub(crate) fn put(&self, session: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
         let Some(path) = self.file(session, name) else { return Ok(()) };
-        let new = path.with_extension("new");
-        // One that a killed program left would keep its mode.
-        let _ = fs::remove_file(&new);
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?.write_all(bytes)?;
-        fs::rename(&new, &path)
+        replace_private_file(&path, bytes, &ReplaceOptions::default())
     }
 }

@@ -53,12 +53,51 @@ pub struct SkillInput {
 #[derive(Clone, Default)]
 pub struct Skill {
     skills: Arc<Skills>,
+    grants: Option<TurnGrants>,
 }
+
+/// Adds allow rules until the user speaks again: all of them or, with the reason, none. What denies and what asks still does:
+/// a grant is an allow rule that is taken away again.
+pub type TurnGrants = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
 
 impl Skill {
     /// The tool for these skills. Without any it is not offered.
     pub fn new(skills: Skills) -> Skill {
-        Skill { skills: Arc::new(skills) }
+        Skill { skills: Arc::new(skills), grants: None }
+    }
+
+    /// Lets the tools that a skill names run unasked for a turn. Without it they are asked about as always.
+    #[must_use]
+    pub fn with_grants(mut self, grants: TurnGrants) -> Skill {
+        self.grants = Some(grants);
+        self
+    }
+
+    /// Lets the tools of a skill run unasked, and says so; nothing if it has none. What is beside the user's own skills can be
+    /// read: it was put there to be.
+    fn grant(&self, skill: &SkillFile, cx: &Context) -> String {
+        if let Some(grants) = &self.grants
+            && let Some(rule) = own_files(skill, cx)
+        {
+            // Without it they ask, which is no reason to fail.
+            let _ = grants(&[rule]);
+        }
+        if skill.allowed_tools.is_empty() {
+            return String::new();
+        }
+        let tools = skill.allowed_tools.join(", ");
+        let granted = match &self.grants {
+            Some(grants) => grants(&skill.allowed_tools),
+            None => Err("this host grants nothing to skills".to_owned()),
+        };
+        match granted {
+            Ok(()) => format!("Until the user speaks again these run without being asked about: {tools}.\n"),
+            Err(why) => {
+                format!(
+                    "It wants these to run unasked, but they are asked about as always ({why}): {tools}.\n"
+                )
+            }
+        }
     }
 
     fn find(&self, name: &str) -> Result<&SkillFile, ToolError> {
@@ -127,8 +166,9 @@ impl Tool for Skill {
             .search_hint("skill instructions for a kind of work")
     }
 
-    fn enabled(&self) -> bool {
-        self.offered().next().is_some()
+    fn unavailable_reason(&self) -> Option<String> {
+        let reason = "no skill was found in `skills/` of your settings or of a trusted workspace";
+        self.offered().next().is_none().then(|| reason.to_owned())
     }
 
     fn effects(&self, input: &SkillInput) -> Effects {
@@ -164,7 +204,7 @@ impl Tool for Skill {
             skill.name,
             skill.dir().display()
         );
-        text.push_str(&grant(skill, cx));
+        text.push_str(&self.grant(skill, cx));
         text.push_str(&format!("\n{}", filled(&body, arguments, skill)));
         let lines = body.lines().count();
         let view = View::titled(&skill.name).summary(if lines == 1 {
@@ -191,31 +231,6 @@ impl Tool for Skill {
             _ => name.to_owned(),
         });
         Some(view.why(stage))
-    }
-}
-
-/// Lets its tools run unasked, and says so; nothing if it has none. What is beside the user's own skills can be read: it was
-/// put there to be.
-fn grant(skill: &SkillFile, cx: &Context) -> String {
-    if let Some(grants) = cx.ports().grants()
-        && let Some(rule) = own_files(skill, cx)
-    {
-        // Without it they ask, which is no reason to fail.
-        let _ = grants.allow_for_turn(&[rule]);
-    }
-    if skill.allowed_tools.is_empty() {
-        return String::new();
-    }
-    let tools = skill.allowed_tools.join(", ");
-    let granted = match cx.ports().grants() {
-        Some(grants) => grants.allow_for_turn(&skill.allowed_tools),
-        None => Err("this host grants nothing to skills".to_owned()),
-    };
-    match granted {
-        Ok(()) => format!("Until the user speaks again these run without being asked about: {tools}.\n"),
-        Err(why) => {
-            format!("It wants these to run unasked, but they are asked about as always ({why}): {tools}.\n")
-        }
     }
 }
 

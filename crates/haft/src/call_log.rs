@@ -1,6 +1,6 @@
 //! The record of a session's calls: what ran, what it touched, whether it failed.
 //!
-//! It is a hook after calls and the port that tools read, one value for both. In memory and bounded: the newest calls are
+//! It is a hook after calls, and what tools read that compare what was done with something else: one value for both. In memory and bounded: the newest calls are
 //! kept, with inputs cut to what is needed to tell one call from another. A journal on disk is something else, and refuses
 //! calls that it can't write down; this one never stands in anybody's way. Where a session goes on in another process, the
 //! journal is where the calls of the one before come from.
@@ -15,7 +15,6 @@ use crate::effects::Effects;
 use crate::future::{BoxFuture, guarded};
 use crate::hooks::{After, HookCall, HookError, PostHook};
 use crate::limits;
-use crate::ports::{History, PastCall};
 use crate::registry::{Entry, Registry};
 use crate::result::ToolResult;
 use crate::text::truncate_chars;
@@ -29,7 +28,6 @@ use crate::view::Stage;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use haft::call_log::CallLog;
 /// use haft::hooks::Hooks;
-/// use haft::ports::History as _;
 /// use haft::{Effects, Engine, NoInput, Registry, ToolCall, tool};
 ///
 /// let log = CallLog::new();
@@ -64,6 +62,26 @@ pub struct EarlierCall {
     pub error: Option<String>,
 }
 
+/// A call that ran.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PastCall {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// The agent that made it.
+    pub agent: String,
+    /// The tool.
+    pub tool: String,
+    /// The input; long texts in it are cut.
+    pub input: Value,
+    /// What it declared.
+    pub effects: Effects,
+    /// What it was about, as its view says: a path, a command.
+    pub about: String,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
 impl CallLog {
     /// Nothing has been done.
     pub fn new() -> CallLog {
@@ -73,7 +91,7 @@ impl CallLog {
     /// The session goes on in this process: `earlier` says how many calls ran before, and the newest of them, oldest first.
     ///
     /// It is asked once, and only when somebody wants to know: to read them may take a while. What they touched is what the
-    /// tools of the registry say of these inputs now.
+    /// tools of the registry say of these inputs now. None of these tools may hold this log: they would keep each other alive.
     pub fn goes_on(
         &self,
         registry: Registry,
@@ -85,6 +103,17 @@ impl CallLog {
             calls.into_iter().for_each(|call| kept.add(call.past(&registry)));
             kept
         }));
+    }
+
+    /// The calls that are known, oldest first, those of sub-agents too. Only calls whose execution began are there.
+    pub fn calls(&self) -> Vec<PastCall> {
+        self.known().calls.iter().cloned().collect()
+    }
+
+    /// How many older ones are forgotten.
+    pub fn forgotten(&self) -> u64 {
+        let kept = self.known();
+        kept.count - kept.calls.len() as u64
     }
 
     /// What is known, that of earlier processes included.
@@ -133,17 +162,6 @@ fn past(
     error.iter_mut().for_each(|words| truncate_in_place(words, limits::PAST_CALL_TEXT_CHARS_MAX));
     let mut left = limits::PAST_CALL_CHARS_MAX;
     PastCall { number: 0, agent, tool: name, input: cut(input, &mut left), effects, about, error }
-}
-
-impl History for CallLog {
-    fn calls(&self) -> Vec<PastCall> {
-        self.known().calls.iter().cloned().collect()
-    }
-
-    fn forgotten(&self) -> u64 {
-        let kept = self.known();
-        kept.count - kept.calls.len() as u64
-    }
 }
 
 impl PostHook for CallLog {

@@ -26,6 +26,7 @@ use crate::pipeline::running::Running;
 use crate::ports::{Ports, Traced};
 use crate::registry::Entry;
 use crate::results::OffloadStore;
+use crate::search::ToolFinder;
 use crate::text::truncate_in_place;
 use crate::view::Progress;
 
@@ -72,6 +73,8 @@ pub(crate) struct Host {
     /// What may be read before anything is granted.
     pub(crate) base_access: Arc<Access>,
     pub(crate) ports: Ports,
+    /// The search over the tools of the latest snapshot.
+    pub(crate) finder: ToolFinder,
     pub(crate) events: Option<Arc<dyn EventSink>>,
     /// Where whole results are kept; nowhere in a child process, whose host has them.
     pub(crate) results: Option<Arc<OffloadStore>>,

@@ -107,8 +107,6 @@ pub(crate) struct Shared {
     /// Where the first call ran, for those who let others go from outside of any runtime.
     pub(crate) runtime: OnceLock<Handle>,
     tools: Mutex<Tools>,
-    /// What the model searches tools with, where the host has nothing of its own for it.
-    finder: Option<ToolFinder>,
     turns: AtomicU64,
 }
 
@@ -288,11 +286,10 @@ impl Engine {
 impl Shared {
     fn new(config: &EngineConfig) -> Shared {
         let loaded = Loaded::new();
-        let (ports, finder) = searchable(&config.ports);
+        let ports = config.ports.clone();
         let snapshot = assembled(&config.registry, &loaded, &config.gates, &*config.authorizer, &ports);
-        if let Some(finder) = &finder {
-            finder.update(&snapshot);
-        }
+        let finder = ToolFinder::default();
+        finder.update(&snapshot);
         let store = config.store.clone().unwrap_or_else(|| {
             // Advice names only tools that the model has.
             let offered = |name: &str| snapshot.find(name).ok().map(|offer| offer.name.clone());
@@ -307,6 +304,7 @@ impl Shared {
             base_access: Arc::new(workspace.access()),
             workspace,
             ports,
+            finder,
             events: config.events.clone(),
             results: Some(store.clone()),
             background: config.common.background.clone(),
@@ -340,7 +338,6 @@ impl Shared {
                 snapshot,
                 version: 0,
             }),
-            finder,
             turns: AtomicU64::new(0),
         }
     }
@@ -348,33 +345,19 @@ impl Shared {
     fn change_tools(&self, change: impl FnOnce(&mut Tools)) {
         let (gates, registry, loaded, version) = {
             let mut tools = lock(&self.tools);
-            if let Some(finder) = &self.finder {
-                tools.loaded.extend(finder.take_loaded().into_iter().map(Arc::from));
-            }
+            tools.loaded.extend(self.host.finder.take_loaded().into_iter().map(Arc::from));
             change(&mut tools);
             tools.version += 1;
             (tools.gates.clone(), tools.registry.clone(), tools.loaded.clone(), tools.version)
         };
-        // Foreign code (`enabled`, rules) runs here, so not under the lock. Who comes later knows more.
+        // Foreign code (`unavailable_reason`, rules) runs here, so not under the lock. Who comes later knows more.
         let snapshot = assembled(&registry, &loaded, &gates, &*self.authorizer, &self.host.ports);
         let mut tools = lock(&self.tools);
         if tools.version == version {
-            if let Some(finder) = &self.finder {
-                finder.update(&snapshot);
-            }
+            self.host.finder.update(&snapshot);
             tools.snapshot = snapshot;
         }
     }
-}
-
-/// The ports with a search over tools, and that search if the host has none of its own.
-fn searchable(ports: &Ports) -> (Ports, Option<ToolFinder>) {
-    let mut ports = ports.clone();
-    let finder = ports.tool_index.is_none().then(ToolFinder::new);
-    if let Some(finder) = &finder {
-        ports.tool_index = Some(Arc::new(finder.clone()));
-    }
-    (ports, finder)
 }
 
 fn assembled(

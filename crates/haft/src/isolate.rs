@@ -123,6 +123,9 @@ impl IsolatedTool {
         if spec.needs_user {
             return Err(refused("can't be isolated: it asks the user, and a child process has none".into()));
         }
+        if spec.finds_tools {
+            return Err(refused("can't be isolated: it finds tools, and a child process has none".into()));
+        }
         let code = ChildCode::from_function(run_tool::<T>);
         let (Some(code), Some(make)) = (code, CodeAddress::from_function(make)) else {
             return Err(refused(NOT_IN_PROGRAM.into()));
@@ -387,6 +390,7 @@ mod tests {
             (registered(|| Needy(|spec| spec.needs(Port::Processes))), "it needs Processes"),
             (registered(|| Needy(|spec| spec.needs(Port::Asker))), "it needs Asker"),
             (registered(|| Needy(ToolSpec::needs_user)), "it asks the user"),
+            (registered(|| Needy(ToolSpec::finds_tools)), "it finds tools"),
         ] {
             let words = refused.map(drop).unwrap_err();
             assert!(words.contains("can't be isolated") && words.contains(why), "{words}");

@@ -70,6 +70,7 @@
 //! | results: as values, limits and storage | [`result`], [`results`], [`call_log`] |
 //! | events and views for a screen | [`event`], [`view`] |
 //! | redaction of secrets in logs and exports | [`redact`] |
+//! | files of the program's own state | [`private_file`] |
 //! | tools in a child process | [`mod@isolate`] |
 //! | input schemas | [`schema`] |
 //! | limits and environment variables | [`limits`], [`env`](mod@env) |
@@ -99,6 +100,7 @@ pub mod limits;
 pub mod permission;
 pub mod pipeline;
 pub mod ports;
+pub mod private_file;
 pub mod redact;
 pub mod registry;
 pub mod result;

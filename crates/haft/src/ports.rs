@@ -8,19 +8,13 @@
 mod asker;
 mod authorizer;
 mod child_requests;
-mod crons;
-mod grants;
-mod history;
 mod mode;
 mod processes;
 mod recorder;
-mod resources;
 mod sandbox_rules;
 mod sandbox_view;
-mod settings;
 mod sub_agents;
 mod tasks;
-mod tool_index;
 mod tracer;
 
 use std::sync::Arc;
@@ -31,25 +25,19 @@ pub use child_requests::{
     ChildRequest, ChildRequestQueue, ChildRequests, HostAnswer, HostGroup, OpenQuestion, PendingRequest,
     UndoneAnswer, UndoneChange, UndoneChanges, WantedHost,
 };
-pub use crons::{CronState, Crons, NewCron};
-pub use grants::Grants;
-pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
     Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
     ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill, signal_name,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
-pub use resources::{Resource, ResourceError, Resources};
 pub(crate) use sandbox_rules::bind_processes;
 pub use sandbox_rules::{
     DeniedRead, EnforcedRules, HostPattern, ProcessRestrictions, RestrictProcesses, RuleSetId, SandboxRules,
 };
 pub use sandbox_view::{PathUse, SandboxView};
-pub use settings::{Setting, SettingsView};
 pub use sub_agents::{AgentRequest, Isolation, OnAgentLine, SubAgents};
 pub use tasks::{LogSize, NewTask, TaskId, TaskLog, TaskState, Tasks, TooManyTasks};
-pub use tool_index::{Found, ToolIndex};
 pub(crate) use tracer::Traced;
 pub use tracer::{CallPlace, TRACEPARENT, TRACESTATE, TraceContext, Tracer};
 
@@ -67,24 +55,12 @@ pub enum Port {
     Asker,
     /// [`Recorder`].
     Recorder,
-    /// [`ToolIndex`].
-    ToolIndex,
     /// [`Mode`].
     Mode,
     /// [`SubAgents`].
     SubAgents,
-    /// [`Resources`].
-    Resources,
     /// [`Tasks`].
     Tasks,
-    /// [`Crons`].
-    Crons,
-    /// [`Grants`].
-    Grants,
-    /// [`History`].
-    History,
-    /// [`SettingsView`].
-    Settings,
     /// [`Tracer`].
     Tracer,
 }
@@ -97,15 +73,9 @@ impl std::fmt::Display for Port {
             Port::Processes => "child processes",
             Port::Asker => "user to ask",
             Port::Recorder => "journal",
-            Port::ToolIndex => "search over tools",
             Port::Mode => "permission modes",
             Port::SubAgents => "model for sub-agents",
-            Port::Resources => "servers with resources",
             Port::Tasks => "background tasks",
-            Port::Crons => "planned prompts",
-            Port::Grants => "permissions for a turn",
-            Port::History => "memory of past calls",
-            Port::Settings => "settings to show",
             Port::Tracer => "tracing",
         })
     }
@@ -122,24 +92,12 @@ pub struct Ports {
     pub asker: Option<Arc<dyn Asker>>,
     /// The journal.
     pub recorder: Option<Arc<dyn Recorder>>,
-    /// The search over tools.
-    pub tool_index: Option<Arc<dyn ToolIndex>>,
     /// The live permission mode.
     pub mode: Option<Arc<dyn Mode>>,
     /// Sub-agents.
     pub sub_agents: Option<Arc<dyn SubAgents>>,
-    /// Resources of connected servers.
-    pub resources: Option<Arc<dyn Resources>>,
     /// Background tasks.
     pub tasks: Option<Arc<dyn Tasks>>,
-    /// Prompts that are planned for later.
-    pub crons: Option<Arc<dyn Crons>>,
-    /// Permissions that end with a turn.
-    pub grants: Option<Arc<dyn Grants>>,
-    /// What the session has done.
-    pub history: Option<Arc<dyn History>>,
-    /// The settings in force.
-    pub settings: Option<Arc<dyn SettingsView>>,
     /// Whoever measures calls.
     pub tracer: Option<Arc<dyn Tracer>>,
 }
@@ -151,15 +109,9 @@ impl Default for Ports {
             processes: None,
             asker: None,
             recorder: None,
-            tool_index: None,
             mode: None,
             sub_agents: None,
-            resources: None,
             tasks: None,
-            crons: None,
-            grants: None,
-            history: None,
-            settings: None,
             tracer: None,
         }
     }
@@ -178,18 +130,12 @@ impl Ports {
             Port::Processes => self.processes.is_some(),
             Port::Asker => self.available_asker().is_some(),
             Port::Recorder => self.recorder.is_some(),
-            Port::ToolIndex => self.tool_index.is_some(),
             Port::Mode => self.mode.is_some(),
             Port::SubAgents => self
                 .sub_agents
                 .as_deref()
                 .is_some_and(|agents| crate::future::guarded(|| agents.is_available()).unwrap_or(false)),
-            Port::Resources => self.resources.is_some(),
             Port::Tasks => self.tasks.is_some(),
-            Port::Crons => self.crons.is_some(),
-            Port::Grants => self.grants.is_some(),
-            Port::History => self.history.is_some(),
-            Port::Settings => self.settings.is_some(),
             Port::Tracer => self.tracer.is_some(),
         }
     }

@@ -214,6 +214,17 @@ impl Registry {
         Registry { entries: Arc::new(self.entries.iter().filter(|entry| keep(entry)).cloned().collect()) }
     }
 
+    /// The same tools, with those of `replacements` in the place of tools that have their name and origin: for tools that
+    /// belong to one session, where several sessions share the others.
+    #[must_use]
+    pub fn replace_tools(&self, replacements: &Registry) -> Registry {
+        let replacement = |entry: &Arc<Entry>| {
+            let same = |other: &&Arc<Entry>| other.name == entry.name && other.origin == entry.origin;
+            replacements.entries.iter().find(same).unwrap_or(entry).clone()
+        };
+        Registry { entries: Arc::new(self.entries.iter().map(replacement).collect()) }
+    }
+
     /// All tools, in the order of registration.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)

@@ -33,10 +33,11 @@ use serde_path_to_error::Segment;
 
 pub use self::derive::derive_output;
 pub use self::json::parse_json;
-use self::show::{escape, one_line, shorten};
+use self::show::{escape, shorten};
 use crate::limits::{
     INPUT_DEPTH_MAX, PATTERN_BYTES_MAX, VIOLATION_CHARS_MAX, VIOLATION_PATH_CHARS_MAX, VIOLATIONS_MAX,
 };
+use crate::view::visible_line;
 
 /// One thing that is wrong with an input, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +100,12 @@ impl fmt::Display for SchemaError {
         if self.path.is_empty() {
             f.write_str(&self.message)
         } else {
-            write!(f, "at `{}`: {}", shorten(&one_line(&self.path), VIOLATION_PATH_CHARS_MAX), self.message)
+            write!(
+                f,
+                "at `{}`: {}",
+                shorten(&visible_line(&self.path), VIOLATION_PATH_CHARS_MAX),
+                self.message
+            )
         }
     }
 }
@@ -318,7 +324,7 @@ fn refused(error: &jsonschema::ValidationError<'_>) -> SchemaError {
         ValidationErrorKind::Referencing(error) => SchemaError::at(path, shorten(&error.to_string(), 200)),
         _ => SchemaError::at(
             path,
-            format!("not a valid schema: {}", shorten(&one_line(&error.to_string()), 200)),
+            format!("not a valid schema: {}", shorten(&visible_line(&error.to_string()), 200)),
         ),
     }
 }
@@ -389,8 +395,8 @@ pub fn problems(tool: &str, violations: &[Violation]) -> String {
         .take(VIOLATIONS_MAX)
         .map(|violation| {
             let path = if violation.path.is_empty() { "(input)" } else { &violation.path };
-            let path = shorten(&one_line(path), VIOLATION_PATH_CHARS_MAX);
-            (path, shorten(&one_line(&violation.message), VIOLATION_CHARS_MAX))
+            let path = shorten(&visible_line(path), VIOLATION_PATH_CHARS_MAX);
+            (path, shorten(&visible_line(&violation.message), VIOLATION_CHARS_MAX))
         })
         .collect();
     // One long path should not push all the others to the right.

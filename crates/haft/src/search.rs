@@ -1,4 +1,4 @@
-//! Finding tools that the model was not shown: the index, the port over it, and the tool.
+//! Finding tools that the model was not shown: the index, the search of an engine over its tools, and the tool.
 //!
 //! With hundreds of tools a model is sent few with their schemas and the names of the rest. [`ToolSearch`] is what it finds
 //! the rest by. An engine has the search over its tools by itself; a host registers the tool and refreshes between turns:
@@ -23,9 +23,6 @@
 //! assert!(!engine.snapshot().find("forecast").unwrap().is_deferred());
 //! # Ok(()) }
 //! ```
-//!
-//! A host that gives the engine a port of its own keeps it up to date itself: a [`ToolFinder`] is told of each snapshot, and
-//! what it says was loaded goes to [`Engine::load`](crate::Engine::load).
 
 mod index;
 mod words;
@@ -42,16 +39,15 @@ use crate::effects::Effects;
 use crate::effects::table::Class;
 use crate::error::ToolError;
 use crate::limits::{SEARCH_RESULTS, SEARCH_RESULTS_MAX};
-use crate::ports::{Found, Port, ToolIndex};
 use crate::registry::{Offer, Snapshot};
 use crate::text::truncate_in_place;
 use crate::tool::{Exposure, Tool, ToolSpec};
 
 pub use index::{SearchIndex, Searchable};
 
-/// The port [`ToolIndex`] over the tools of a snapshot. Clones are the same.
-#[derive(Clone, Default)]
-pub struct ToolFinder(Arc<Mutex<Finding>>);
+/// The search over the tools of an engine's snapshot. [`ToolSearch`] finds it in the context of its call.
+#[derive(Default)]
+pub(crate) struct ToolFinder(Mutex<Finding>);
 
 #[derive(Default)]
 struct Finding {
@@ -73,13 +69,8 @@ impl Over {
 }
 
 impl ToolFinder {
-    /// One that finds nothing yet.
-    pub fn new() -> ToolFinder {
-        ToolFinder::default()
-    }
-
     /// Searches this snapshot from now on. Costs little if it offers the same tools as the one before.
-    pub fn update(&self, snapshot: &Snapshot) {
+    pub(crate) fn update(&self, snapshot: &Snapshot) {
         let before = self.over();
         let index = match &before {
             Some(over) if over.snapshot.is(snapshot) => return,
@@ -91,13 +82,36 @@ impl ToolFinder {
         drop(replaced);
     }
 
-    /// The names that were loaded since this was asked last, for [`Engine::load`](crate::Engine::load).
-    pub fn take_loaded(&self) -> Vec<String> {
+    /// The names that were loaded since the last call.
+    pub(crate) fn take_loaded(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.0).loaded)
     }
 
     fn over(&self) -> Option<Arc<Over>> {
         lock(&self.0).over.clone()
+    }
+
+    /// The names of the tools that fit a query best, the best first: at most `limit`.
+    fn search(&self, query: &str, limit: usize) -> Vec<String> {
+        let Some(over) = self.over() else { return Vec::new() };
+        let hits = over.index().find(query, limit.saturating_add(1)).into_iter();
+        // The search itself is no answer to a search.
+        let offers = hits.map(|at| &over.snapshot.offers()[at]).filter(|offer| !offer.is_search());
+        offers.take(limit).map(|offer| offer.name().to_owned()).collect()
+    }
+
+    /// Shows these tools from the next turn on, and returns those that there are.
+    fn load(&self, names: &[String]) -> Vec<Offer> {
+        let Some(over) = self.over() else { return Vec::new() };
+        let offers: Vec<Offer> =
+            names.iter().filter_map(|name| over.snapshot.find(name).ok().cloned()).collect();
+        let mut finding = lock(&self.0);
+        for offer in &offers {
+            if !finding.loaded.iter().any(|loaded| *loaded == *offer.name()) {
+                finding.loaded.push(offer.name().to_owned());
+            }
+        }
+        offers
     }
 }
 
@@ -111,40 +125,10 @@ fn searchable(offer: &Offer) -> Searchable<'_> {
     }
 }
 
-fn found(offer: &Offer) -> Found {
+/// What the model is told of a tool that was found.
+fn definition(offer: &Offer) -> Value {
     let tool = offer.tool();
-    Found {
-        name: offer.name().to_owned(),
-        description: tool.description().to_owned(),
-        input_schema: tool.input_schema().clone(),
-    }
-}
-
-impl ToolIndex for ToolFinder {
-    fn search(&self, query: &str, most: usize) -> Vec<Found> {
-        let Some(over) = self.over() else { return Vec::new() };
-        // The search itself is no answer to a search.
-        let hits = over
-            .index()
-            .find(query, most.saturating_add(1))
-            .into_iter()
-            .map(|at| &over.snapshot.offers()[at]);
-        hits.filter(|offer| !offer.is_search()).take(most).map(found).collect()
-    }
-
-    fn load(&self, names: &[String]) -> Vec<Found> {
-        let Some(over) = self.over() else { return Vec::new() };
-        let offers: Vec<Offer> =
-            names.iter().filter_map(|name| over.snapshot.find(name).ok().cloned()).collect();
-        let mut finding = lock(&self.0);
-        for offer in &offers {
-            if !finding.loaded.iter().any(|loaded| *loaded == *offer.name()) {
-                finding.loaded.push(offer.name().to_owned());
-            }
-        }
-        drop(finding);
-        offers.iter().map(found).collect()
-    }
+    json!({"name": offer.name(), "description": tool.description(), "input_schema": tool.input_schema()})
 }
 
 /// Finds tools that you were given only the names of, and gives you their descriptions and schemas.
@@ -162,7 +146,7 @@ pub struct ToolSearchInput {
 /// The name of [`ToolSearch`].
 pub const TOOL_SEARCH: &str = "ToolSearch";
 
-/// The tool that finds tools, over the port [`ToolIndex`].
+/// The tool that finds tools.
 pub struct ToolSearch;
 
 impl Tool for ToolSearch {
@@ -173,7 +157,6 @@ impl Tool for ToolSearch {
         ToolSpec::new(TOOL_SEARCH)
             .alias("tool_search")
             .finds_tools()
-            .needs(Port::ToolIndex)
             .exposure(Exposure::AlwaysLoaded)
             .listed_class(Class::ReadOnly)
             .group("agent")
@@ -184,8 +167,7 @@ impl Tool for ToolSearch {
     }
 
     async fn call(&self, input: ToolSearchInput, cx: &Context) -> Result<Value, ToolError> {
-        let index =
-            cx.ports().tool_index().ok_or_else(|| ToolError::new("this host has no search over tools"))?;
+        let finder = &cx.host().finder;
         let most =
             input.max_results.map_or(SEARCH_RESULTS, |most| usize::from(most).clamp(1, SEARCH_RESULTS_MAX));
         let query = input.query.trim();
@@ -196,9 +178,9 @@ impl Tool for ToolSearch {
                 .filter(|name| !name.is_empty())
                 .take(SEARCH_RESULTS_MAX)
                 .collect(),
-            None => index.search(query, most).into_iter().map(|found| found.name).collect(),
+            None => finder.search(query, most),
         };
-        let loaded = index.load(&names);
+        let loaded = finder.load(&names);
         if loaded.is_empty() {
             let mut shown = query.to_owned();
             truncate_in_place(&mut shown, 100);
@@ -206,7 +188,6 @@ impl Tool for ToolSearch {
                 "no tool fits `{shown}`; try other words for what it should do, or fewer `+`"
             )));
         }
-        let shown = |found: Found| json!({"name": found.name, "description": found.description, "input_schema": found.input_schema});
-        Ok(loaded.into_iter().map(shown).collect())
+        Ok(loaded.iter().map(definition).collect())
     }
 }

@@ -54,6 +54,35 @@ pub(crate) fn truncate_in_place(text: &mut String, chars_max: usize) {
     }
 }
 
+/// Returns whether a character is not seen, or changes how others are seen, after the character `before`: control characters
+/// but line feed and tab, characters without width, those that turn the direction of text, and tags.
+///
+/// ```
+/// use haft::text::is_hidden;
+///
+/// assert!(is_hidden('\u{202e}', Some('a')) && is_hidden('\u{1b}', None) && !is_hidden('é', None));
+/// ```
+pub fn is_hidden(character: char, before: Option<char>) -> bool {
+    match character {
+        ' '..='~' | '\n' | '\t' => false,
+        // It makes a picture of the character before it; a second one in a row only carries data.
+        '\u{fe0f}' => before.is_none_or(|before| before.is_ascii_whitespace() || is_selector(before)),
+        _ => {
+            character.is_control()
+                || is_selector(character)
+                || matches!(character,
+                    '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+                    | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+                    | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+        }
+    }
+}
+
+fn is_selector(character: char) -> bool {
+    matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
 /// Returns a text with every run of whitespace, line breaks included, replaced by one space, and none at its ends.
 ///
 /// ```

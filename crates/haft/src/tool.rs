@@ -128,9 +128,10 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Whether the tool is offered now. Asked when a snapshot is made. The default is yes.
-    fn enabled(&self) -> bool {
-        true
+    /// Why the tool can't be offered now, as a fragment: "no search is configured". Asked when a snapshot is made. The
+    /// default is that it can.
+    fn unavailable_reason(&self) -> Option<String> {
+        None
     }
 
     /// What the person sees who is asked about this call, where that takes a look at files: the change to a file that is

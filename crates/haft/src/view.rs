@@ -1,12 +1,14 @@
 //! What a person is shown of a call: data that a screen lays out, never text with escape codes.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::content::Output;
 use crate::error::ToolError;
 use crate::limits;
-use crate::text::truncate_in_place;
+use crate::text::{is_hidden, truncate_in_place};
 
 /// The moment of a call that a view is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -214,7 +216,7 @@ impl View {
         for part in &mut self.body {
             match part {
                 Part::Text { text } | Part::Code { text, .. } => {
-                    *text = visible(text);
+                    *text = visible(text).into_owned();
                     truncate_in_place(text, limits::VIEW_CHARS_MAX);
                 }
                 Part::Diff { path, lines } => {
@@ -245,24 +247,28 @@ fn percent(fraction: Option<f64>) -> Option<String> {
     fraction.map(|fraction| format!("{:.0} %", fraction.clamp(0.0, 1.0) * 100.0))
 }
 
-/// Makes control characters, and those that reorder or hide text, visible; line ends and tabs stay.
-pub fn visible(text: &str) -> String {
-    let hidden = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    if !text.contains(hidden) {
-        return text.to_owned();
+/// Escapes [hidden](is_hidden) characters as `\u{…}`; line ends and tabs stay.
+///
+/// ```
+/// use haft::view::visible;
+///
+/// assert_eq!(visible("plain\ttext\n"), "plain\ttext\n");
+/// assert_eq!(visible("a\u{200b}b\u{202e}c"), "a\\u{200b}b\\u{202e}c");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if hidden(c) {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
+    let mut before = None;
+    for character in text.chars() {
+        match is_hidden(character, before) {
+            true => shown.extend(character.escape_unicode()),
+            false => shown.push(character),
         }
+        before = Some(character);
     }
-    shown
+    Cow::Owned(shown)
 }
 
 /// The same on one line: for names of files and whatever else comes from outside and stands in a sentence.

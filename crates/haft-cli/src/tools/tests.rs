@@ -77,6 +77,17 @@ fn all_are_those_too_that_only_a_session_with_servers_has() {
     assert!(found.len() == 1 && found[0].offered, "{found:?}");
 }
 
+#[test]
+fn a_tool_whose_argument_is_missing_is_listed_with_the_reason() {
+    let search = tool("Lookup", "Looks something up.", |_: NoInput, _| async { Ok(()) })
+        .unavailable_reason(|| Some("no search is configured".to_owned()));
+    let rows = all(&Engine::new(Registry::new().with(search).unwrap()).snapshot());
+    let row = rows.iter().find(|row| row.name == "Lookup").unwrap();
+    assert_eq!((row.offered, row.withheld.as_deref()), (false, Some("no search is configured")));
+    let text = table(&rows, true, &Facts::new());
+    assert!(text.contains("not now    Lookup: no search is configured\n"), "{text}");
+}
+
 /// Compares a committed schema with its type; `UPDATE_SCHEMAS=1 cargo test -p haft-cli` writes it.
 fn check_schema<T: JsonSchema>(name: &str, title: &str) {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();

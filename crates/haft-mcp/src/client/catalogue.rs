@@ -1,4 +1,4 @@
-//! Resources and prompts of connected servers: what the tools in `tools/` share, and the port.
+//! Resources and prompts of connected servers: what the tools in `tools/` share.
 //!
 //! A list is what a connected server says of itself, and asks nobody. What a resource or a prompt is made of, only the server
 //! knows: it may fetch a page, run a query, or read any file that its address names. So reading one is what a call of the
@@ -7,8 +7,6 @@
 use std::sync::Arc;
 
 use haft::effects::template;
-use haft::future::BoxFuture;
-use haft::ports::{Resource, ResourceError, Resources};
 use haft::{Content, Effects, ToolError};
 use serde_json::{Value, json};
 
@@ -17,7 +15,6 @@ use super::server::{Server, Status};
 use super::tools::wait_for_servers::is_new;
 use crate::config::ServerConfig;
 use crate::content;
-use crate::limits::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, URI_CHARS_MAX};
 use crate::text;
 
 /// The servers of a session, for those who look things up. Doesn't end them.
@@ -99,36 +96,4 @@ pub(super) fn field_text(entry: &Value, key: &str, most: usize) -> Option<String
 /// What a `resources/read` result holds.
 pub(super) fn contents(read: &Value) -> Vec<Content> {
     read["contents"].as_array().into_iter().flatten().flat_map(content::resource).collect()
-}
-
-impl Resources for Catalogue {
-    fn list<'a>(&'a self, server: Option<&'a str>) -> BoxFuture<'a, Result<Vec<Resource>, ResourceError>> {
-        Box::pin(async move {
-            let listed = Catalogue::list(self, server, "resources", |facts| facts.has_resources).await;
-            let listed = listed.map_err(|error| ResourceError { message: error.message().to_owned() })?;
-            let resource = |(server, entry): (String, Value)| {
-                Some(Resource {
-                    server,
-                    uri: field_text(&entry, "uri", URI_CHARS_MAX)?,
-                    name: field_text(&entry, "name", NAME_CHARS_MAX).unwrap_or_default(),
-                    description: field_text(&entry, "description", DESCRIPTION_CHARS_MAX),
-                    media_type: field_text(&entry, "mimeType", 100),
-                })
-            };
-            Ok(listed.into_iter().filter_map(resource).collect())
-        })
-    }
-
-    fn read<'a>(
-        &'a self,
-        server: &'a str,
-        uri: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Content>, ResourceError>> {
-        Box::pin(async move {
-            let failed = |error: ToolError| ResourceError { message: error.message().to_owned() };
-            let server = self.find(server).map_err(failed)?;
-            let read = server.read_resource(uri).await.map_err(failed)?;
-            Ok(contents(&read))
-        })
-    }
 }

@@ -140,11 +140,6 @@ impl Servers {
         tools::build_tools(&catalogue::Catalogue::new(self.servers.values().cloned().collect()))
     }
 
-    /// The same as a port, for hosts with tools of their own for it.
-    pub fn resources(&self) -> impl haft::ports::Resources + use<> {
-        catalogue::Catalogue::new(self.servers.values().cloned().collect())
-    }
-
     /// Begins to end all connections, and waits for none.
     pub fn stop(&self) {
         self.servers.values().for_each(Server::stop);

@@ -4,18 +4,19 @@
 //! second would sign the user out. So a renewal holds a lock, reads again what is kept, and only then asks.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Read as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::future::BoxFuture;
+use haft::private_file::{ReplaceOptions, create_private_dir, replace_private_file};
 use haft::sync::lock;
 use tokio::time::{Instant, sleep};
 
-use super::secret::{Secret, random_text};
+use super::secret::Secret;
 use crate::limits::{TOKENS_BYTES_MAX, TOKENS_LOCK_WAIT};
 
 /// Keeps what was given at a sign-in, one text for each server.
@@ -116,7 +117,7 @@ impl FileTokens {
     fn prepare(&self) -> Result<(), String> {
         let failed =
             |error: std::io::Error| format!("`{}` can't be used for tokens: {error}", self.folder.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed)?;
+        create_private_dir(&self.folder).map_err(failed)?;
         let found = fs::metadata(&self.folder).map_err(failed)?.permissions();
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
@@ -156,19 +157,8 @@ impl TokenStore for FileTokens {
     fn save(&self, key: &str, value: &Secret) -> Result<(), String> {
         self.prepare()?;
         let path = self.file(key, "json")?;
-        // Written beside it and moved over it: whoever reads sees the old one or the new one.
-        let beside = self.file(key, &format!("{}.new", random_text(9)?))?;
-        let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-            file.write_all(value.reveal().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&beside, &path)?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|error| {
-            let _ = fs::remove_file(&beside);
-            failed(&path)(error)
-        })
+        let durable = ReplaceOptions { is_durable: true, ..ReplaceOptions::default() };
+        replace_private_file(&path, value.reveal().as_bytes(), &durable).map_err(failed(&path))
     }
 
     fn forget(&self, key: &str) -> Result<(), String> {

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use haft::ErrorKind;
-use haft::ports::Resources as _;
 use haft_mcp::{Status, limits};
 use serde_json::json;
 
@@ -248,7 +247,7 @@ async fn no_more_calls_run_at_once_than_a_server_is_to_have() {
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(never())).collect();
     until("two are under way", || under_way() == 2).await;
     // What was sent before this has arrived when it is answered.
-    room.servers.resources().read("f", "note:///a").await.unwrap();
+    room.server().resource("note:///a").await.unwrap();
     assert_eq!(under_way(), 2, "the others wait");
     calls[..2].iter().for_each(tokio::task::JoinHandle::abort);
     until("the turn of others comes", || under_way() == 4).await;

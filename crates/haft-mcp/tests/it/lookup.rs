@@ -1,7 +1,6 @@
-//! Resources and prompts, by the tools and by the port.
+//! Resources and prompts, by the tools.
 
 use haft::Registry;
-use haft::ports::Resources as _;
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, older, refusal, result};
@@ -89,17 +88,4 @@ async fn prompts_are_listed_and_filled_in() {
         got.to_json().output,
         json!([{"type": "text", "text": "[user]"}, {"type": "text", "text": "Greet Ada"}])
     );
-}
-
-#[tokio::test]
-async fn the_port_gives_the_same() {
-    let room = room().await;
-    let port = room.servers.resources();
-    let listed = port.list(Some("lib")).await.unwrap();
-    assert_eq!(
-        listed.iter().map(|resource| resource.uri.as_str()).collect::<Vec<_>>(),
-        ["book://1", "book://2"]
-    );
-    assert_eq!(port.read("lib", "book://1").await.unwrap().len(), 2);
-    assert!(port.read("nobody", "x").await.unwrap_err().message.contains("no MCP server named"));
 }

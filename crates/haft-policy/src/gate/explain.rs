@@ -10,6 +10,7 @@ use haft::effects::Access;
 use haft::engine::CheckOptions;
 use haft::ports::{PermissionMode, Request};
 use haft::registry::Origin;
+use haft::view::visible_line;
 use haft::{Engine, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -385,7 +386,7 @@ fn other(rule: &Rule, case: &Case<'_>, why: Why) -> OtherRule {
         | Why::NotUnderstood(effect)
         | Why::NeedsExact(effect)
         | Why::Outside(effect)
-        | Why::NotGranted(effect) => format!(" ({})", one_line(&case.subject.show(effect))),
+        | Why::NotGranted(effect) => format!(" ({})", visible_line(&case.subject.show(effect))),
         _ => String::new(),
     };
     OtherRule { rule: (**rule.reference()).clone(), why: format!("{why}{what}") }
@@ -488,7 +489,7 @@ fn effects(case: &Case<'_>) -> EffectsView {
             view.reaches.push(host.to_string());
         }
     }
-    view.runs = case.commands.iter().map(|command| one_line(&command.text)).collect();
+    view.runs = case.commands.iter().map(|command| visible_line(&command.text)).collect();
     let open = |command: &haft_shell::SubCommand| {
         command.read_only.is_err() && command.effects.as_ref().is_none_or(|effects| effects.unknown)
     };
@@ -500,7 +501,7 @@ fn effects(case: &Case<'_>) -> EffectsView {
 fn summary(view: &EffectsView, case: &Case<'_>) -> String {
     let few = |verb: &str, list: &[String]| {
         (!list.is_empty()).then(|| {
-            let shown = list.iter().take(4).map(|one| one_line(one)).collect::<Vec<_>>().join(", ");
+            let shown = list.iter().take(4).map(|one| visible_line(one)).collect::<Vec<_>>().join(", ");
             let more = if list.len() > 4 { format!(" and {} more", list.len() - 4) } else { String::new() };
             format!("{verb} {shown}{more}")
         })
@@ -559,14 +560,14 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
         let depth = command.within.and_then(|outer| parts.get(outer)).map_or(0, |outer| outer.depth + 1);
         let touches = command.effects.as_ref().filter(|effects| !effects.is_none());
         parts.push(Part {
-            text: one_line(&command.text),
+            text: visible_line(&command.text),
             kind: PartKind::Command,
             depth,
             verdict,
             reason,
             rule,
             read_only: command.read_only.is_ok(),
-            touches: touches.map(|effects| one_line(&known(effects))).filter(|words| !words.is_empty()),
+            touches: touches.map(|effects| visible_line(&known(effects))).filter(|words| !words.is_empty()),
         });
     }
     if case.commands.is_empty() && case.doubts().is_empty() {
@@ -584,7 +585,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
                 reason.clone_from(&rule.text);
             }
             parts.push(Part {
-                text: one_line(&format!("{sign} {}", place.given.display())),
+                text: visible_line(&format!("{sign} {}", place.given.display())),
                 kind: PartKind::Redirection,
                 depth: 0,
                 verdict,
@@ -601,7 +602,7 @@ fn parts(inner: &Inner, case: &Case<'_>) -> Vec<Part> {
             kind: PartKind::Doubt,
             depth: 0,
             verdict: shown(inner, &DecisionReason::new(DecisionSource::Effects, Verdict::Ask, "")).0,
-            reason: one_line(doubt),
+            reason: visible_line(doubt),
             rule: None,
             read_only: false,
             touches: None,
@@ -623,10 +624,6 @@ fn known(effects: &haft::Effects) -> String {
     if known.is_none() { String::new() } else { known.to_string() }
 }
 
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '␤' } else { c }).collect()
-}
-
 /// As a person reads it.
 impl fmt::Display for DecisionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -644,7 +641,7 @@ impl DecisionReport {
 
     fn write(&self, f: &mut dyn fmt::Write, wording: RuleWording) -> fmt::Result {
         let DecisionReport { verdict, reason, decided_by, warnings, other_rules, effects, parts, .. } = self;
-        writeln!(f, "{verdict:<5} {}", one_line(reason))?;
+        writeln!(f, "{verdict:<5} {}", visible_line(reason))?;
         if !parts.is_empty() {
             writeln!(f)?;
             let width =
@@ -675,16 +672,16 @@ impl DecisionReport {
         if let Some(rule) = decided_by.as_ref().filter(|_| parts.len() != 1) {
             let perhaps = rule.list == Verdict::Deny && *verdict != Verdict::Deny;
             let so = if perhaps { ": what it denies may be touched, so the call asks" } else { "" };
-            writeln!(f, "decided   {} {} ({}){so}", rule.list, one_line(&rule.text), rule.source)?;
+            writeln!(f, "decided   {} {} ({}){so}", rule.list, visible_line(&rule.text), rule.source)?;
         }
         for warning in warnings {
-            writeln!(f, "careful   {}", one_line(&warning.to_string()))?;
+            writeln!(f, "careful   {}", visible_line(&warning.to_string()))?;
         }
         for (at, OtherRule { rule: RuleRef { text, list, source, .. }, why }) in
             other_rules.iter().enumerate()
         {
             let head = if at == 0 { "others" } else { "" };
-            writeln!(f, "{head:<9} {list} {} ({source}): {}", one_line(text), one_line(why))?;
+            writeln!(f, "{head:<9} {list} {} ({source}): {}", visible_line(text), visible_line(why))?;
         }
         write!(f, "effects   {}", effects.summary)?;
         if let Some(change) = &self.to_allow {

@@ -1,11 +1,12 @@
-//! Writing a file of ours so that it is there whole or not at all, for its owner alone.
+//! Files of trust and approvals: their names, their replacement, and the lock of their folder.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use haft::private_file::{ReplaceOptions, create_private_dir, replace_private_file};
 
 use super::digest::Digest;
 
@@ -24,53 +25,20 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// Creates a folder, and those above it, for its owner alone.
-pub(crate) fn folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// Replaces a file: written beside it, made durable, renamed.
+/// Replaces a file durably, in a folder that is created for its owner alone if it isn't there.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(path, bytes, None)
 }
 
 /// The same with other permissions than for its owner alone.
 pub(crate) fn replace_with(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    self::folder(folder)?;
-    let (temporary, mut file) = create_beside(path)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&temporary, path));
-    if let Err(error) = written {
-        let _ = std::fs::remove_file(&temporary);
-        return Err(error);
-    }
-    // The name is durable once the folder is.
-    File::open(folder)?.sync_all()
-}
-
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
-    for _ in 0..haft::limits::TEMP_NAME_TRIES_MAX {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
-        let temporary = path.with_file_name(format!(".{name}.{}.{time}.{number}.tmp", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary) {
-            Ok(file) => return Ok((temporary, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
+    create_private_dir(path.parent().ok_or(io::ErrorKind::InvalidInput)?)?;
+    replace_private_file(path, bytes, &ReplaceOptions { is_durable: true, permissions })
 }
 
 /// Holds off other writers of a folder until it is dropped.
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
-    self::folder(folder)?;
+    create_private_dir(folder)?;
     let path = folder.join(".lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     let since = Instant::now();
@@ -109,31 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_replaced_whole_and_private() {
+    fn a_file_of_ours_is_one_that_others_can_not_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b/file");
         replace(&path, b"one").unwrap();
-        replace(&path, b"two").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"two");
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(
-            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
-            1,
-            "no temporary file is left"
-        );
         assert!(is_ours(&path).is_ok());
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o620)).unwrap();
         assert!(is_ours(&path).unwrap_err().contains("others"));
-    }
-
-    #[test]
-    fn a_failed_replacement_leaves_what_was_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        std::fs::create_dir(&path).unwrap();
-        std::fs::write(path.join("inside"), "x").unwrap();
-        assert!(replace(&path, b"new").is_err());
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
     }
 }

@@ -18,12 +18,13 @@ use haft_policy::gate::{Findings, IsFull, Policy, SandboxCoverage, Setup};
 use haft_policy::hooks::Hooks;
 use haft_policy::rule::NamedPath;
 use haft_policy::settings::Settings;
+use haft_tools::SessionArguments;
 
 use super::child_processes::{children, path_table, surroundings};
 use super::client_session::{ClientSession, SharedServers};
 use super::server_pool::ServerStarter;
 use super::session_config::SessionConfig;
-use super::tool_state::{self, ActiveSettings};
+use super::tool_state::{self, active_settings};
 use super::tools::readers;
 use super::{NoticeEvents, ProcessGuard, SessionParts};
 use crate::hooks::ServerSlot;
@@ -59,6 +60,8 @@ pub(super) struct EngineOptions<S> {
     pub(super) asker: Option<Arc<dyn Asker>>,
     pub(super) events: S,
     pub(super) gates: Gates,
+    /// What tools get from the session; the engine adds calls and settings.
+    pub(super) arguments: SessionArguments,
     /// Where its long results are kept, for the engine and for hooks; none keeps them in a temporary folder.
     pub(super) results: Option<(OffloadStore, OffloadStore)>,
 }
@@ -68,6 +71,8 @@ pub(super) struct EngineParts {
     pub(super) engine: EngineBuilder,
     /// The engine that evaluates the conditions of hooks: it has the tools and the rules, and no hooks.
     pub(super) bare: Engine,
+    /// The tools that belong to this session.
+    pub(super) session_tools: Registry,
     pub(super) hooks: Hooks,
     pub(super) tasks: Arc<TaskTable>,
     pub(super) calls: CallLog,
@@ -146,22 +151,26 @@ impl SessionAssembler {
         if let Some(percent) = search.percent.and_then(|percent| u8::try_from(percent).ok()) {
             gates.defer_above_percent = percent;
         }
-        let EngineParts { engine, bare, hooks, tasks, calls, servers } = self.engine(EngineOptions {
+        let crons = tool_state::crons(state.as_deref(), workspace.cwd());
+        let grants = policy.clone();
+        let arguments = SessionArguments {
+            crons: Some(crons.clone()),
+            // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
+            grants: Some(Arc::new(move |rules| grants.allow_for_turn(rules))),
+            ..SessionArguments::default()
+        };
+        let EngineParts { engine, bare, hooks, tasks, calls, servers, .. } = self.engine(EngineOptions {
             id: self.id.clone(),
             policy: policy.clone(),
             asker: asker.clone(),
             events: NoticeEvents(options.notices.clone()),
             gates,
+            arguments,
             results: self.config.results().zip(self.config.results()),
         })?;
-        let crons = tool_state::crons(state.as_deref(), workspace.cwd());
-        let engine = engine.ports(|ports| {
-            ports.crons = Some(crons.clone());
-            // What a skill lets run ends when the user speaks again, which only a run hears; all others end at once.
-            ports.grants = Some(Arc::new(policy.clone()));
-        });
         let searches = search.enabled != Some(false);
-        let server_starter = self.server_starter(&policy, asker, bare, searches, &servers);
+        let registry = engine.registry().clone();
+        let server_starter = self.server_starter(&policy, asker, registry, bare, searches, &servers);
         let lints = findings.lints.iter().map(ToString::to_string);
         let hook_warnings = hooks.warnings().iter().map(ToString::to_string);
         let warnings = given.warnings().into_iter().chain(lints).chain(findings.notices).chain(hook_warnings);
@@ -176,6 +185,7 @@ impl SessionAssembler {
             hooks,
             tasks,
             calls,
+            shared_tools: self.config.registry.clone(),
             crons,
             seen: seen.clone(),
             confined: self.processes.confines(),
@@ -209,6 +219,7 @@ impl SessionAssembler {
             asker,
             events,
             gates,
+            arguments: SessionArguments::default(),
             results: Some((store, of_hooks)),
         })?;
         Ok(ClientSession::new(id, policy, parts, &self.config))
@@ -227,9 +238,12 @@ impl SessionAssembler {
             asker: None,
             events: NoticeEvents(self.config.options.notices.clone()),
             gates: Gates::default(),
+            arguments: SessionArguments::default(),
             results: None,
         })?;
-        let starter = self.server_starter(&policy, asker.clone(), parts.bare, false, &parts.servers);
+        let registry = self.config.registry.clone();
+        let starter =
+            self.server_starter(&policy, asker.clone(), registry, parts.bare, false, &parts.servers);
         Ok(SharedServers { starter, engine: parts.engine.build(), asker })
     }
 
@@ -342,11 +356,15 @@ impl SessionAssembler {
 
     /// Builds the engine of one session.
     fn engine<S: EventSink>(&self, engine_options: EngineOptions<S>) -> Result<EngineParts, SessionError> {
-        let EngineOptions { id, policy, asker, events, gates, results } = engine_options;
+        let EngineOptions { id, policy, asker, events, gates, arguments, results } = engine_options;
         let SessionConfig { options, given, workspace, registry, max_concurrency, .. } = &self.config;
         let tasks = Arc::new(TaskTable::new());
         let calls = CallLog::new();
-        let mut engine = Engine::builder(registry.clone())
+        let settings = active_settings(given.clone(), policy.clone());
+        let arguments =
+            SessionArguments { calls: Some(calls.clone()), settings: Some(settings), ..arguments };
+        let session_tools = self.config.session_tools(arguments);
+        let mut engine = Engine::builder(registry.replace_tools(&session_tools))
             .workspace(workspace.clone())
             .permissions(policy.clone())
             .events(events)
@@ -357,9 +375,7 @@ impl SessionAssembler {
             ports.mode = Some(Arc::new(policy.clone()));
             ports.tasks = Some(tasks.clone());
             ports.asker = asker;
-            ports.history = Some(Arc::new(calls.clone()));
             ports.tracer = options.telemetry.as_ref().and_then(|telemetry| telemetry.tracer());
-            ports.settings = Some(Arc::new(ActiveSettings { given: given.clone(), policy: policy.clone() }));
         });
         if let Some(calls) = max_concurrency {
             engine = engine.max_concurrency(calls.get());
@@ -375,7 +391,7 @@ impl SessionAssembler {
         let servers = ServerSlot::default();
         let hooks = hooks::read(given, &bare, &id, &policy, self.processes.clone(), of_hooks, &servers)?;
         let engine = engine.hooks(hooks.add_to(haft::hooks::Hooks::new()).after(calls.clone()));
-        Ok(EngineParts { engine, bare, hooks, tasks, calls, servers })
+        Ok(EngineParts { engine, bare, session_tools, hooks, tasks, calls, servers })
     }
 
     /// What the MCP servers of a session are started with.
@@ -383,17 +399,18 @@ impl SessionAssembler {
         &self,
         policy: &Policy,
         asker: Option<Arc<dyn Asker>>,
+        registry: Registry,
         bare: Engine,
         searches: bool,
         slot: &ServerSlot,
     ) -> ServerStarter {
-        let SessionConfig { options, registry, server_plan, workspace, state, .. } = &self.config;
+        let SessionConfig { options, server_plan, workspace, state, .. } = &self.config;
         ServerStarter {
             notices: options.notices.clone(),
             telemetry: options.telemetry.clone(),
             planned: server_plan.clone().without_denied(|server| policy.denies_server(server)),
             asker,
-            registry: registry.clone(),
+            registry,
             bare,
             processes: self.processes.clone(),
             cwd: workspace.cwd().to_owned(),

@@ -24,6 +24,8 @@ pub struct ClientSession {
     engine: Engine,
     /// The engine that evaluates the conditions of hooks.
     bare: Engine,
+    /// The tools that belong to this session.
+    session_tools: Registry,
     id: String,
     policy: Policy,
     hooks: Hooks,
@@ -35,13 +37,14 @@ pub struct ClientSession {
 
 impl ClientSession {
     pub(super) fn new(id: String, policy: Policy, parts: EngineParts, config: &SessionConfig) -> Self {
-        let EngineParts { engine, bare, hooks, servers, .. } = parts;
+        let EngineParts { engine, bare, session_tools, hooks, servers, .. } = parts;
         let journal = journal(config, &id);
         let recorder = journal.clone();
         let builder = engine.ports(|ports| ports.recorder = Some(recorder));
         let engine = builder.clone().build();
         let notices = config.options.notices.clone();
-        ClientSession { builder, engine, bare, id, policy, hooks, servers, notices, _journal: journal }
+        let _journal = journal;
+        ClientSession { builder, engine, bare, session_tools, id, policy, hooks, servers, notices, _journal }
     }
 
     /// The engine that runs the client's calls.
@@ -61,10 +64,11 @@ impl ClientSession {
         let _ = self.servers.set(pool.servers().clone());
     }
 
-    /// Replaces the tools, from the next turn on.
+    /// Replaces the tools, from the next turn on. Tools that belong to a session become those of this one.
     pub fn set_tools(&self, registry: &Registry) {
+        let registry = registry.replace_tools(&self.session_tools);
         self.bare.refresh_with(registry.clone());
-        self.engine.refresh_with(registry.clone());
+        self.engine.refresh_with(registry);
     }
 
     /// Whether a rule denies every call of this tool.

@@ -9,7 +9,7 @@ use haft::results::OffloadStore;
 use haft::{Registry, Workspace};
 use haft_policy::gate::ShellAnalyzer;
 use haft_policy::settings::Settings;
-use haft_tools::Seen;
+use haft_tools::{Seen, SessionArguments, SessionTools};
 
 use super::server_plan::{self, ServerPlan};
 use super::tools::{core, readers, with_scripts};
@@ -26,6 +26,8 @@ pub(super) struct SessionConfig {
     pub(super) given: LoadedSettings,
     pub(super) workspace: Workspace,
     pub(super) registry: Registry,
+    /// The built-in tools that belong to one session, if there are built-in tools.
+    session_tools: Option<SessionTools>,
     /// Analyses shell commands, for tools and rules.
     pub(super) analyzer: ShellAnalyzer,
     pub(super) server_plan: ServerPlan,
@@ -56,7 +58,8 @@ impl SessionConfig {
         let analyzer = haft_policy::gate::analyzer(&workspace, given.places.home.as_deref());
         let seen = Seen::default();
         let continues = options.resume.as_deref();
-        let registry = core(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;
+        let (registry, session_tools) =
+            core(&given, options, lookup, purpose, (continues, &seen), &analyzer)?;
         let registry = with_scripts(registry, options, config_dir.as_deref(), &given)?;
         let usual = given.places.usual.iter().map(|dir| real(dir));
         for dir in [&state, &config_dir].into_iter().flatten().cloned().chain(usual) {
@@ -69,6 +72,7 @@ impl SessionConfig {
             given,
             workspace,
             registry,
+            session_tools,
             analyzer,
             server_plan,
             state,
@@ -83,6 +87,12 @@ impl SessionConfig {
 
     pub(super) fn is_confined(&self) -> bool {
         processes::is_wanted(self.options.no_sandbox, &self.settings().sandbox)
+    }
+
+    /// The tools that belong to the session with these arguments, for [`Registry::replace_tools`].
+    pub(super) fn session_tools(&self, arguments: SessionArguments) -> Registry {
+        let tools = self.session_tools.clone().map(|tools| tools.with(arguments).tools());
+        Registry::new().with(tools.unwrap_or_default()).expect("the names of built-in tools differ")
     }
 
     /// The groups of tools that are left out.

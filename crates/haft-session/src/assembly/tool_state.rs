@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haft::env::Lookup;
-use haft::ports::{Mode as _, Setting, SettingsView};
+use haft::ports::Mode as _;
 use haft_policy::gate::Policy;
 use haft_policy::settings::Places;
 use haft_policy::trust::workspace_key;
 use haft_tools::Shelf;
+use haft_tools::config::{Setting, SettingsSource};
 use haft_tools::cron::CronTable;
 use haft_tools::skill::{FILE, Links, Skills};
 use serde_json::json;
@@ -85,23 +86,18 @@ pub(super) fn crons(state: Option<&Path>, cwd: &Path) -> Arc<CronTable> {
     })
 }
 
-/// The settings of a session, and its mode as it is now.
-pub(super) struct ActiveSettings {
-    pub(super) given: LoadedSettings,
-    pub(super) policy: Policy,
-}
-
-impl SettingsView for ActiveSettings {
-    fn in_force(&self) -> Vec<Setting> {
+/// The settings of a session, with its mode and rules as they are at each call.
+pub(super) fn active_settings(given: LoadedSettings, policy: Policy) -> SettingsSource {
+    Arc::new(move || {
         let mode = Setting {
             key: "permissions.mode".to_owned(),
-            value: json!(self.policy.current().to_string()),
+            value: json!(policy.current().to_string()),
             from: "this session, now".to_owned(),
             left_out: None,
         };
         let mut all = vec![mode];
-        all.extend(settings_view::in_force(&self.given));
-        for (list, rule) in self.policy.session_rules() {
+        all.extend(settings_view::in_force(&given));
+        for (list, rule) in policy.session_rules() {
             let key = format!("permissions.{list}");
             if !all.iter().any(|known| known.key == key && known.value == json!(rule)) {
                 let from = "this session: your answer, a hook or a skill".to_owned();
@@ -109,5 +105,5 @@ impl SettingsView for ActiveSettings {
             }
         }
         all
-    }
+    })
 }

@@ -8,7 +8,7 @@ use haft::env::Lookup;
 use haft::results::Readers;
 use haft::{EngineBuilder, Registry};
 use haft_policy::gate::ShellAnalyzer;
-use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, Skill, scripts};
+use haft_tools::{Agent, Bash, BuiltIns, EnterWorktree, Seen, SessionTools, Skill, scripts};
 
 #[cfg(feature = "browser")]
 use super::browser;
@@ -39,7 +39,7 @@ fn bash(lookup: Lookup<'_>, given: &LoadedSettings, analyzer: ShellAnalyzer) -> 
     Ok(bash.analyzer(analyzer).timeouts(usual.unwrap_or(haft_tools::bash::TIMEOUT), max))
 }
 
-/// The tools that are built in.
+/// The tools that are built in, and those of them that belong to one session.
 pub(super) fn core(
     given: &LoadedSettings,
     common: &SessionOptions,
@@ -47,7 +47,7 @@ pub(super) fn core(
     purpose: SessionPurpose,
     (continues, seen): (Option<&str>, &Seen),
     analyzer: &ShellAnalyzer,
-) -> Result<Registry, SessionError> {
+) -> Result<(Registry, Option<SessionTools>), SessionError> {
     let tools = BuiltIns::new()
         .seen(seen)
         .agent(Agent::new(AgentKinds::load(given, common).told()))
@@ -63,12 +63,14 @@ pub(super) fn core(
         let (fetch, search) = web::tools(given, lookup)?;
         tools.web(fetch, search)
     };
+    let session_tools = (!common.without_built_in_tools).then(|| tools.session_tools());
     let registry = match common.without_built_in_tools {
         true => Ok(Registry::new()),
         false => Registry::new().with(tools.tools()),
     };
     let registry = common.tools.iter().fold(registry, |registry, tool| registry?.with(tool.clone()));
-    registry.map_err(|error| SessionError::tools(error.to_string()))
+    let registry = registry.map_err(|error| SessionError::tools(error.to_string()))?;
+    Ok((registry, session_tools))
 }
 
 /// These tools and script tools: the user's, those of a workspace that is trusted, and of the folders that flags name.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use haft::ToolCall;
 use haft::decision::Verdict;
 use haft_session::assembly::{NoticeEvents, SessionAssembler};
 use haft_session::clients::{ClientViewError, ClientViews};
@@ -113,6 +114,30 @@ fn each_client_has_the_tools_of_its_view() {
     );
     let unknown = ClientViews::new(&assembler, None, &["Raed".to_owned()]).err().unwrap();
     assert_eq!(unknown.to_string(), "no tool is called that; closest: `Read`");
+}
+
+/// Clients share their tools, but what a tool gets from a session is that of its own client.
+#[tokio::test]
+async fn a_tool_reads_the_calls_of_its_own_client() {
+    let dir = workspace(&[]);
+    let assembler = SessionAssembler::load(&options(dir.path()), SessionPurpose::Run).unwrap();
+    let open = || {
+        let session = assembler.open_client(None, NoticeEvents(NoticeSink::default())).unwrap();
+        session.set_tools(assembler.registry());
+        session
+    };
+    let (first, second) = (open(), open());
+    let read = ToolCall::new("1", "Read", json!({"file_path": "notes.txt"}).to_string());
+    assert!(!first.engine().turn().run([read]).await[0].is_error());
+    for (session, expected) in [(&first, "1 of 1 steps"), (&second, "0 of 1 steps")] {
+        let verify = ToolCall::new("2", "VerifyPlan", json!({"plan": "1. Read `notes.txt`"}).to_string());
+        let results = session.engine().turn().run([verify]).await;
+        let text = results[0].outcome().unwrap().to_text();
+        assert!(text.starts_with(expected), "{text}");
+    }
+    let snapshot = first.engine().snapshot();
+    let missing = snapshot.withheld().find(|(entry, _)| entry.tool().name() == "CronList").unwrap();
+    assert_eq!(missing.1.to_string(), "this session schedules no prompts");
 }
 
 #[tokio::test]

@@ -3,15 +3,16 @@
 //! What is planned for this session only asks nobody: it comes back to the model that wrote it, marked as planned. What is kept
 //! for later sessions outlives what the user sees now, and asks.
 
+use std::sync::Arc;
+
 use haft::decision::DecisionReason;
 use haft::effects::table::Class;
-use haft::ports::{NewCron, Port};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{Expression, KEPT, PROMPT_CHARS_MAX, STATE};
+use crate::cron::{CronTable, Expression, KEPT, NO_TABLE, NewCron, PROMPT_CHARS_MAX, STATE, table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -37,8 +38,17 @@ pub struct CronCreateInput {
 }
 
 /// The tool `CronCreate`.
-#[derive(Debug, Default)]
-pub struct CronCreate;
+#[derive(Default)]
+pub struct CronCreate {
+    crons: Option<Arc<CronTable>>,
+}
+
+impl CronCreate {
+    /// The tool over the prompts of a session. Without any it is not offered.
+    pub fn new(crons: Option<Arc<CronTable>>) -> CronCreate {
+        CronCreate { crons }
+    }
+}
 
 impl Tool for CronCreate {
     type Input = CronCreateInput;
@@ -51,8 +61,11 @@ impl Tool for CronCreate {
             .feature("cron")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::Crons)
             .search_hint("schedule a prompt for later, remind, repeat every, at a time")
+    }
+
+    fn unavailable_reason(&self) -> Option<String> {
+        self.crons.is_none().then(|| NO_TABLE.to_owned())
     }
 
     fn effects(&self, input: &CronCreateInput) -> Effects {
@@ -82,8 +95,8 @@ impl Tool for CronCreate {
         }
     }
 
-    async fn call(&self, input: CronCreateInput, cx: &Context) -> Result<Output, ToolError> {
-        let crons = cx.ports().crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
+    async fn call(&self, input: CronCreateInput, _: &Context) -> Result<Output, ToolError> {
+        let crons = table(&self.crons)?;
         let new = NewCron {
             cron: input.cron,
             prompt: input.prompt,

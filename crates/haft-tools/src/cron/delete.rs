@@ -1,15 +1,16 @@
 //! `CronDelete`: a planned prompt is not told any more.
 
+use std::sync::Arc;
+
 use haft::decision::DecisionReason;
 use haft::effects::table::Class;
-use haft::ports::Port;
 use haft::text::truncate_chars;
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::cron::{KEPT, STATE};
+use crate::cron::{CronTable, KEPT, NO_TABLE, STATE, table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 2_000;
@@ -29,8 +30,17 @@ impl CronDeleteInput {
 }
 
 /// The tool `CronDelete`.
-#[derive(Debug, Default)]
-pub struct CronDelete;
+#[derive(Default)]
+pub struct CronDelete {
+    crons: Option<Arc<CronTable>>,
+}
+
+impl CronDelete {
+    /// The tool over the prompts of a session. Without any it is not offered.
+    pub fn new(crons: Option<Arc<CronTable>>) -> CronDelete {
+        CronDelete { crons }
+    }
+}
 
 impl Tool for CronDelete {
     type Input = CronDeleteInput;
@@ -43,8 +53,11 @@ impl Tool for CronDelete {
             .feature("cron")
             .listed_class(Class::WriteExclusive)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::Crons)
             .search_hint("cancel a scheduled prompt")
+    }
+
+    fn unavailable_reason(&self) -> Option<String> {
+        self.crons.is_none().then(|| NO_TABLE.to_owned())
     }
 
     fn effects(&self, input: &CronDeleteInput) -> Effects {
@@ -59,8 +72,8 @@ impl Tool for CronDelete {
         if input.is_kept() { None } else { Some(DecisionReason::allow()) }
     }
 
-    async fn call(&self, input: CronDeleteInput, cx: &Context) -> Result<Output, ToolError> {
-        let crons = cx.ports().crons().ok_or_else(|| ToolError::new("this host plans nothing"))?;
+    async fn call(&self, input: CronDeleteInput, _: &Context) -> Result<Output, ToolError> {
+        let crons = table(&self.crons)?;
         match crons.delete(&input.id).map_err(ToolError::new)? {
             Some(state) => {
                 let view = View::titled(&state.id).summary(format!("deleted: {}", state.prompt));

@@ -5,10 +5,11 @@
 //! taken once, whoever dies when.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use haft::private_file::{ReplaceOptions, replace_private_file};
 use serde::{Deserialize, Serialize};
 
 /// The largest file, in bytes.
@@ -74,13 +75,9 @@ impl Kept {
         let mut kept = before.clone();
         let result = change(&mut kept);
         if kept != before {
-            let new = self.path.with_extension("new");
-            // One that a killed session left would keep its mode.
-            let _ = fs::remove_file(&new);
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(&kept).map_err(io::Error::other)?)?;
-            file.sync_all()?;
-            fs::rename(&new, &self.path)?;
+            let bytes = serde_json::to_vec(&kept).map_err(io::Error::other)?;
+            let durable = ReplaceOptions { is_durable: true, ..ReplaceOptions::default() };
+            replace_private_file(&self.path, &bytes, &durable)?;
         }
         Ok(result)
     }

@@ -1,12 +1,13 @@
 //! `CronList`: what is planned, and when it comes next.
 
+use std::sync::Arc;
+
 use haft::effects::table::Class;
-use haft::ports::Port;
 use haft::text::{single_line, truncate_chars};
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, NoInput, Output, Tool, ToolError, ToolSpec, View};
 
-use crate::cron::STATE;
+use crate::cron::{CronTable, NO_TABLE, STATE, table};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 30_000;
@@ -14,8 +15,17 @@ const RESULT_CHARS: usize = 30_000;
 const PROMPT_CHARS: usize = 300;
 
 /// The tool `CronList`.
-#[derive(Debug, Default)]
-pub struct CronList;
+#[derive(Default)]
+pub struct CronList {
+    crons: Option<Arc<CronTable>>,
+}
+
+impl CronList {
+    /// The tool over the prompts of a session. Without any it is not offered.
+    pub fn new(crons: Option<Arc<CronTable>>) -> CronList {
+        CronList { crons }
+    }
+}
 
 impl Tool for CronList {
     type Input = NoInput;
@@ -32,16 +42,19 @@ impl Tool for CronList {
             .feature("cron")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::Crons)
             .search_hint("list scheduled prompts")
+    }
+
+    fn unavailable_reason(&self) -> Option<String> {
+        self.crons.is_none().then(|| NO_TABLE.to_owned())
     }
 
     fn effects(&self, _: &NoInput) -> Effects {
         Effects::reads_state(STATE)
     }
 
-    async fn call(&self, _: NoInput, cx: &Context) -> Result<Output, ToolError> {
-        let crons = cx.ports().crons().ok_or_else(|| ToolError::new("this host plans nothing"))?.list();
+    async fn call(&self, _: NoInput, _: &Context) -> Result<Output, ToolError> {
+        let crons = table(&self.crons)?.list();
         let lines: Vec<String> = crons
             .iter()
             .map(|cron| {

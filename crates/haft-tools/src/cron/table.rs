@@ -5,12 +5,12 @@
 //! together once. A clock that is put back by less than three hours repeats nothing; if it is put back further, what was planned
 //! by the wrong time is planned anew.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use haft::ports::{CronState, Crons, NewCron};
 use haft::sync::lock;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -63,11 +63,56 @@ impl Due {
     }
 }
 
+/// A prompt to be planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCron {
+    /// When: minute, hour, day of the month, month, day of the week.
+    pub cron: String,
+    /// What the model is told then.
+    pub prompt: String,
+    /// Every time, and not only the first.
+    pub recurring: bool,
+    /// Kept for later sessions.
+    pub durable: bool,
+}
+
+/// A prompt that is planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CronState {
+    /// Its name, for example `cron-1`.
+    pub id: String,
+    /// When.
+    pub cron: String,
+    /// What the model is told then.
+    pub prompt: String,
+    /// Every time, and not only the first.
+    pub recurring: bool,
+    /// Kept for later sessions.
+    pub durable: bool,
+    /// The next time, in the zone of the machine, as `2026-03-01T08:30:00+01:00[Europe/Vienna]`.
+    pub next: String,
+}
+
+impl CronState {
+    fn new(id: String, new: NewCron, next: String) -> CronState {
+        let NewCron { cron, prompt, recurring, durable } = new;
+        CronState { id, cron, prompt, recurring, durable, next }
+    }
+}
+
+impl fmt::Display for CronState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let often = if self.recurring { "every time" } else { "once" };
+        let kept = if self.durable { ", kept for later sessions" } else { "" };
+        write!(f, "{}  `{}`  {often}{kept}, next {}", self.id, self.cron, self.next)
+    }
+}
+
 /// Planned prompts: those of a session in memory, those that outlive it in a file.
 ///
 /// ```
-/// use haft::ports::{Crons, NewCron};
-/// use haft_tools::cron::{CronTable, TimeZone};
+/// use haft_tools::cron::{CronTable, NewCron, TimeZone};
 ///
 /// let table = CronTable::new(TimeZone::UTC);
 /// let new = NewCron { cron: "*/5 * * * *".into(), prompt: "look again".into(), recurring: true, durable: false };
@@ -360,8 +405,12 @@ fn full() -> String {
     format!("{CRONS_MAX} prompts are planned already, and no more fit; delete one with CronDelete")
 }
 
-impl Crons for CronTable {
-    fn create(&self, new: NewCron) -> Result<CronState, String> {
+impl CronTable {
+    /// Plans a prompt. One that is durable is on disk when this returns.
+    ///
+    /// # Errors
+    /// In words for the model: no such time, too many already, nothing would fire here, or it can't be kept.
+    pub fn create(&self, new: NewCron) -> Result<CronState, String> {
         let expression: Expression =
             new.cron.parse().map_err(|bad| format!("`cron` can't be understood: {bad}"))?;
         if new.prompt.trim().is_empty() || new.prompt.chars().count() > PROMPT_CHARS_MAX {
@@ -401,7 +450,11 @@ impl Crons for CronTable {
         Ok(state)
     }
 
-    fn delete(&self, id: &str) -> Result<Option<CronState>, String> {
+    /// Forgets one; what it was, if there was one of this name.
+    ///
+    /// # Errors
+    /// It can't be forgotten for good, in words.
+    pub fn delete(&self, id: &str) -> Result<Option<CronState>, String> {
         let number = |prefix: &str| id.trim().strip_prefix(prefix)?.parse::<u64>().ok();
         if let Some(id) = number("kept-") {
             return self.change_kept(|kept| {
@@ -415,7 +468,8 @@ impl Crons for CronTable {
         Ok(at.map(|at| live.crons.remove(at)).map(|cron| self.of_own(&cron)))
     }
 
-    fn list(&self) -> Vec<CronState> {
+    /// All of them, by the time at which they are due.
+    pub fn list(&self) -> Vec<CronState> {
         let mut all: Vec<(i64, CronState)> =
             self.live().crons.iter().map(|cron| (cron.next, self.of_own(cron))).collect();
         if let Some(kept) = &self.kept {

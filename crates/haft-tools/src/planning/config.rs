@@ -2,8 +2,9 @@
 //!
 //! It only reads. What looks like a secret was masked by the host before it gets here.
 
+use std::sync::Arc;
+
 use haft::effects::table::Class;
-use haft::ports::Port;
 use haft::text::truncate_with_ellipsis;
 use haft::view::Stage;
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
@@ -28,9 +29,38 @@ pub struct ConfigInput {
     pub setting: Option<String>,
 }
 
+/// A value, and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The key, with those around it, as in `permissions.allow`.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// Where it comes from: a file and a line, a flag, an answer of the user.
+    pub from: String,
+    /// Why it doesn't count after all.
+    pub left_out: Option<String>,
+}
+
+/// Returns all values that count now; of lists one for each entry, strongest first. It returns at once, and what looks like a
+/// secret is masked: anybody may be shown what it returns.
+pub type SettingsSource = Arc<dyn Fn() -> Vec<Setting> + Send + Sync>;
+
+/// Why the tool is not offered without settings.
+const NO_SETTINGS: &str = "this session shows no settings";
+
 /// The tool `Config`.
-#[derive(Debug, Default)]
-pub struct Config;
+#[derive(Default)]
+pub struct Config {
+    settings: Option<SettingsSource>,
+}
+
+impl Config {
+    /// The tool over the settings of a session. Without any it is not offered.
+    pub fn new(settings: Option<SettingsSource>) -> Config {
+        Config { settings }
+    }
+}
 
 impl Tool for Config {
     type Input = ConfigInput;
@@ -43,18 +73,19 @@ impl Tool for Config {
             .feature("planning")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::Settings)
             .search_hint("settings in force, permission rules, mode, where configuration comes from")
+    }
+
+    fn unavailable_reason(&self) -> Option<String> {
+        self.settings.is_none().then(|| NO_SETTINGS.to_owned())
     }
 
     fn effects(&self, _: &ConfigInput) -> Effects {
         Effects::reads_state("session:settings")
     }
 
-    async fn call(&self, input: ConfigInput, cx: &Context) -> Result<Output, ToolError> {
-        let settings =
-            cx.ports().settings().ok_or_else(|| ToolError::new("this host doesn't show its settings"))?;
-        let all = settings.in_force();
+    async fn call(&self, input: ConfigInput, _: &Context) -> Result<Output, ToolError> {
+        let all = self.settings.as_ref().ok_or_else(|| ToolError::new(NO_SETTINGS))?();
         let wanted = input.setting.as_deref().map(str::trim).unwrap_or_default();
         let fits = |key: &str| {
             wanted.is_empty()
@@ -101,10 +132,7 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use haft::ports::Setting;
-    use haft::testing::{Caller, MemorySettings};
+    use haft::testing::Caller;
     use serde_json::json;
 
     use super::*;
@@ -116,14 +144,12 @@ mod tests {
             from: from.into(),
             left_out: None,
         };
-        let settings = MemorySettings(vec![
+        let settings = vec![
             setting("permissions.mode", json!("plan"), "this session"),
             setting("permissions.allow", json!("Bash(ls)"), "settings.json:4"),
             Setting { left_out: Some("not trusted".into()), ..setting("env.X", json!("1"), "project:2") },
-        ]);
-        let caller = Caller::new()
-            .tool(Config)
-            .engine(|engine| engine.ports(|ports| ports.settings = Some(Arc::new(settings))));
+        ];
+        let caller = Caller::new().tool(Config::new(Some(Arc::new(move || settings.clone()))));
         caller.call("Config", input).await.outcome().unwrap().to_text()
     }
 

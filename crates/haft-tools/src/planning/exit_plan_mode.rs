@@ -4,6 +4,7 @@
 //! always (yes, no, no because, another input) wherever they are asked, and no rule and no hook before the call can say yes in
 //! their place. Where nobody can be asked the plan isn't approved, and the session goes on planning.
 
+use haft::call_log::CallLog;
 use haft::decision::DecisionReason;
 use haft::effects::table::Class;
 use haft::ports::{PermissionMode, Port};
@@ -32,12 +33,14 @@ pub struct ExitPlanModeInput {
 #[derive(Default)]
 pub struct ExitPlanMode {
     plans: Plans,
+    calls: Option<CallLog>,
 }
 
 impl ExitPlanMode {
-    /// The tool with the memory of the others.
-    pub fn new(plans: &Plans) -> ExitPlanMode {
-        ExitPlanMode { plans: plans.clone() }
+    /// The tool with the memory of the others, and the calls that the session has made: `VerifyPlan` looks at those after
+    /// the approval.
+    pub fn new(plans: &Plans, calls: Option<CallLog>) -> ExitPlanMode {
+        ExitPlanMode { plans: plans.clone(), calls }
     }
 }
 
@@ -86,7 +89,7 @@ impl Tool for ExitPlanMode {
 
     async fn call(&self, input: ExitPlanModeInput, cx: &Context) -> Result<Output, ToolError> {
         let mode = mode(cx)?;
-        let after = cx.ports().history().and_then(|history| history.calls().last().map(|call| call.number));
+        let after = self.calls.as_ref().and_then(|log| log.calls().last().map(|call| call.number));
         let approved = Approved { text: input.plan.clone(), after: after.unwrap_or_default() };
         let before = self.plans.with(cx, |planned| {
             (planned.approved, planned.plans) = (Some(approved), false);

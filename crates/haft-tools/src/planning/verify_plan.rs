@@ -3,8 +3,8 @@
 //! The plan is the approved one, or one that is given; the work are the calls of the session that succeeded, as the host
 //! remembers them. See `plan/compare.rs` for what counts as done.
 
+use haft::call_log::CallLog;
 use haft::effects::table::Class;
-use haft::ports::Port;
 use haft::view::{Part, Stage};
 use haft::{Chars, Content, Context, Effects, Output, Tool, ToolError, ToolSpec, View};
 use schemars::JsonSchema;
@@ -16,6 +16,8 @@ use crate::plan::{Approved, PLAN_CHARS_MAX, Plans};
 
 /// Characters of a result that the model sees.
 const RESULT_CHARS: usize = 30_000;
+/// Why the tool is not offered without a record of calls.
+const NO_CALLS: &str = "this session keeps no record of its calls";
 
 /// Holds the work of this session against the plan, and says of each step whether it is done, missing or different, with the
 /// calls that show it; and what was changed that no step names.
@@ -33,12 +35,13 @@ pub struct VerifyPlanInput {
 #[derive(Default)]
 pub struct VerifyPlan {
     plans: Plans,
+    calls: Option<CallLog>,
 }
 
 impl VerifyPlan {
-    /// The tool with the memory of the others.
-    pub fn new(plans: &Plans) -> VerifyPlan {
-        VerifyPlan { plans: plans.clone() }
+    /// The tool with the memory of the others, and the calls that the session has made. Without these it is not offered.
+    pub fn new(plans: &Plans, calls: Option<CallLog>) -> VerifyPlan {
+        VerifyPlan { plans: plans.clone(), calls }
     }
 }
 
@@ -53,8 +56,11 @@ impl Tool for VerifyPlan {
             .feature("planning")
             .listed_class(Class::ReadOnly)
             .result_limit(Chars(RESULT_CHARS))
-            .needs(Port::History)
             .search_hint("check the finished work against the plan's steps")
+    }
+
+    fn unavailable_reason(&self) -> Option<String> {
+        self.calls.is_none().then(|| NO_CALLS.to_owned())
     }
 
     fn effects(&self, _: &VerifyPlanInput) -> Effects {
@@ -71,10 +77,7 @@ impl Tool for VerifyPlan {
     }
 
     async fn call(&self, input: VerifyPlanInput, cx: &Context) -> Result<Output, ToolError> {
-        let history = cx
-            .ports()
-            .history()
-            .ok_or_else(|| ToolError::new("this host doesn't remember the calls of a session"))?;
+        let log = self.calls.as_ref().ok_or_else(|| ToolError::new(NO_CALLS))?;
         let given = input.plan.filter(|plan| !plan.trim().is_empty());
         let plan = match given {
             Some(text) => Approved { text, after: 0 },
@@ -86,7 +89,7 @@ impl Tool for VerifyPlan {
         if steps.is_empty() {
             return Err(ToolError::senseless("the plan has no steps; a numbered list is best"));
         }
-        let calls: Vec<_> = history.calls().into_iter().filter(|call| call.number > plan.after).collect();
+        let calls: Vec<_> = log.calls().into_iter().filter(|call| call.number > plan.after).collect();
         let (mut text, mut shown) = (String::new(), Vec::new());
         let mut counts = [0usize; 3];
         for (at, step) in steps.iter().enumerate() {
@@ -111,7 +114,7 @@ impl Tool for VerifyPlan {
         if !more.is_empty() {
             text.push_str(&format!("\nchanged, and in no step: {}\n", more.join("; ")));
         }
-        let forgotten = history.forgotten();
+        let forgotten = log.forgotten();
         if forgotten > plan.after {
             text.push_str(&format!(
                 "\nthe oldest {forgotten} calls of the session are not remembered; what only they did counts as missing\n"

@@ -239,7 +239,7 @@ fn names(key: Option<&Key>) -> Result<Vec<String>, String> {
 }
 
 fn one_line(text: &str) -> String {
-    haft::view::visible(&single_line(text))
+    haft::view::visible(&single_line(text)).into_owned()
 }
 
 /// A text of a folder, if it is one and isn't too long.

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use haft::testing::{Caller, MemoryGrants};
+use haft::testing::Caller;
 use haft::{ErrorKind, Output, Permissions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -27,11 +27,18 @@ fn put(dir: &Path, name: &str, text: &str) {
 const COMMIT: &str = "---\nname: commit\ndescription: Commits what was changed.\nallowed-tools: Bash(git add *), Read\nargument-hint: [message]\n---\nSay $ARGUMENTS and $1, not $10 nor $x.\n";
 const PLAIN: &str = "# Reviews code\n\nRead it twice.\n";
 
-async fn call(skills: Skills, grants: &MemoryGrants, input: Value) -> haft::ToolResult {
-    let caller = Caller::new().tool(Skill::new(skills)).engine(|engine| {
-        let allowed = Permissions::new().allow("Skill").unwrap();
-        engine.permissions(allowed).ports(|ports| ports.grants = Some(Arc::new(grants.clone())))
-    });
+/// The rules that were granted.
+type Granted = Arc<Mutex<Vec<String>>>;
+
+async fn call(skills: Skills, granted: &Granted, input: Value) -> haft::ToolResult {
+    let granted = granted.clone();
+    let grants = move |rules: &[String]| {
+        granted.lock().unwrap().extend_from_slice(rules);
+        Ok(())
+    };
+    let tool = Skill::new(skills).with_grants(Arc::new(grants));
+    let allowed = Permissions::new().allow("Skill").unwrap();
+    let caller = Caller::new().tool(tool).engine(|engine| engine.permissions(allowed));
     caller.call("Skill", input).await
 }
 
@@ -50,7 +57,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
         "{description}"
     );
     assert!(!description.contains("git add") && !description.contains("Read it twice"), "{description}");
-    let grants = MemoryGrants::default();
+    let grants = Granted::default();
     let loaded = call(skills(), &grants, json!({"name": "/commit", "arguments": "fix it"})).await;
     let text = loaded.outcome().map(Output::to_text).unwrap();
     let dir = temp.path().join("commit");
@@ -63,7 +70,7 @@ async fn a_skill_is_listed_by_its_head_and_loaded_by_its_name() {
         )
     );
     let own = format!("Read(/{}/**)", dir.display());
-    assert_eq!(grants.rules(), [own.as_str(), "Bash(git add *)", "Read"]);
+    assert_eq!(*grants.lock().unwrap(), [own.as_str(), "Bash(git add *)", "Read"]);
     let plain = call(skills(), &grants, json!({"name": "review", "arguments": "a.rs"})).await;
     let text = plain.outcome().map(Output::to_text).unwrap();
     assert!(text.ends_with("# Reviews code\n\nRead it twice.\n\nArguments: a.rs"), "{text}");
@@ -80,10 +87,10 @@ async fn what_was_trusted_counts_and_what_is_said_is_new() {
     let skills = Skills::new().with(temp.path(), Links::Inside);
     // Somebody gives the skill more after it was trusted.
     put(temp.path(), "commit", &COMMIT.replace("Bash(git add *)", "Bash").replace("Say", "Shout"));
-    let grants = MemoryGrants::default();
+    let grants = Granted::default();
     let loaded = call(skills.clone(), &grants, json!({"name": "commit"})).await;
     assert!(loaded.outcome().unwrap().to_text().contains("Shout"));
-    assert_eq!(grants.rules()[1..], ["Bash(git add *)", "Read"]);
+    assert_eq!(grants.lock().unwrap()[1..], ["Bash(git add *)", "Read"]);
     fs::remove_dir_all(temp.path().join("commit")).unwrap();
     let gone = call(skills, &grants, json!({"name": "commit"})).await;
     assert!(gone.error().unwrap().message().contains("the skill `commit` can't be used"));
@@ -161,5 +168,5 @@ fn many_skills_are_told_in_little_room() {
         listed.contains("skill-000") && listed.contains("skill-099") && listed.contains("words"),
         "{listed}"
     );
-    assert!(!Skill::new(Skills::new()).enabled());
+    assert!(Skill::new(Skills::new()).unavailable_reason().is_some());
 }

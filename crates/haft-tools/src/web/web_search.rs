@@ -161,8 +161,9 @@ impl Tool for WebSearch {
             .search_hint("search the web internet google news find pages")
     }
 
-    fn enabled(&self) -> bool {
-        self.backend.is_some()
+    fn unavailable_reason(&self) -> Option<String> {
+        let reason = "no search is configured; `web.search` in your settings names one";
+        self.backend.is_none().then(|| reason.to_owned())
     }
 
     fn effects(&self, _: &WebSearchInput) -> Effects {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use haft::text::is_hidden;
+
 /// What stands around text from the web.
 const MARK: &str = "web_content";
 
@@ -41,26 +43,13 @@ fn unmarked(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The text without characters that nobody sees: control characters, marks that turn the direction of writing, spaces without
-/// width, tags. A page can't tell a model with them what it doesn't tell a person.
+/// The text without [hidden](is_hidden) characters. A page can't tell a model with them what it doesn't tell a person.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    // Everything unseen begins with one of these bytes.
-    let odd = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe1 | 0xe2 | 0xef | 0xf3);
-    let first = text.bytes().position(|byte| odd(&byte) && !matches!(byte, b'\n' | b'\t'));
-    let Some(first) = first else { return Cow::Borrowed(text) };
-    if !text.get(first..).unwrap_or(text).chars().any(is_unseen) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().filter(|c| !is_unseen(*c)).collect())
-}
-
-fn is_unseen(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\0'..='\x1f' | '\x7f'..='\u{9f}' => true,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
-        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => true,
-        _ => false,
+    let mut before = None;
+    let mut is_seen = |character: char| !is_hidden(character, before.replace(character));
+    match text.is_ascii() && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(text.chars().filter(|character| is_seen(*character)).collect()),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use haft::ports::{Crons, NewCron};
 use haft::testing::Caller;
 use haft::{ErrorKind, Output};
 use jiff::civil::DateTime;
@@ -389,11 +388,11 @@ async fn the_tools_plan_list_and_delete() {
     let table = CronTable::new(TimeZone::UTC)
         .clock(TestClock::at("2026-11-16T07:58:30Z"))
         .kept_in(&temp.path().join("x.json"));
+    let crons = Some(Arc::new(table));
     let caller = Caller::new()
-        .tool(CronCreate)
-        .tool(CronDelete)
-        .tool(CronList)
-        .engine(|engine| engine.ports(|ports| ports.crons = Some(Arc::new(table))));
+        .tool(CronCreate::new(crons.clone()))
+        .tool(CronDelete::new(crons.clone()))
+        .tool(CronList::new(crons));
     assert_eq!(
         say(&caller, "CronCreate", json!({"cron": "0  9 * * *", "prompt": "look at\nthe build"})).await,
         "planned cron-1  `0 9 * * *`  every time, next 2026-11-16T09:00:00+00:00[UTC]"
@@ -422,7 +421,9 @@ async fn the_tools_plan_list_and_delete() {
         let kept = caller.call("CronDelete", json!({ "id": id })).await;
         assert_eq!(kept.error_kind(), Some(ErrorKind::Denied), "{id}");
     }
-    let nowhere =
-        Caller::new().tool(CronCreate).call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"})).await;
+    let nowhere = Caller::new()
+        .tool(CronCreate::default())
+        .call("CronCreate", json!({"cron": "0 9 * * *", "prompt": "x"}))
+        .await;
     assert!(nowhere.is_error());
 }

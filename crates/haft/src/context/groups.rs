@@ -14,8 +14,8 @@ use crate::dispatch::background;
 use crate::effects::resolved::Workspace;
 use crate::error::ToolError;
 use crate::ports::{
-    Asker, Background, CallPlace, ChildRequests, Crons, Grants, History, Mode, Processes, Recorder,
-    Resources, SettingsView, SubAgents, TaskId, TaskLog, Tasks, ToolIndex, TraceContext, Traced,
+    Asker, Background, CallPlace, ChildRequests, Mode, Processes, Recorder, SubAgents, TaskId, TaskLog,
+    Tasks, TraceContext, Traced,
 };
 use crate::results::OffloadStore;
 
@@ -133,11 +133,6 @@ impl<'a> ContextPorts<'a> {
         self.0.call.host.ports.recorder.as_deref()
     }
 
-    /// The search over tools.
-    pub fn tool_index(self) -> Option<&'a dyn ToolIndex> {
-        self.0.call.host.ports.tool_index.as_deref()
-    }
-
     /// The live permission mode.
     pub fn mode(self) -> Option<&'a dyn Mode> {
         self.0.call.host.ports.mode.as_deref()
@@ -148,34 +143,9 @@ impl<'a> ContextPorts<'a> {
         self.0.call.host.ports.sub_agents.as_deref()
     }
 
-    /// Resources of connected servers.
-    pub fn resources(self) -> Option<&'a dyn Resources> {
-        self.0.call.host.ports.resources.as_deref()
-    }
-
     /// Background tasks.
     pub fn tasks(self) -> Option<&'a dyn Tasks> {
         self.0.call.host.ports.tasks.as_deref()
-    }
-
-    /// Prompts that are scheduled for later.
-    pub fn crons(self) -> Option<&'a dyn Crons> {
-        self.0.call.host.ports.crons.as_deref()
-    }
-
-    /// Permissions that end with a turn.
-    pub fn grants(self) -> Option<&'a dyn Grants> {
-        self.0.call.host.ports.grants.as_deref()
-    }
-
-    /// The calls that the session has made.
-    pub fn history(self) -> Option<&'a dyn History> {
-        self.0.call.host.ports.history.as_deref()
-    }
-
-    /// The settings in force.
-    pub fn settings(self) -> Option<&'a dyn SettingsView> {
-        self.0.call.host.ports.settings.as_deref()
     }
 
     /// Stores results that are too long for the model, for a tool whose output can be too long for memory: see

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft_scheduler::Cancel;
 
-use super::{Engine, MAIN_AGENT, Session, assembled, searchable};
+use super::{Engine, MAIN_AGENT, Session, assembled};
 use crate::decision::{CallGrants, DecisionReason, DecisionSource, Verdict};
 use crate::dispatch::ConflictRule;
 use crate::dispatch::background::Background;
@@ -235,8 +235,7 @@ impl EngineBuilder {
     /// The tools that the first turn would have.
     pub fn snapshot(&self) -> Snapshot {
         let EngineConfig { registry, gates, ports, authorizer, .. } = &self.config;
-        let (ports, _) = searchable(ports);
-        assembled(registry, &Loaded::new(), gates, &**authorizer, &ports)
+        assembled(registry, &Loaded::new(), gates, &**authorizer, ports)
     }
 
     fn set(mut self, change: impl FnOnce(&mut EngineConfig)) -> EngineBuilder {

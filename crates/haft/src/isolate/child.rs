@@ -29,6 +29,7 @@ use crate::future::guarded;
 use crate::limits;
 use crate::ports::Ports;
 use crate::schema::{decode, problems};
+use crate::search::ToolFinder;
 use crate::tool::Tool;
 
 /// The name by which the program is called that becomes such a child: its `argv[0]`.
@@ -208,6 +209,7 @@ impl ToolCall {
             workspace: workspace(&self.cwd, &self.dirs),
             base_access: Arc::default(),
             ports: Ports::default(),
+            finder: ToolFinder::default(),
             events: progress.map(|file| Arc::new(ProgressLines(Mutex::new(file))) as Arc<dyn EventSink>),
             results: None,
             background: Arc::default(),

@@ -93,8 +93,8 @@ pub enum Withheld {
     Feature(String),
     /// It, or its group, is switched off.
     SwitchedOff,
-    /// It says so itself.
-    Disabled,
+    /// It says itself why it can't be offered.
+    Unavailable(String),
     /// A port that it can't do without is absent.
     PortAbsent(Port),
     /// It needs a user and there is none.
@@ -110,7 +110,7 @@ impl std::fmt::Display for Withheld {
         match self {
             Withheld::Feature(feature) => write!(f, "its build feature `{feature}` is off"),
             Withheld::SwitchedOff => f.write_str("it is switched off"),
-            Withheld::Disabled => f.write_str("it is not available now"),
+            Withheld::Unavailable(reason) => f.write_str(reason),
             Withheld::PortAbsent(port) => write!(f, "this host has no {port}"),
             Withheld::NeedsUser => f.write_str("it needs a user, and this session has none"),
             Withheld::Denied(because) => write!(f, "denied by {because}"),
@@ -181,8 +181,8 @@ fn reason_to_withhold(tool: &AnyTool, assembly: &Assembly<'_>) -> Option<Withhel
     if let Some(port) = spec.needs.iter().find(|port| !assembly.ports.has(**port)) {
         return Some(Withheld::PortAbsent(*port));
     }
-    if !tool.enabled() {
-        return Some(Withheld::Disabled);
+    if let Some(reason) = tool.unavailable_reason() {
+        return Some(Withheld::Unavailable(reason));
     }
     hidden(tool.name(), tool, assembly)
 }

@@ -49,19 +49,6 @@ pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
     truncate_with_ellipsis(text, chars_max.saturating_sub(1))
 }
 
-/// Returns `text` with control characters written out, so that one line stays one line.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for char in text.chars() {
-        if char.is_control() || char == '\u{2028}' || char == '\u{2029}' {
-            line.extend(char.escape_default());
-        } else {
-            line.push(char);
-        }
-    }
-    line
-}
-
 /// Returns one step of a JSON pointer, escaped.
 pub(crate) fn escape(step: &str) -> String {
     if step.contains(['~', '/']) { step.replace('~', "~0").replace('/', "~1") } else { step.to_owned() }
@@ -119,11 +106,6 @@ mod tests {
         assert_eq!(shorten("ééé", 3), "ééé");
         assert_eq!(shorten("éééé", 3), "éé…");
         assert_eq!(shorten("ab", 0), "…");
-    }
-
-    #[test]
-    fn one_line_stays_one() {
-        assert_eq!(one_line("a\n\u{1b}[0mé"), "a\\n\\u{1b}[0mé");
     }
 
     #[test]

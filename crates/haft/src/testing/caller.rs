@@ -309,6 +309,7 @@ pub fn context(dir: impl AsRef<Path>, ports: impl FnOnce(&mut Ports)) -> Context
         base_access: Arc::new(access),
         workspace,
         ports: own,
+        finder: Default::default(),
         events: None,
         results: Some(Arc::new(crate::results::OffloadStore::temporary())),
         background: Arc::default(),

@@ -108,7 +108,7 @@ struct Facts<I> {
     check: Option<Check<I>>,
     opinion: Option<Judge<I, Option<DecisionReason>>>,
     describe: Option<Judge<I, String>>,
-    enabled: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    unavailable_reason: Option<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
     view: Option<Show>,
 }
 
@@ -120,7 +120,7 @@ impl<I> Clone for Facts<I> {
             check: self.check.clone(),
             opinion: self.opinion.clone(),
             describe: self.describe.clone(),
-            enabled: self.enabled.clone(),
+            unavailable_reason: self.unavailable_reason.clone(),
             view: self.view.clone(),
         }
     }
@@ -134,7 +134,7 @@ impl<I> Facts<I> {
             check: None,
             opinion: None,
             describe: None,
-            enabled: None,
+            unavailable_reason: None,
             view: None,
         }
     }
@@ -185,9 +185,12 @@ macro_rules! builder {
                 self
             }
 
-            /// Whether the tool is offered now. Default: yes.
-            pub fn enabled(mut self, enabled: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-                self.facts.enabled = Some(Arc::new(enabled));
+            /// Why the tool can't be offered now, as a fragment. Default: it can.
+            pub fn unavailable_reason(
+                mut self,
+                reason: impl Fn() -> Option<String> + Send + Sync + 'static,
+            ) -> Self {
+                self.facts.unavailable_reason = Some(Arc::new(reason));
                 self
             }
 
@@ -380,8 +383,8 @@ where
         Ok(Box::new(FnCall { parts: self.0.clone(), input }))
     }
 
-    fn enabled(&self) -> bool {
-        self.0.facts.enabled.as_ref().is_none_or(|enabled| enabled())
+    fn unavailable_reason(&self) -> Option<String> {
+        self.0.facts.unavailable_reason.as_ref().and_then(|reason| reason())
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {

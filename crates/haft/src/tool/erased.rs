@@ -37,7 +37,7 @@ struct Inner {
 pub(super) trait Body: Send + Sync {
     /// Decodes the input for one attempt.
     fn invoke(&self, input: &Value) -> Result<Box<dyn Invocation>, Violation>;
-    fn enabled(&self) -> bool;
+    fn unavailable_reason(&self) -> Option<String>;
     fn view(&self, stage: &Stage<'_>) -> Option<View>;
 }
 
@@ -173,9 +173,10 @@ impl AnyTool {
         self.0.spec.listed_class
     }
 
-    /// Whether it is offered now; a panic says no.
-    pub fn enabled(&self) -> bool {
-        crate::future::guarded(|| self.0.body.enabled()).unwrap_or(false)
+    /// Why it can't be offered now; a panic is a reason.
+    pub fn unavailable_reason(&self) -> Option<String> {
+        crate::future::guarded(|| self.0.body.unavailable_reason())
+            .unwrap_or_else(|_| Some("it is not available now".to_owned()))
     }
 
     pub(crate) fn schema(&self) -> &InputSchema {
@@ -296,8 +297,8 @@ impl<T: Tool> Body for TypedBody<T> {
         Ok(Box::new(TypedCall { tool: self.0.clone(), input: decode::<T::Input>(input)? }))
     }
 
-    fn enabled(&self) -> bool {
-        self.0.enabled()
+    fn unavailable_reason(&self) -> Option<String> {
+        self.0.unavailable_reason()
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -348,8 +349,8 @@ impl<T: Tool> Body for IsolatedBody<T> {
         Ok(Box::new(IsolatedCall { process: self.process.clone(), input: input.clone(), here }))
     }
 
-    fn enabled(&self) -> bool {
-        self.tool.enabled()
+    fn unavailable_reason(&self) -> Option<String> {
+        self.tool.unavailable_reason()
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {
@@ -405,8 +406,8 @@ impl Body for AnsweredBody {
         Ok(Box::new(AnsweredCall { here: self.tool.invoke(input)?, answer: self.answer.clone() }))
     }
 
-    fn enabled(&self) -> bool {
-        self.tool.enabled()
+    fn unavailable_reason(&self) -> Option<String> {
+        self.tool.unavailable_reason()
     }
 
     fn view(&self, stage: &Stage<'_>) -> Option<View> {

@@ -294,15 +294,16 @@ async fn a_person_is_told_in_the_words_of_the_tool() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_enabled_is_not_offered() {
+async fn a_tool_that_is_unavailable_is_not_offered() {
     let on = Arc::new(AtomicBool::new(true));
     let flag = on.clone();
-    let caller = Caller::new().tool(reader("moody").enabled(move || flag.load(Ordering::SeqCst)));
+    let reason = move || (!flag.load(Ordering::SeqCst)).then(|| "it sulks".to_owned());
+    let caller = Caller::new().tool(reader("moody").unavailable_reason(reason));
     caller.turn([("1", "moody", "{}")]).await.check(["1 ok: done"]);
     on.store(false, Ordering::SeqCst);
     caller.turn([("1", "moody", "{}")]).await.check(["1 ok: done"]);
     caller.as_engine().refresh();
-    let gone = "1 UnknownTool: moody is not offered: it is not available now";
+    let gone = "1 UnknownTool: moody is not offered: it sulks";
     caller.turn([("1", "moody", "{}")]).await.check([gone]);
     on.store(true, Ordering::SeqCst);
     caller.as_engine().refresh();

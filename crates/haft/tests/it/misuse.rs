@@ -205,7 +205,7 @@ async fn the_latest_tools_stay() {
     let (entered, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let slow = {
         let (entered, go, armed) = (entered.clone(), go.clone(), AtomicBool::new(false));
-        plain("slow", Effects::none()).enabled(move || {
+        plain("slow", Effects::none()).unavailable_reason(move || {
             // The first look is the engine's own.
             if armed.swap(true, Ordering::SeqCst) {
                 entered.store(true, Ordering::SeqCst);
@@ -213,7 +213,7 @@ async fn the_latest_tools_stay() {
                     std::thread::yield_now();
                 }
             }
-            true
+            None
         })
     };
     let engine = Engine::new(Registry::new().with(slow).unwrap());

@@ -328,7 +328,8 @@ async fn panics_in_the_drop_of_a_cancelled_call() {
 
 #[tokio::test]
 async fn a_tool_that_panics_when_asked_whether_it_is_there_is_not() {
-    let caller = Caller::new().tool(reader("bad").enabled(|| panic!("{SECRET}"))).tool(reader("read"));
+    let caller =
+        Caller::new().tool(reader("bad").unavailable_reason(|| panic!("{SECRET}"))).tool(reader("read"));
     caller
         .turn([("1", "bad", "{}"), ("2", "read", "{}")])
         .await

@@ -66,7 +66,7 @@ fn all_stages() -> Vec<AnyTool> {
         any(reader("by_name")),
         any(reader("user").needs_user()),
         any(reader("port").needs(Port::Processes)),
-        any(reader("disabled").enabled(|| false)),
+        any(reader("disabled").unavailable_reason(|| Some("it has no key".into()))),
         any(reader("denied")),
         any(reader("fine").group("files")),
     ]
@@ -91,7 +91,7 @@ fn every_stage_withholds_with_its_reason() {
         [
             "by_name (built-in): it is switched off",
             "denied (built-in): denied by rule `denied` (Permissions::deny)",
-            "disabled (built-in): it is not available now",
+            "disabled (built-in): it has no key",
             "feature (built-in): its build feature `pdf` is off",
             "fine (server): a built-in tool has its name",
             "group (built-in): it is switched off",
@@ -178,12 +178,6 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
         }),
     );
     check(
-        Port::ToolIndex,
-        Some(|ports| {
-            ports.tool_index = Some(Arc::new(haft::testing::MemoryToolIndex::new([])));
-        }),
-    );
-    check(
         Port::Mode,
         Some(|ports| {
             ports.mode = Some(Arc::new(haft::testing::LiveMode::new(Default::default())));
@@ -195,20 +189,20 @@ fn a_tool_whose_port_is_absent_is_not_offered() {
             ports.sub_agents = Some(Arc::new(haft::testing::ScriptedSubAgents::new()));
         }),
     );
-    check(
-        Port::Resources,
-        Some(|ports| {
-            ports.resources = Some(Arc::new(haft::testing::MemoryResources::new()));
-        }),
-    );
     check(Port::Tasks, Some(|ports| ports.tasks = Some(Arc::new(haft::dispatch::TaskTable::new()))));
-    check(Port::Crons, Some(|ports| ports.crons = Some(Arc::new(haft::testing::MemoryCrons::default()))));
-    check(Port::Grants, Some(|ports| ports.grants = Some(Arc::new(haft::testing::MemoryGrants::default()))));
-    check(Port::History, Some(|ports| ports.history = Some(Arc::new(haft::call_log::CallLog::new()))));
-    check(
-        Port::Settings,
-        Some(|ports| ports.settings = Some(Arc::new(haft::testing::MemorySettings::default()))),
-    );
+}
+
+#[test]
+fn replaced_tools_keep_their_places() {
+    let shared = Registry::new().with(vec![any(reader("a")), any(reader("b")), any(reader("c"))]).unwrap();
+    let shared = shared.with_external("server", reader("b")).unwrap();
+    let own = Registry::new().with(vec![any(reader("b").group("own")), any(reader("d"))]).unwrap();
+    let tools: Vec<String> = shared
+        .replace_tools(&own)
+        .entries()
+        .map(|entry| format!("{} {} {}", entry.tool().name(), entry.origin(), entry.tool().group()))
+        .collect();
+    assert_eq!(tools, ["a built-in other", "b built-in own", "c built-in other", "b server other"]);
 }
 
 /// All orders of some things.

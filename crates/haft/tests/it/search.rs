@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use haft::registry::{Gates, Listing};
-use haft::search::{SearchIndex, Searchable, ToolFinder, ToolSearch};
+use haft::search::{SearchIndex, Searchable, ToolSearch};
 use haft::{Effects, Engine, Registry, ToolCall, dynamic_tool};
 use serde_json::{Value, json};
 
@@ -117,15 +116,10 @@ fn registry() -> Registry {
     Registry::new().with(ToolSearch).unwrap().with_external("many", tools).unwrap()
 }
 
-fn engine() -> (Engine, Arc<ToolFinder>) {
-    let finder = Arc::new(ToolFinder::new());
-    let port = finder.clone();
+fn engine(registry: &Registry) -> Engine {
     let mut gates = Gates::default();
     gates.defer_above = 10;
-    let engine =
-        Engine::builder(registry()).gates(gates).ports(|ports| ports.tool_index = Some(port)).build();
-    finder.update(&engine.snapshot());
-    (engine, finder)
+    Engine::builder(registry.clone()).gates(gates).build()
 }
 
 async fn search(engine: &Engine, input: Value) -> Result<Vec<String>, String> {
@@ -143,7 +137,7 @@ async fn search(engine: &Engine, input: Value) -> Result<Vec<String>, String> {
 
 #[tokio::test]
 async fn what_was_found_is_shown_from_the_next_turn_on() {
-    let (engine, finder) = engine();
+    let engine = engine(&registry());
     assert_eq!(engine.snapshot().definitions().count(), 1, "only the search itself");
     assert_eq!(search(&engine, json!({"query": "tool_7"})).await.unwrap()[0], "tool_7");
     assert_eq!(search(&engine, json!({"query": "sprocket"})).await.unwrap().len(), 5);
@@ -152,26 +146,19 @@ async fn what_was_found_is_shown_from_the_next_turn_on() {
     assert_eq!(chosen, ["tool_3", "tool_29"]);
     let none = search(&engine, json!({"query": "+giraffe sprocket"})).await.unwrap_err();
     assert_eq!(none, "no tool fits `+giraffe sprocket`; try other words for what it should do, or fewer `+`");
-    let loaded = engine.load(&finder.take_loaded());
-    assert!(loaded.contains(&"tool_29".to_owned()) && finder.take_loaded().is_empty());
+    assert!(engine.snapshot().find("tool_7").unwrap().is_deferred(), "until the next turn");
+    engine.refresh();
+    assert_eq!(engine.snapshot().find("tool_7").unwrap().listing(), Listing::Found);
     let shown: Vec<String> = engine.snapshot().definitions().map(|offer| offer.name().to_owned()).collect();
     assert!(shown.contains(&"tool_3".to_owned()) && !shown.contains(&"tool_28".to_owned()), "{shown:?}");
 }
 
-/// Without a port of the host's an engine searches its own tools, and a refresh shows what was found.
+/// What is new is found too, and what was found stays so.
 #[tokio::test]
-async fn an_engine_searches_by_itself() {
-    let (with_port, _) = engine();
+async fn tools_that_came_later_are_found() {
     let registry = registry();
-    let mut gates = Gates::default();
-    gates.defer_above = 10;
-    let engine = Engine::builder(registry.clone()).gates(gates).build();
-    assert_eq!(engine.snapshot().deferred().count(), with_port.snapshot().deferred().count());
+    let engine = engine(&registry);
     assert_eq!(search(&engine, json!({"query": "tool_7"})).await.unwrap()[0], "tool_7");
-    assert!(engine.snapshot().find("tool_7").unwrap().is_deferred(), "until the next turn");
-    engine.refresh();
-    assert_eq!(engine.snapshot().find("tool_7").unwrap().listing(), Listing::Found);
-    // What is new is found too, and what was found stays so.
     let later = dynamic_tool(
         "later",
         "Plays the bassoon.",
@@ -190,13 +177,12 @@ async fn an_engine_searches_by_itself() {
 
 #[tokio::test]
 async fn with_deferral_on_every_tool_can_be_reached() {
-    let (engine, finder) = engine();
+    let engine = engine(&registry());
     let names: Vec<String> = engine.snapshot().deferred().map(|offer| offer.name().to_owned()).collect();
     assert_eq!(names.len(), 30);
     for name in names {
         assert_eq!(search(&engine, json!({"query": name})).await.unwrap()[0], name);
-        engine.load(&finder.take_loaded());
-        finder.update(&engine.snapshot());
+        engine.refresh();
         assert!(!engine.snapshot().find(&name).unwrap().is_deferred());
     }
 }

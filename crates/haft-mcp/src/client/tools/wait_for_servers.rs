@@ -42,8 +42,9 @@ impl Tool for Wait {
     }
 
     /// Offered as long as there is something to wait for.
-    fn enabled(&self) -> bool {
-        self.0.iter().any(is_new)
+    fn unavailable_reason(&self) -> Option<String> {
+        let is_waiting = self.0.iter().any(is_new);
+        (!is_waiting).then(|| "no MCP server is being connected".to_owned())
     }
 
     fn effects(&self, _: &WaitInput) -> Effects {

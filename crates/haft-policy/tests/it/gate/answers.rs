@@ -187,8 +187,6 @@ async fn rules_that_a_program_adds_count_like_answers() {
 
 #[tokio::test]
 async fn what_is_allowed_for_a_turn_ends_with_it() {
-    use haft::ports::Grants as _;
-
     let session = with(rules("-Bash(npm publish);+Bash(ls)")).open();
     let allow = |rules: &[&str]| {
         session.policy.allow_for_turn(&rules.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -211,8 +209,6 @@ async fn what_is_allowed_for_a_turn_ends_with_it() {
 
 #[tokio::test]
 async fn where_only_the_owner_allows_a_turn_allows_nothing() {
-    use haft::ports::Grants as _;
-
     let room = crate::room::Room::new();
     room.write(
         "etc/settings.json",

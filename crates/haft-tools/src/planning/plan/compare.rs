@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use haft::Effects;
-use haft::ports::PastCall;
+use haft::call_log::PastCall;
 use haft::text::{single_line, truncate_chars};
 use serde_json::Value;
 

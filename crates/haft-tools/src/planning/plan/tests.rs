@@ -19,7 +19,7 @@ const PLAN: &str = "# Speed up\n\n## Context\n- it is slow\n\n## Steps\n\n1. Add
 
 /// A session with plan tools, and tools that only say what they touch.
 fn session(asker: &ScriptedAsker, mode: &LiveMode) -> Caller {
-    let plans = Plans::default();
+    let (plans, log) = (Plans::default(), CallLog::new());
     let writes = |name: &'static str| {
         let schema = json!({"type": "object"});
         dynamic_tool(name, "Touches a file, or says so.", schema, |input: Value, _| async move {
@@ -37,19 +37,14 @@ fn session(asker: &ScriptedAsker, mode: &LiveMode) -> Caller {
     };
     let registry = Registry::new()
         .with(EnterPlanMode::new(&plans))
-        .and_then(|registry| registry.with(ExitPlanMode::new(&plans)))
-        .and_then(|registry| registry.with(VerifyPlan::new(&plans)))
+        .and_then(|registry| registry.with(ExitPlanMode::new(&plans, Some(log.clone()))))
+        .and_then(|registry| registry.with(VerifyPlan::new(&plans, Some(log.clone()))))
         .and_then(|registry| registry.with(writes("Write")))
         .and_then(|registry| registry.with(writes("Bash")));
-    let log = CallLog::new();
     let allowed = haft::Permissions::new().allow("Write").unwrap().allow("Bash").unwrap();
     Caller::of(registry.unwrap()).engine(|engine| {
-        engine.permissions(allowed).asker(asker.clone()).hooks(Hooks::new().after(log.clone())).ports(
-            |ports| {
-                ports.mode = Some(Arc::new(mode.clone()));
-                ports.history = Some(Arc::new(log));
-            },
-        )
+        let engine = engine.permissions(allowed).asker(asker.clone()).hooks(Hooks::new().after(log));
+        engine.ports(|ports| ports.mode = Some(Arc::new(mode.clone())))
     })
 }
 

@@ -161,9 +161,9 @@ async fn what_goes_wrong_says_what_to_do() {
 
 #[test]
 fn without_a_search_it_is_not_offered() {
-    assert!(!WebSearch::default().enabled());
+    assert!(WebSearch::default().unavailable_reason().is_some());
     let search = WebSearch::new(Backend::brave(Key::new("k")));
-    assert!(search.enabled());
+    assert_eq!(search.unavailable_reason(), None);
     let input =
         WebSearchInput { query: "xy".into(), allowed_domains: Vec::new(), blocked_domains: Vec::new() };
     assert_eq!(search.effects(&input).to_string(), "reaches api.search.brave.com");
