@@ -127,10 +127,10 @@ impl SessionTools {
             tools.extend([built_in(Config::new(settings)), built_in(exit), built_in(verify)]);
         }
         #[cfg(feature = "skills")]
-        tools.push(built_in(match self.arguments.grants {
+        tools.extend([built_in(match self.arguments.grants {
             Some(grants) => self.skill.with_grants(grants),
             None => self.skill,
-        }));
+        })]);
         tools
     }
 }
