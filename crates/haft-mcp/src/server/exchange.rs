@@ -23,7 +23,7 @@ use super::http_message::{
     HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, empty_response, event_response,
     invalid_response, json_response, response_status, rpc_response,
 };
-use super::http_session::{HttpSession, HttpSessions};
+use super::http_session::{HttpSession, HttpSessions, SessionMaximum};
 use super::json_rpc::{IncomingMessage, RequestResult, RpcRequest, is_batch, read_message, write_response};
 use super::request::{McpRequest, SharedParams, read_handshake};
 use super::results::ResultStamp;
@@ -51,12 +51,16 @@ impl Drop for CancelOnDisconnect {
 type HttpResult = Result<Response<ResponseBody>, HttpError>;
 
 impl HttpExchange {
-    pub(crate) fn new(core: Arc<ServerCore>, transport: TransportKind) -> HttpExchange {
-        HttpExchange { core, transport, sessions: HttpSessions::new(), tasks: Arc::default() }
+    pub(crate) fn new(
+        core: Arc<ServerCore>,
+        transport: TransportKind,
+        sessions: SessionMaximum,
+    ) -> HttpExchange {
+        HttpExchange { core, transport, sessions: HttpSessions::new(sessions), tasks: Arc::default() }
     }
 
     /// Takes a message.
-    pub(crate) async fn post(&self, http: HttpRequest, body: IncomingBody) -> HttpResult {
+    pub(crate) async fn post(&self, http: HttpRequest, body: &mut IncomingBody) -> HttpResult {
         http.check_media_types()?;
         let text = http.read_body(body, self.core.limits.message_bytes).await?;
         if is_batch(&text) {

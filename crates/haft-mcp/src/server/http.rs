@@ -9,8 +9,10 @@ use tokio::net::TcpListener;
 
 use super::Server;
 use super::client_info::TransportKind;
+use super::connection_limits::ConnectionMaximum;
 use super::http_auth::{ServedHosts, is_loopback};
 use super::http_listener::HttpListener;
+use super::http_session::SessionMaximum;
 use super::tokens::TokenVerifier;
 use super::unix_socket::UnixSocket;
 use crate::limits;
@@ -31,8 +33,8 @@ pub struct HttpConfig {
     pub(super) origins: Vec<String>,
     pub(super) resource: Option<ProtectedResource>,
     pub(super) rate: Option<(u32, u32)>,
-    pub(super) connections: usize,
-    pub(super) connections_each: usize,
+    pub(super) connections: ConnectionMaximum,
+    pub(super) sessions: SessionMaximum,
 }
 
 impl Default for HttpConfig {
@@ -87,8 +89,15 @@ impl HttpConfig {
             origins: Vec::new(),
             resource: None,
             rate: Some((limits::RATE_PER_SECOND, limits::RATE_BURST)),
-            connections: limits::CONNECTIONS_MAX,
-            connections_each: limits::CONNECTIONS_EACH_MAX,
+            connections: ConnectionMaximum {
+                total: limits::CONNECTIONS_MAX,
+                per_principal: limits::CONNECTIONS_EACH_MAX,
+                unauthenticated: limits::UNAUTHENTICATED_CONNECTIONS_MAX,
+            },
+            sessions: SessionMaximum {
+                total: limits::SESSIONS_MAX,
+                per_principal: limits::SESSIONS_EACH_MAX,
+            },
         }
     }
 
@@ -128,10 +137,25 @@ impl HttpConfig {
         self
     }
 
-    /// The same with at most this many connections in all, and of one principal. Without tokens there are no principals.
+    /// The same with at most this many authenticated connections in all, and of one principal. Without tokens there are no
+    /// principals. Fewer where the process has too few descriptors.
     #[must_use]
     pub fn with_connections(mut self, total: usize, each: usize) -> HttpConfig {
-        (self.connections, self.connections_each) = (total.max(1), each.max(1));
+        (self.connections.total, self.connections.per_principal) = (total.max(1), each.max(1));
+        self
+    }
+
+    /// The same with at most this many sessions in all, and of one principal.
+    #[must_use]
+    pub fn with_sessions(mut self, total: usize, each: usize) -> HttpConfig {
+        self.sessions = SessionMaximum { total: total.max(1), per_principal: each.max(1) };
+        self
+    }
+
+    /// The same with at most this many unauthenticated connections.
+    #[must_use]
+    pub fn with_unauthenticated_connections(mut self, most: usize) -> HttpConfig {
+        self.connections.unauthenticated = most.max(1);
         self
     }
 }
@@ -140,9 +164,11 @@ impl Server {
     /// Serves the clients of a TCP listener.
     ///
     /// # Errors
-    /// The listener can be reached from other machines and requires no token.
+    /// The listener can be reached from other machines and requires no token, or it doesn't listen.
     pub async fn serve_http(&self, listener: TcpListener, http: HttpConfig, stop: &Cancel) -> io::Result<()> {
         let address = listener.local_addr()?;
+        // The default is too small for many clients that connect at once: the kernel would reset some of their connections.
+        rustix::net::listen(&listener, limits::BACKLOG)?;
         if http.verifier.is_none() && !address.ip().is_loopback() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

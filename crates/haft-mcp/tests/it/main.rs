@@ -10,6 +10,7 @@ mod peers;
 mod revisions;
 mod serving;
 mod serving_http;
+mod serving_load;
 mod serving_peers;
 mod sign_in;
 mod web;

@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use crate::Room;
 use crate::peers::skipped;
 use crate::serving::Workshop;
+use crate::serving_load;
 
 /// The fixture, if it was built.
 fn fixture() -> Option<PathBuf> {
@@ -213,6 +214,23 @@ fn the_client_for_python_is_served() {
         client.args([place, "auto", place, "legacy"]);
     }
     seen(&["2026-07-28", "2025-11-25", "2026-07-28", "2025-11-25"], &mut client);
+}
+
+/// More clients than sessions: each is served, or gets a response that refuses it.
+#[tokio::test]
+async fn the_client_for_python_is_refused_by_a_response() {
+    let Some(python) = std::env::var_os("HAFT_TEST_PYTHON") else {
+        return skipped("HAFT_TEST_PYTHON names no interpreter with mcp");
+    };
+    let address = serving_load::serve(|http| http.with_sessions(5, 5)).await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/crowd.py");
+    let url = format!("http://{address}/mcp");
+    let mut clients = Command::new(python);
+    clients.args([script, &url, serving_load::TOKEN, "12"]);
+    let clients = tokio::task::spawn_blocking(move || clients.output()).await.unwrap().unwrap();
+    let counts: Value = serde_json::from_slice(&clients.stdout).unwrap();
+    let refused = "this token has too many sessions; end one, or try again later";
+    assert_eq!(counts, json!({"served": 5, refused: 7}), "{}", String::from_utf8_lossy(&clients.stderr));
 }
 
 #[test]
