@@ -126,6 +126,16 @@ pub const SUSPENDED_MAX: usize = 256;
 pub const SUSPENDED_EACH_MAX: usize = 64;
 /// How long a call waits for input before it is cancelled.
 pub const SUSPENDED_FOR: Duration = Duration::from_secs(600);
+/// How many calls may be tasks, running or done, in all.
+pub const TASKS_MAX: usize = 256;
+/// How many of them one principal may have.
+pub const TASKS_EACH_MAX: usize = 64;
+/// How long a task is kept after it began.
+pub const TASK_KEPT: Duration = Duration::from_secs(60 * 60);
+/// How often a client should ask for the state of a task.
+pub const TASK_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The longest pause before the state of a server's task is asked for again.
+pub const TASK_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How many bytes may wait for a client that reads slowly; until it has read them, nothing more is taken from it.
 pub const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long calls may go on once a server was told to end.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use rmcp::model::{ErrorCode, ErrorData, ServerNotification};
+use rmcp::model::{ErrorCode, ErrorData, ServerNotification, TASKS_EXTENSION_ID};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -78,7 +78,7 @@ impl Desk {
 
 impl ClientSide for Desk {
     fn capabilities(&self) -> Value {
-        let mut can = json!({"roots": {}});
+        let mut can = json!({"roots": {}, "extensions": {TASKS_EXTENSION_ID: {}}});
         if self.host.asker.is_some() {
             can["elicitation"] = json!({"form": {}, "url": {}});
         }

@@ -13,6 +13,7 @@ mod serving_http;
 mod serving_load;
 mod serving_peers;
 mod sign_in;
+mod tasks;
 mod web;
 
 use std::path::Path;
