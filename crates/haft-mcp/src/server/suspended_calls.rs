@@ -409,7 +409,7 @@ impl SignalSender {
 mod tests {
     use std::sync::atomic::AtomicU8;
 
-    use rmcp::model::ErrorData;
+    use rmcp::model::{ErrorData, TaskStatus};
     use serde_json::json;
     use serde_json::value::RawValue;
 
@@ -417,6 +417,7 @@ mod tests {
     use crate::server::client_info::{ClientInfo, Revision, TransportKind};
     use crate::server::peer::{AskMethod, ClientPeer};
     use crate::server::session::MessageSink;
+    use crate::server::tasks::TaskPayload;
 
     struct NoSink;
 
@@ -440,12 +441,24 @@ mod tests {
 
     /// A call that asks for roots until it gets an empty list.
     fn start(suspended: &SuspendedCalls, principal: &str) -> (Cancel, impl Future<Output = RequestOutcome>) {
+        start_as(suspended, principal, false)
+    }
+
+    /// The same, as a task if that is possible.
+    fn start_as(
+        suspended: &SuspendedCalls,
+        principal: &str,
+        is_task: bool,
+    ) -> (Cancel, impl Future<Output = RequestOutcome>) {
         let (sender, questions) = SignalSender::new(Map::new());
         let link = RequestLink::new(route(), AskMethod::Results(sender));
         let mut client = ClientInfo::new(TransportKind::Http, Revision::V2026_07_28);
-        client.capabilities.roots = true;
+        (client.capabilities.roots, client.capabilities.tasks) = (true, true);
         let peer = ClientPeer::new(Arc::new(client), link.clone());
         let work = async move {
+            if is_task {
+                peer.start_task().unwrap();
+            }
             loop {
                 match peer.ask(InputRequest::roots()).await {
                     Ok(answer) if answer["roots"] == json!([]) => return Some(Ok(RequestResult::Empty)),
@@ -537,5 +550,74 @@ mod tests {
         asked(start(&suspended, "b").1.await);
         drop(suspended);
         assert!(cancels.iter().all(Cancel::is_cancelled), "they end with the server");
+    }
+
+    async fn started_task(suspended: &SuspendedCalls, principal: &str) -> (Cancel, String) {
+        let (cancel, call) = start_as(suspended, principal, true);
+        match call.await {
+            Some(Ok(RequestResult::TaskCreated(task))) => (cancel, task.task_id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until a task has this state. Returns the key of its question.
+    async fn until_task(suspended: &SuspendedCalls, id: &str, status: TaskStatus) -> Option<String> {
+        loop {
+            let Ok(RequestResult::TaskState(state)) = suspended.tasks.get(id, Some("a")) else { panic!() };
+            if state.task.status == status {
+                return match state.payload {
+                    TaskPayload::Questions(questions) => questions.into_keys().next(),
+                    _ => None,
+                };
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_belongs_to_its_principal_and_is_kept_for_a_while() {
+        let suspended = SuspendedCalls::new();
+        let (_cancel, id) = started_task(&suspended, "a").await;
+        let tasks = &suspended.tasks;
+        for other in [None, Some("b")] {
+            assert!(tasks.get(&id, other).is_err() && tasks.cancel(&id, other).is_err());
+            assert!(tasks.update(&id, other, Map::new()).is_err());
+        }
+        let first = until_task(&suspended, &id, TaskStatus::InputRequired).await.unwrap();
+        let answer = |key: &str, roots: Value| Map::from_iter([(key.to_owned(), json!({"roots": roots}))]);
+        tasks.update(&id, Some("a"), answer("other", json!([]))).unwrap();
+        assert_eq!(until_task(&suspended, &id, TaskStatus::InputRequired).await.as_ref(), Some(&first));
+        tasks.update(&id, Some("a"), answer(&first, json!([1]))).unwrap();
+        let second = until_task(&suspended, &id, TaskStatus::InputRequired).await.unwrap();
+        assert_ne!(first, second);
+        tasks.update(&id, Some("a"), answer(&second, json!([]))).unwrap();
+        until_task(&suspended, &id, TaskStatus::Completed).await;
+        tokio::time::sleep(limits::TASK_KEPT * 2).await;
+        assert!(tasks.get(&id, Some("a")).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_are_cancelled_by_their_client_by_time_and_with_the_server() {
+        let suspended = SuspendedCalls::new();
+        let (cancelled, id) = started_task(&suspended, "a").await;
+        suspended.tasks.cancel(&id, Some("a")).unwrap();
+        assert_eq!(cancelled.cause(), Some(Cause::User));
+        let (late, _) = started_task(&suspended, "a").await;
+        tokio::time::sleep(limits::TASK_KEPT).await;
+        tokio::task::yield_now().await;
+        assert_eq!(late.cause(), Some(Cause::Timeout));
+        let (last, _) = started_task(&suspended, "a").await;
+        drop(suspended);
+        assert_eq!(last.cause(), Some(Cause::Shutdown));
+    }
+
+    #[tokio::test]
+    async fn a_call_is_no_task_where_there_are_too_many() {
+        let suspended = SuspendedCalls::new();
+        for _ in 0..limits::TASKS_EACH_MAX {
+            started_task(&suspended, "a").await;
+        }
+        asked(start_as(&suspended, "a", true).1.await);
+        started_task(&suspended, "b").await;
     }
 }

@@ -257,7 +257,7 @@ async fn every_revision_with_a_handshake_is_spoken() {
         wire.request("p", "ping", json!({})).await;
         assert_eq!(wire.next().await, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
         wire.request(2, "tools/list", json!({})).await;
-        assert_eq!(wire.next().await["result"]["tools"].as_array().unwrap().len(), 7);
+        assert_eq!(wire.next().await["result"]["tools"].as_array().unwrap().len(), 8);
         wire.works().await;
         wire.request(3, "prompts/list", json!({})).await;
         assert_eq!(wire.next().await["error"]["code"], -32601, "not offered");
