@@ -164,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn only_what_was_lent_is_announced_and_answered() {
         let plain = desk(Host::new("/work dir/a"), true);
-        assert_eq!(plain.capabilities(), json!({"roots": {}}));
+        assert_eq!(plain.capabilities(), json!({"roots": {}, "extensions": {TASKS_EXTENSION_ID: {}}}));
         assert_eq!(
             plain.answer("roots/list", json!({})).await.unwrap(),
             json!({"roots": [{"uri": "file:///work%20dir/a", "name": "a"}]})

@@ -7,7 +7,6 @@
 //! sessions, so that new clients don't take it from established ones.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haft::sync::lock;
@@ -186,41 +185,6 @@ impl Drop for OpenConnection {
                 counts.per_principal.remove(&principal);
             }
         }
-    }
-}
-
-/// Counts tasks that a shutdown waits for.
-#[derive(Default)]
-pub(crate) struct TaskCounter {
-    count: AtomicUsize,
-    changed: Notify,
-}
-
-/// A counted task.
-pub(crate) struct CountedTask(Arc<TaskCounter>);
-
-impl TaskCounter {
-    pub(crate) fn begin(self: &Arc<TaskCounter>) -> CountedTask {
-        self.count.fetch_add(1, Ordering::AcqRel);
-        CountedTask(self.clone())
-    }
-
-    /// Waits until there are no tasks.
-    pub(crate) async fn all_done(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if self.count.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
-
-impl Drop for CountedTask {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::AcqRel);
-        self.0.changed.notify_waiters();
     }
 }
 

@@ -13,11 +13,11 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper::body::Incoming as IncomingBody;
 use rmcp::model::ErrorData;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
 use super::ServerCore;
 use super::batch::MessageBatch;
 use super::client_info::{ClientInfo, Revision, TransportKind};
-use super::connection_limits::TaskCounter;
 use super::event_stream::{EventStream, StreamStart};
 use super::http_message::{
     HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, empty_response, event_response,
@@ -35,8 +35,8 @@ pub(crate) struct HttpExchange {
     core: Arc<ServerCore>,
     transport: TransportKind,
     pub(crate) sessions: HttpSessions,
-    /// Requests that run outside of connections.
-    pub(crate) tasks: Arc<TaskCounter>,
+    /// Has a receiver for each request that runs outside of its connection.
+    pub(crate) running: watch::Sender<()>,
 }
 
 /// Cancels a request when its response is dropped.
@@ -56,7 +56,12 @@ impl HttpExchange {
         transport: TransportKind,
         sessions: SessionMaximum,
     ) -> HttpExchange {
-        HttpExchange { core, transport, sessions: HttpSessions::new(sessions), tasks: Arc::default() }
+        HttpExchange {
+            core,
+            transport,
+            sessions: HttpSessions::new(sessions),
+            running: watch::Sender::new(()),
+        }
     }
 
     /// Takes a message.
@@ -178,7 +183,7 @@ impl HttpExchange {
         match first {
             Poll::Ready(outcome) => finish(outcome),
             Poll::Pending => {
-                let running = self.tasks.begin();
+                let running = self.running.subscribe();
                 tokio::spawn(async move {
                     finish(work.await);
                     drop(running);
@@ -272,7 +277,7 @@ impl HttpExchange {
             Ok(batch) => batch,
             Err(invalid) => return Ok(invalid_response(StatusCode::BAD_REQUEST, &invalid)),
         };
-        let (filled, running) = (stream.clone(), self.tasks.begin());
+        let (filled, running) = (stream.clone(), self.running.subscribe());
         tokio::spawn(async move {
             filled.finish(batch.responses().await);
             drop(running);

@@ -16,6 +16,7 @@ use super::http_session::SessionMaximum;
 use super::tokens::TokenVerifier;
 use super::unix_socket::UnixSocket;
 use crate::limits;
+use crate::token_bucket::Rate;
 
 /// How a server is reached over HTTP, and by which clients.
 ///
@@ -32,7 +33,7 @@ pub struct HttpConfig {
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,
     pub(super) resource: Option<ProtectedResource>,
-    pub(super) rate: Option<(u32, u32)>,
+    pub(super) rate: Option<Rate>,
     pub(super) connections: ConnectionMaximum,
     pub(super) sessions: SessionMaximum,
 }
@@ -88,7 +89,7 @@ impl HttpConfig {
             hosts: Vec::new(),
             origins: Vec::new(),
             resource: None,
-            rate: Some((limits::RATE_PER_SECOND, limits::RATE_BURST)),
+            rate: Some(Rate { per_second: limits::RATE_PER_SECOND, burst: limits::RATE_BURST }),
             connections: ConnectionMaximum {
                 total: limits::CONNECTIONS_MAX,
                 per_principal: limits::CONNECTIONS_EACH_MAX,
@@ -133,7 +134,7 @@ impl HttpConfig {
     /// The same with another rate limit per principal: requests a second, and burst; or none.
     #[must_use]
     pub fn with_rate(mut self, rate: Option<(u32, u32)>) -> HttpConfig {
-        self.rate = rate;
+        self.rate = rate.map(|(per_second, burst)| Rate { per_second, burst });
         self
     }
 

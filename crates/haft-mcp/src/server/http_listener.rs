@@ -110,7 +110,7 @@ impl HttpListener {
     async fn wait_for_all(&self, connections: &mut JoinSet<()>, timeout: Duration) -> bool {
         let all = async {
             while connections.join_next().await.is_some() {}
-            self.exchange.tasks.all_done().await;
+            self.exchange.running.closed().await;
         };
         tokio::time::timeout(timeout, all).await.is_ok()
     }

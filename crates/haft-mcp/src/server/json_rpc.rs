@@ -86,11 +86,6 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de 
     Deserialize::deserialize(from).map(Some)
 }
 
-/// Whether a text is exactly one JSON value.
-pub(crate) fn is_complete_value(text: &[u8]) -> bool {
-    !text.trim_ascii().is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
-}
-
 /// Whether a text is a batch of messages.
 pub(crate) fn is_batch(text: &[u8]) -> bool {
     text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
