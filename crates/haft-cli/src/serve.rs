@@ -31,11 +31,14 @@ use std::time::Duration;
 use haft::Cancel;
 use haft::env::HAFT_MCP_SERVER;
 use haft::ports::Asker;
-use haft_mcp::limits::SHUTDOWN_GRACE;
+use haft_mcp::limits::{
+    CONNECTIONS_MAX, DESCRIPTORS_RESERVED, SHUTDOWN_GRACE, UNAUTHENTICATED_CONNECTIONS_MAX,
+};
 use haft_mcp::server::{Server, UnixSocket};
 use haft_session::SessionPurpose;
 use haft_session::assembly::{ServerPool, SessionAssembler};
 use haft_session::clients::{ClientView, ClientViewError, ClientViews};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use self::args::ServeArgs;
@@ -141,6 +144,9 @@ async fn serve(
     stop: &Cancel,
 ) -> Result<(), Usage> {
     let settings = assembler.serve_settings();
+    if args.http.is_some() || args.unix.is_some() {
+        raise_descriptor_limit();
+    }
     if let Some(given) = &args.http {
         let address = door::address(given, args.allow_remote)?;
         let (http, made) = door::http(args, settings, assembler.home())?;
@@ -163,4 +169,15 @@ async fn serve(
     }
     server.serve_stdio(stop).await;
     Ok(())
+}
+
+/// Raises the soft limit for descriptors to what a listener can use, as far as the hard limit allows. The listener accepts
+/// fewer connections otherwise.
+fn raise_descriptor_limit() {
+    let wanted = CONNECTIONS_MAX + UNAUTHENTICATED_CONNECTIONS_MAX + DESCRIPTORS_RESERVED;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(u64::MAX).min(wanted as u64);
+    if current.is_some_and(|current| current < wanted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    }
 }

@@ -46,7 +46,7 @@ struct Fixture {
 }
 
 /// Tools without arguments, each with what it is for.
-const PLAIN: [(&str, &str); 24] = [
+const PLAIN: [(&str, &str); 31] = [
     ("test_simple_text", "Returns a text."),
     ("test_image_content", "Returns a picture."),
     ("test_audio_content", "Returns a sound."),
@@ -71,6 +71,13 @@ const PLAIN: [(&str, &str); 24] = [
     ("test_input_required_result_multi_round", "Asks twice."),
     ("test_input_required_result_tampered_state", "Asks for a yes."),
     ("test_input_required_result_capabilities", "Asks for whatever the client can do."),
+    ("greet", "Greets, at once."),
+    ("slow_compute", "Takes as many seconds as it is told, as a task."),
+    ("failing_job", "Fails, as a task."),
+    ("protocol_error_job", "Gets no result, as a task."),
+    ("confirm_delete", "Asks for a yes, as a task."),
+    ("multi_input", "Asks for two names, as a task."),
+    ("test_tool_with_task", "Asks for a name, and becomes a task then."),
 ];
 
 fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> Value {
@@ -356,6 +363,62 @@ impl Fixture {
                 }
                 text_result(Value::Array(peer.ask_all(asks).await?).to_string())
             }
+            _ => return self.run_task(call).await,
+        })
+    }
+
+    /// The tools whose calls are tasks.
+    async fn run_task(&self, call: ToolCallRequest) -> Result<CallToolResult, ErrorData> {
+        let peer = &call.peer;
+        let arguments: Value = serde_json::from_str(call.arguments.get()).unwrap_or_default();
+        let pause = || tokio::time::sleep(PAUSE);
+        Ok(match call.name.as_str() {
+            "greet" => text_result(format!("Hello, {}!", arguments["name"].as_str().unwrap_or("you"))),
+            "slow_compute" => {
+                let seconds = arguments["seconds"].as_u64().unwrap_or_default();
+                if seconds > 0 {
+                    // A client without tasks waits for the result.
+                    let _ = peer.start_task();
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_secs(seconds)) => text_result("computed"),
+                    _ = call.cancel.cancelled() => error_result("cancelled"),
+                }
+            }
+            "failing_job" => {
+                peer.start_task()?;
+                pause().await;
+                error_result("This job always fails.")
+            }
+            "protocol_error_job" => {
+                peer.start_task()?;
+                pause().await;
+                return Err(ErrorData::internal_error("This job never gets a result.", None));
+            }
+            "confirm_delete" => {
+                let _ = peer.start_task();
+                let form = json!({"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]});
+                match peer.elicit("Delete the file?", form).await? {
+                    ElicitationAnswer::Accepted(_) => text_result("deleted"),
+                    _ => text_result("kept"),
+                }
+            }
+            "multi_input" => {
+                let _ = peer.start_task();
+                let asks =
+                    ["Your name?", "And the other name?"].map(|ask| InputRequest::form(ask, names_form()));
+                // Each is answered on its own.
+                let [one, two] = asks.map(|ask| peer.ask(ask));
+                let (one, two) = tokio::try_join!(one, two)?;
+                text_result(json!([one, two]).to_string())
+            }
+            "test_tool_with_task" => {
+                let ask = InputRequest::form("What is your name?", names_form()).with_key("user_name");
+                let answer = peer.ask(ask).await?;
+                peer.start_task()?;
+                pause().await;
+                text_result(format!("Hello, {}!", answer["content"]["name"].as_str().unwrap_or("you")))
+            }
             other => return Err(unknown_tool(other)),
         })
     }
@@ -379,6 +442,7 @@ impl ServerHandler for Fixture {
             completions: true,
             logging: true,
             list_changes: true,
+            tasks: true,
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) mod form;
 pub(crate) mod pages;
 pub(crate) mod pass;
 pub(crate) mod server;
+pub(crate) mod server_task;
 pub(crate) mod servers;
 pub(crate) mod session;
 pub(crate) mod tool;

@@ -43,7 +43,9 @@ mod client;
 mod config;
 mod content;
 mod host;
+mod line_buffer;
 mod sign_in;
+mod token_bucket;
 mod transport;
 
 pub use approval::{Approvals, Entry, Fingerprint, Known, MemoryApprovals, Subject, Withheld};

@@ -126,6 +126,16 @@ pub const SUSPENDED_MAX: usize = 256;
 pub const SUSPENDED_EACH_MAX: usize = 64;
 /// How long a call waits for input before it is cancelled.
 pub const SUSPENDED_FOR: Duration = Duration::from_secs(600);
+/// How many calls may be tasks, running or done, in all.
+pub const TASKS_MAX: usize = 256;
+/// How many of them one principal may have.
+pub const TASKS_EACH_MAX: usize = 64;
+/// How long a task is kept after it began.
+pub const TASK_KEPT: Duration = Duration::from_secs(60 * 60);
+/// How often a client should ask for the state of a task.
+pub const TASK_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The longest pause before the state of a server's task is asked for again.
+pub const TASK_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How many bytes may wait for a client that reads slowly; until it has read them, nothing more is taken from it.
 pub const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How long calls may go on once a server was told to end.
@@ -142,18 +152,32 @@ pub const STREAM_AFTER: Duration = Duration::from_secs(1);
 pub const STREAM_ALIVE: Duration = Duration::from_secs(15);
 /// After how long a client should try again to resume a stream.
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
-/// How many sessions over HTTP there may be; then the one that was idle for longest ends.
-pub const SESSIONS_MAX: usize = 1_000;
-/// How many of them one principal may have; then the one of its own that was idle for longest ends.
-pub const SESSIONS_EACH_MAX: usize = 250;
+/// How many sessions over HTTP there may be. With more, one without a connection is ended, or the new one is refused.
+pub const SESSIONS_MAX: usize = 2_000;
+/// How many of them one principal may have. With more, one of its own is ended, or the new one is refused.
+pub const SESSIONS_EACH_MAX: usize = 1_000;
 /// How long a session over HTTP may be idle.
 pub const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
-/// How many connections there may be at once whose first request was let in; requests over further ones are refused.
-pub const CONNECTIONS_MAX: usize = 512;
-/// How many of them one principal may have, where tokens are asked for.
-pub const CONNECTIONS_EACH_MAX: usize = 128;
-/// How many connections there may be beside them; when there are more, the oldest that was not let in ends.
-pub const UNAUTHENTICATED_CONNECTIONS_MAX: usize = 128;
+/// How long a session without a connection has to be idle before a new session may replace it.
+pub const SESSION_REPLACEABLE: Duration = Duration::from_secs(60);
+/// How many authenticated connections there may be. Each client of the SDKs has two. A smaller limit for descriptors lowers it.
+pub const CONNECTIONS_MAX: usize = 4_096;
+/// How many of them one principal may have, where tokens are needed.
+pub const CONNECTIONS_EACH_MAX: usize = 2_048;
+/// How many unauthenticated connections there may be beside them; further ones wait in the backlog of the socket.
+pub const UNAUTHENTICATED_CONNECTIONS_MAX: usize = 1_024;
+/// How many connections wait to be accepted, unless the system's limit (`net.core.somaxconn`) is lower.
+pub const BACKLOG: i32 = 4_096;
+/// How many descriptors are not used for connections, if the process has at least twice as many.
+pub const DESCRIPTORS_RESERVED: usize = 1_024;
+/// How long an unauthenticated connection stays open while others wait for its place.
+pub const SILENT_GRACE: Duration = Duration::from_secs(5);
+/// The longest head of a request, in bytes.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// How many bytes of the body of a refused request are read, so that the connection can be closed without losing the response.
+pub const REFUSED_BODY_BYTES_MAX: usize = 64 * 1024;
+/// How long that may take.
+pub const REFUSED_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a client may take to send the head of a request, and between two requests.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take to send the body.
@@ -162,8 +186,8 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 pub const READ_STALL: Duration = Duration::from_secs(60);
 /// How many requests a second one principal may make over HTTP.
 pub const RATE_PER_SECOND: u32 = 1_000;
-/// How many it may make at once before the rate counts.
-pub const RATE_BURST: u32 = 2_000;
+/// How many it may make at once before the rate counts: ten for each of 500 clients that start together.
+pub const RATE_BURST: u32 = 5_000;
 /// For how many principals the rate is remembered.
 pub const RATES_MAX: usize = 1_024;
 /// How long the word of an authorization server on a token is believed.

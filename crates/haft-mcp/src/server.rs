@@ -7,7 +7,7 @@
 //! | `results.rs` | results of the engine as the SDK's types |
 //! | `json_rpc.rs`, `batch.rs`, `request.rs` | messages, batches of messages, MCP requests |
 //! | `session.rs` | dispatch of one client's requests |
-//! | `suspended_calls.rs` | questions of the stateless revision |
+//! | `suspended_calls.rs`, `tasks.rs` | questions of the stateless revision; calls that run as tasks |
 //! | `lines.rs`, `stdio.rs` | connections of lines, standard input and output |
 //! | `http.rs`, `unix_socket.rs` | configuration of a listener; a socket for its owner alone |
 //! | `http_listener.rs`, `connection_limits.rs`, `http_stream.rs` | connections of a listener and their limits |
@@ -38,6 +38,7 @@ pub(crate) mod results;
 pub(crate) mod session;
 pub(crate) mod stdio;
 pub(crate) mod suspended_calls;
+pub(crate) mod tasks;
 pub(crate) mod tokens;
 pub(crate) mod unix_socket;
 

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use crate::shelf::Shelf;
 
-/// How many sessions are remembered.
-const SESSIONS_MAX: usize = 256;
+/// How many sessions are remembered: as many as a server has clients.
+const SESSIONS_MAX: usize = 2_048;
 
 /// A value for each session. Clones share them.
 pub(crate) struct BySession<T> {

@@ -38,6 +38,9 @@ const INSTRUCTIONS_CHARS_MAX: usize = 2_000;
 /// How long a server that is being connected is waited for beyond its own time.
 const SETTLE_MORE: Duration = Duration::from_millis(500);
 
+/// When a call becomes a task.
+const TASK_AFTER: Duration = Duration::from_secs(10);
+
 /// What clients have in common.
 pub(super) struct Common {
     pub(super) calls: Calls,
@@ -222,7 +225,17 @@ impl Client {
             Err(_) => (false, false),
         };
         let arguments = call.arguments.get().to_owned();
-        let result = self.run(engine, &call.name, arguments, by_server, &call.peer, &call.cancel).await;
+        let running = self.run(engine, &call.name, arguments, by_server, &call.peer, &call.cancel);
+        let mut running = std::pin::pin!(running);
+        let result = tokio::select! {
+            biased;
+            result = &mut running => result,
+            () = tokio::time::sleep(TASK_AFTER) => {
+                // A client that doesn't know tasks waits for the result.
+                let _ = call.peer.start_task();
+                running.await
+            }
+        };
         Ok(self.reply(&result, promises, call.peer.client().revision))
     }
 
@@ -370,6 +383,7 @@ impl ServerHandler for Client {
             tools: true,
             resources: true,
             list_changes: true,
+            tasks: true,
             prompts,
             ..ServerFeatures::default()
         }

@@ -20,6 +20,8 @@ pub(crate) struct Definition {
     pub(crate) read_only_hint: bool,
     pub(crate) result_chars: Option<usize>,
     pub(crate) needs_user: bool,
+    /// Calls have to be tasks (revision 2025-11-25).
+    pub(crate) needs_task: bool,
     pub(crate) always_load: Option<bool>,
     /// What an approval is bound to: everything of the definition that the model or we act upon, as it came.
     pub(crate) approved_as: Value,
@@ -72,6 +74,7 @@ impl Definition {
             result_chars: result_chars
                 .and_then(|chars| usize::try_from(chars).ok())
                 .filter(|chars| (1..=RESULT_CHARS_MAX).contains(chars)),
+            needs_task: value["execution"]["taskSupport"] == "required",
             needs_user: meta["anthropic/requiresUserInteraction"] == true,
             always_load: meta["anthropic/alwaysLoad"].as_bool(),
             approved_as: Value::Object(approved_as),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use haft::future::BoxFuture;
-use rmcp::model::{ErrorCode, ErrorData, ServerNotification};
+use rmcp::model::{ErrorCode, ErrorData, ServerNotification, TASKS_EXTENSION_ID};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -78,7 +78,7 @@ impl Desk {
 
 impl ClientSide for Desk {
     fn capabilities(&self) -> Value {
-        let mut can = json!({"roots": {}});
+        let mut can = json!({"roots": {}, "extensions": {TASKS_EXTENSION_ID: {}}});
         if self.host.asker.is_some() {
             can["elicitation"] = json!({"form": {}, "url": {}});
         }
@@ -164,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn only_what_was_lent_is_announced_and_answered() {
         let plain = desk(Host::new("/work dir/a"), true);
-        assert_eq!(plain.capabilities(), json!({"roots": {}}));
+        assert_eq!(plain.capabilities(), json!({"roots": {}, "extensions": {TASKS_EXTENSION_ID: {}}}));
         assert_eq!(
             plain.answer("roots/list", json!({})).await.unwrap(),
             json!({"roots": [{"uri": "file:///work%20dir/a", "name": "a"}]})

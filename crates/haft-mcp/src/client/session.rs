@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::pages;
+use super::server_task::ServerTask;
 use crate::limits;
 use crate::text;
 use crate::transport::NotSent;
@@ -351,6 +352,10 @@ impl Session {
                 }
                 answer => answer?,
             };
+            if answer["resultType"] == "task" {
+                let task = ServerTask::new(self, &answer)?;
+                return task.follow(patience, on_progress).await;
+            }
             if answer["resultType"] != "input_required" {
                 return Ok(answer);
             }
@@ -360,20 +365,36 @@ impl Session {
                     return Err(Failure::Odd("it asked for too much at once".to_owned()));
                 }
                 for (key, request) in requests {
-                    let method = request["method"].as_str().unwrap_or_default();
-                    let answered = self.client.answer(method, request["params"].clone()).await;
-                    let answered = answered.map_err(|error| Failure::Refused {
-                        code: error.code.0,
-                        words: error.message.into_owned(),
-                        pages: Vec::new(),
-                    })?;
-                    responses.insert(key.clone(), answered);
+                    responses.insert(key.clone(), self.answer_question(request).await?);
                 }
             }
             let state = answer["requestState"].as_str().map(str::to_owned);
             asked = Cow::Owned(with_responses(request.clone(), responses, state));
         }
         Err(Failure::Odd(format!("it asked for more input {} times", limits::ROUNDS_MAX)))
+    }
+
+    /// Answers one question of a result.
+    pub(super) async fn answer_question(&self, question: &Value) -> Result<Value, Failure> {
+        let method = question["method"].as_str().unwrap_or_default();
+        let answer = self.client.answer(method, question["params"].clone()).await;
+        answer.map_err(|error| Failure::Refused {
+            code: error.code.0,
+            words: error.message.into_owned(),
+            pages: Vec::new(),
+        })
+    }
+
+    /// Sends a request that nobody waits for, also while the connection is being closed.
+    pub(super) fn send_last(&self, request: ClientRequest) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let peer = self.peer.clone();
+        let sent = async move {
+            let _ = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+        };
+        let mut cancelling = self.shared.cancelling();
+        while cancelling.try_join_next().is_some() {}
+        cancelling.spawn_on(sent, &runtime);
     }
 
     /// Has the user open the pages without which the server refuses, and waits a while until it says that the user is done.
@@ -501,6 +522,9 @@ impl Drop for Telling<'_> {
             ClientRequest::GetPromptRequest(request) => (Some(&*request.params.name), None),
             ClientRequest::ReadResourceRequest(request) => (None, Some(&*request.params.uri)),
             ClientRequest::SubscribeRequest(request) => (None, Some(&*request.params.uri)),
+            ClientRequest::CustomRequest(request) => {
+                (request.params.as_ref().and_then(|params| params["name"].as_str()), None)
+            }
             _ => (None, None),
         };
         self.session.client.asked(&Over {

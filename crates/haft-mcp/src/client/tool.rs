@@ -29,6 +29,7 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
     let calls = Calls {
         server: server.downgrade(),
         name: name.clone(),
+        needs_task: definition.needs_task,
         about: format!("`{}` of `{}`", crate::text::line(&name, 100), config.name),
         output: output.clone(),
         moves_after: config.background_after,
@@ -65,6 +66,7 @@ pub(crate) fn make(server: &Server, definition: &Definition) -> Result<AnyTool, 
 struct Calls {
     server: super::server::WeakServer,
     name: String,
+    needs_task: bool,
     /// The tool in a few words, for lists of tasks.
     about: String,
     output: Option<InputSchema>,
@@ -123,7 +125,7 @@ impl Calls {
 
     async fn to_its_end(&self, input: Value, cx: &Context) -> Result<Output, ToolError> {
         let server = self.server.upgrade().ok_or_else(|| ToolError::new("the MCP server was shut down"))?;
-        let result = server.call(&self.name, input, cx).await?;
+        let result = server.call(&self.name, input, self.needs_task, cx).await?;
         let output = content::of_call(&result)?;
         if let Some(schema) = &self.output {
             let wrong = match result.get("structuredContent").filter(|value| !value.is_null()) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rmcp::model::TASKS_EXTENSION_ID;
 use serde_json::Value;
 
 /// A revision of the protocol, ordered by date.
@@ -152,6 +153,8 @@ pub struct ClientCapabilities {
     pub sampling_tools: bool,
     /// Its folders.
     pub roots: bool,
+    /// Tasks, which it asks for instead of waiting for results.
+    pub tasks: bool,
 }
 
 impl ClientCapabilities {
@@ -169,6 +172,7 @@ impl ClientCapabilities {
             sampling: has("sampling"),
             sampling_tools: declared["sampling"]["tools"].is_object(),
             roots: has("roots"),
+            tasks: declared["extensions"][TASKS_EXTENSION_ID].is_object(),
         }
     }
 }
@@ -196,6 +200,7 @@ mod tests {
         let legacy = declared(json!({"elicitation": {}, "roots": {"listChanged": true}}));
         assert!(legacy.form && !legacy.url && legacy.roots && !legacy.sampling);
         let url = declared(json!({"elicitation": {"url": {}}, "sampling": {"tools": {}}}));
-        assert!(!url.form && url.url && url.sampling && url.sampling_tools);
+        assert!(!url.form && url.url && url.sampling && url.sampling_tools && !url.tasks);
+        assert!(declared(json!({"extensions": {TASKS_EXTENSION_ID: {}}})).tasks);
     }
 }

@@ -13,17 +13,17 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper::body::Incoming as IncomingBody;
 use rmcp::model::ErrorData;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
 use super::ServerCore;
 use super::batch::MessageBatch;
 use super::client_info::{ClientInfo, Revision, TransportKind};
-use super::connection_limits::TaskCounter;
 use super::event_stream::{EventStream, StreamStart};
 use super::http_message::{
     HttpError, HttpRequest, PROTOCOL_VERSION, ResponseBody, SESSION_ID, empty_response, event_response,
     invalid_response, json_response, response_status, rpc_response,
 };
-use super::http_session::{HttpSession, HttpSessions};
+use super::http_session::{HttpSession, HttpSessions, SessionMaximum};
 use super::json_rpc::{IncomingMessage, RequestResult, RpcRequest, is_batch, read_message, write_response};
 use super::request::{McpRequest, SharedParams, read_handshake};
 use super::results::ResultStamp;
@@ -35,8 +35,8 @@ pub(crate) struct HttpExchange {
     core: Arc<ServerCore>,
     transport: TransportKind,
     pub(crate) sessions: HttpSessions,
-    /// Requests that run outside of connections.
-    pub(crate) tasks: Arc<TaskCounter>,
+    /// Has a receiver for each request that runs outside of its connection.
+    pub(crate) running: watch::Sender<()>,
 }
 
 /// Cancels a request when its response is dropped.
@@ -51,12 +51,21 @@ impl Drop for CancelOnDisconnect {
 type HttpResult = Result<Response<ResponseBody>, HttpError>;
 
 impl HttpExchange {
-    pub(crate) fn new(core: Arc<ServerCore>, transport: TransportKind) -> HttpExchange {
-        HttpExchange { core, transport, sessions: HttpSessions::new(), tasks: Arc::default() }
+    pub(crate) fn new(
+        core: Arc<ServerCore>,
+        transport: TransportKind,
+        sessions: SessionMaximum,
+    ) -> HttpExchange {
+        HttpExchange {
+            core,
+            transport,
+            sessions: HttpSessions::new(sessions),
+            running: watch::Sender::new(()),
+        }
     }
 
     /// Takes a message.
-    pub(crate) async fn post(&self, http: HttpRequest, body: IncomingBody) -> HttpResult {
+    pub(crate) async fn post(&self, http: HttpRequest, body: &mut IncomingBody) -> HttpResult {
         http.check_media_types()?;
         let text = http.read_body(body, self.core.limits.message_bytes).await?;
         if is_batch(&text) {
@@ -174,7 +183,7 @@ impl HttpExchange {
         match first {
             Poll::Ready(outcome) => finish(outcome),
             Poll::Pending => {
-                let running = self.tasks.begin();
+                let running = self.running.subscribe();
                 tokio::spawn(async move {
                     finish(work.await);
                     drop(running);
@@ -268,7 +277,7 @@ impl HttpExchange {
             Ok(batch) => batch,
             Err(invalid) => return Ok(invalid_response(StatusCode::BAD_REQUEST, &invalid)),
         };
-        let (filled, running) = (stream.clone(), self.tasks.begin());
+        let (filled, running) = (stream.clone(), self.running.subscribe());
         tokio::spawn(async move {
             filled.finish(batch.responses().await);
             drop(running);

@@ -201,6 +201,8 @@ pub struct ServerFeatures {
     pub completions: bool,
     /// Log messages, by [`ClientPeer::log`](super::ClientPeer::log).
     pub logging: bool,
+    /// Calls that become tasks, by [`ClientPeer::start_task`](super::ClientPeer::start_task).
+    pub tasks: bool,
     /// Lists that change; [`ServerHandler::changes`] reports it.
     pub list_changes: bool,
 }

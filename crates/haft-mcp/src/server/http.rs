@@ -9,11 +9,14 @@ use tokio::net::TcpListener;
 
 use super::Server;
 use super::client_info::TransportKind;
+use super::connection_limits::ConnectionMaximum;
 use super::http_auth::{ServedHosts, is_loopback};
 use super::http_listener::HttpListener;
+use super::http_session::SessionMaximum;
 use super::tokens::TokenVerifier;
 use super::unix_socket::UnixSocket;
 use crate::limits;
+use crate::token_bucket::Rate;
 
 /// How a server is reached over HTTP, and by which clients.
 ///
@@ -30,9 +33,9 @@ pub struct HttpConfig {
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,
     pub(super) resource: Option<ProtectedResource>,
-    pub(super) rate: Option<(u32, u32)>,
-    pub(super) connections: usize,
-    pub(super) connections_each: usize,
+    pub(super) rate: Option<Rate>,
+    pub(super) connections: ConnectionMaximum,
+    pub(super) sessions: SessionMaximum,
 }
 
 impl Default for HttpConfig {
@@ -86,9 +89,16 @@ impl HttpConfig {
             hosts: Vec::new(),
             origins: Vec::new(),
             resource: None,
-            rate: Some((limits::RATE_PER_SECOND, limits::RATE_BURST)),
-            connections: limits::CONNECTIONS_MAX,
-            connections_each: limits::CONNECTIONS_EACH_MAX,
+            rate: Some(Rate { per_second: limits::RATE_PER_SECOND, burst: limits::RATE_BURST }),
+            connections: ConnectionMaximum {
+                total: limits::CONNECTIONS_MAX,
+                per_principal: limits::CONNECTIONS_EACH_MAX,
+                unauthenticated: limits::UNAUTHENTICATED_CONNECTIONS_MAX,
+            },
+            sessions: SessionMaximum {
+                total: limits::SESSIONS_MAX,
+                per_principal: limits::SESSIONS_EACH_MAX,
+            },
         }
     }
 
@@ -124,14 +134,29 @@ impl HttpConfig {
     /// The same with another rate limit per principal: requests a second, and burst; or none.
     #[must_use]
     pub fn with_rate(mut self, rate: Option<(u32, u32)>) -> HttpConfig {
-        self.rate = rate;
+        self.rate = rate.map(|(per_second, burst)| Rate { per_second, burst });
         self
     }
 
-    /// The same with at most this many connections in all, and of one principal. Without tokens there are no principals.
+    /// The same with at most this many authenticated connections in all, and of one principal. Without tokens there are no
+    /// principals. Fewer where the process has too few descriptors.
     #[must_use]
     pub fn with_connections(mut self, total: usize, each: usize) -> HttpConfig {
-        (self.connections, self.connections_each) = (total.max(1), each.max(1));
+        (self.connections.total, self.connections.per_principal) = (total.max(1), each.max(1));
+        self
+    }
+
+    /// The same with at most this many sessions in all, and of one principal.
+    #[must_use]
+    pub fn with_sessions(mut self, total: usize, each: usize) -> HttpConfig {
+        self.sessions = SessionMaximum { total: total.max(1), per_principal: each.max(1) };
+        self
+    }
+
+    /// The same with at most this many unauthenticated connections.
+    #[must_use]
+    pub fn with_unauthenticated_connections(mut self, most: usize) -> HttpConfig {
+        self.connections.unauthenticated = most.max(1);
         self
     }
 }
@@ -140,9 +165,11 @@ impl Server {
     /// Serves the clients of a TCP listener.
     ///
     /// # Errors
-    /// The listener can be reached from other machines and requires no token.
+    /// The listener can be reached from other machines and requires no token, or it doesn't listen.
     pub async fn serve_http(&self, listener: TcpListener, http: HttpConfig, stop: &Cancel) -> io::Result<()> {
         let address = listener.local_addr()?;
+        // The default is too small for many clients that connect at once: the kernel would reset some of their connections.
+        rustix::net::listen(&listener, limits::BACKLOG)?;
         if http.verifier.is_none() && !address.ip().is_loopback() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -7,17 +7,18 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use haft::sync::lock;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
+use tokio::time::Instant;
 use url::Url;
 
 use super::client_info::Principal;
 use super::http_message::HttpError;
 use super::tokens::TokenVerifier;
 use crate::limits::{RATES_MAX, TOKEN_BYTES_MAX};
+use crate::token_bucket::{Rate, TokenBucket};
 
 /// The access rules of one listener.
 pub(crate) struct HttpAuth {
@@ -26,8 +27,8 @@ pub(crate) struct HttpAuth {
     /// Origins of web pages, beside this listener's own.
     pub(crate) origins: Vec<String>,
     pub(crate) verifier: Option<Arc<dyn TokenVerifier>>,
-    /// Requests a second, and burst.
-    pub(crate) rate: Option<(u32, u32)>,
+    /// Requests of each principal.
+    pub(crate) rate: Option<Rate>,
     pub(crate) limiter: RateLimiter,
 }
 
@@ -49,8 +50,8 @@ impl ServedHosts {
 /// The default port of an HTTP address.
 const HTTP_PORT: u16 = 80;
 
-/// Invalid tokens from one address: a second, and burst.
-const INVALID_TOKENS: (u32, u32) = (10, 100);
+/// Invalid tokens from one address.
+const INVALID_TOKENS: Rate = Rate { per_second: 10, burst: 100 };
 
 impl HttpAuth {
     /// # Errors
@@ -142,7 +143,7 @@ impl HttpAuth {
         match self.rate {
             Some(rate) if !self.limiter.take(client, rate, 1.0, Instant::now()) => Err(HttpError::new(
                 StatusCode::TOO_MANY_REQUESTS,
-                format!("more than {} requests a second; wait", rate.0),
+                format!("more than {} requests a second; wait", rate.per_second),
             )),
             _ => Ok(()),
         }
@@ -179,36 +180,21 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 #[derive(Default)]
 pub(crate) struct RateLimiter(Mutex<HashMap<Box<str>, TokenBucket>>);
 
-struct TokenBucket {
-    tokens: f64,
-    filled: Instant,
-}
-
 impl RateLimiter {
     /// Takes tokens from a client's bucket; whether it had any.
-    fn take(&self, client: &str, (per_second, burst): (u32, u32), cost: f64, now: Instant) -> bool {
+    fn take(&self, client: &str, rate: Rate, cost: f64, now: Instant) -> bool {
         let mut buckets = lock(&self.0);
-        let burst = f64::from(burst.max(1));
-        let full_after = burst / f64::from(per_second.max(1));
         if !buckets.contains_key(client) {
             if buckets.len() >= RATES_MAX {
                 // A bucket that is full again need not be kept.
-                buckets.retain(|_, bucket| now.duration_since(bucket.filled).as_secs_f64() < full_after);
+                buckets.retain(|_, bucket| !bucket.is_full(rate, now));
             }
             if buckets.len() >= RATES_MAX {
                 return false;
             }
-            buckets.insert(client.into(), TokenBucket { tokens: burst, filled: now });
+            buckets.insert(client.into(), TokenBucket::full(rate, now));
         }
-        let Some(bucket) = buckets.get_mut(client) else { return false };
-        let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
-        bucket.tokens = (bucket.tokens + since * f64::from(per_second)).min(burst);
-        bucket.filled = now;
-        if bucket.tokens < 1.0 {
-            return false;
-        }
-        bucket.tokens -= cost;
-        true
+        buckets.get_mut(client).is_some_and(|bucket| bucket.take(rate, cost, now))
     }
 }
 
@@ -344,7 +330,7 @@ mod tests {
     fn buckets_are_separate_and_refill() {
         let limiter = RateLimiter::default();
         let now = Instant::now();
-        let take = |client, at| limiter.take(client, (10, 3), 1.0, at);
+        let take = |client, at| limiter.take(client, Rate { per_second: 10, burst: 3 }, 1.0, at);
         assert!(take("a", now) && take("a", now) && take("a", now));
         assert!(!take("a", now));
         assert!(take("b", now));
@@ -356,10 +342,11 @@ mod tests {
     fn buckets_are_limited_in_number() {
         let limiter = RateLimiter::default();
         let now = Instant::now();
+        let rate = Rate { per_second: 1, burst: 1 };
         for number in 0..RATES_MAX {
-            assert!(limiter.take(&number.to_string(), (1, 1), 1.0, now));
+            assert!(limiter.take(&number.to_string(), rate, 1.0, now));
         }
-        assert!(!limiter.take("one more", (1, 1), 1.0, now));
-        assert!(limiter.take("one more", (1, 1), 1.0, now + Duration::from_secs(2)));
+        assert!(!limiter.take("one more", rate, 1.0, now));
+        assert!(limiter.take("one more", rate, 1.0, now + Duration::from_secs(2)));
     }
 }

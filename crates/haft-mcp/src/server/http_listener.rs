@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use haft::Cause;
 use http::header::{ALLOW, CONNECTION, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,12 +17,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use super::client_info::TransportKind;
-use super::connection_limits::{ConnectionLimits, LimitReached, OpenConnection};
+use super::connection_limits::{
+    ConnectionLimits, ConnectionMaximum, LimitReached, OpenConnection, RequestOrigin,
+};
 use super::exchange::HttpExchange;
 use super::http::{HttpConfig, METADATA_PATH, ProtectedResource};
 use super::http_auth::{HttpAuth, RateLimiter, ServedHosts};
 use super::http_message::{
-    HttpError, HttpRequest, ResponseBody, empty_response, invalid_response, json_response,
+    HttpError, HttpRequest, ResponseBody, SESSION_ID, discard_body, empty_response, invalid_response,
+    json_response,
 };
 use super::http_stream::HttpStream;
 use super::json_rpc::InvalidMessage;
@@ -40,8 +44,7 @@ pub(crate) struct HttpListener {
     exchange: HttpExchange,
     path: String,
     resource: Option<ProtectedResource>,
-    connections: usize,
-    connections_each: usize,
+    connections: ConnectionMaximum,
 }
 
 impl HttpListener {
@@ -51,10 +54,17 @@ impl HttpListener {
         hosts: Option<ServedHosts>,
         transport: TransportKind,
     ) -> Arc<HttpListener> {
-        let HttpConfig { path, verifier, origins, resource, rate, connections, connections_each, .. } = http;
+        let HttpConfig { path, verifier, origins, resource, rate, connections, sessions, .. } = http;
         let auth = HttpAuth { hosts, origins, verifier, rate, limiter: RateLimiter::default() };
-        let exchange = HttpExchange::new(core.clone(), transport);
-        Arc::new(HttpListener { core, auth, exchange, path, resource, connections, connections_each })
+        let exchange = HttpExchange::new(core.clone(), transport, sessions);
+        Arc::new(HttpListener {
+            core,
+            auth,
+            exchange,
+            path,
+            resource,
+            connections: within_descriptors(connections),
+        })
     }
 
     /// Accepts connections until the server stops, and waits for requests in flight.
@@ -64,17 +74,17 @@ impl HttpListener {
         F: Future<Output = io::Result<(S, Option<SocketAddr>)>>,
     {
         let _cancel_on_drop = CancelOnDrop(self.core.clone());
-        let limits = ConnectionLimits::new(
-            self.connections,
-            self.connections_each,
-            limits::UNAUTHENTICATED_CONNECTIONS_MAX,
-        );
+        let limits = ConnectionLimits::new(self.connections);
         let mut connections = JoinSet::new();
         let stopping = self.core.stopping.clone();
         let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
         loop {
+            let next = async {
+                limits.has_room().await;
+                accept().await
+            };
             let accepted = tokio::select! {
-                accepted = accept() => accepted,
+                accepted = next => accepted,
                 _ = sweep.tick() => {
                     self.exchange.sessions.sweep();
                     continue;
@@ -100,7 +110,7 @@ impl HttpListener {
     async fn wait_for_all(&self, connections: &mut JoinSet<()>, timeout: Duration) -> bool {
         let all = async {
             while connections.join_next().await.is_some() {}
-            self.exchange.tasks.all_done().await;
+            self.exchange.running.closed().await;
         };
         tokio::time::timeout(timeout, all).await.is_ok()
     }
@@ -121,6 +131,7 @@ impl HttpListener {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits::HEAD_TIMEOUT)
+            .max_buf_size(limits::HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(HttpStream::new(stream)), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
@@ -146,9 +157,13 @@ impl HttpListener {
         open: &OpenConnection,
     ) -> Response<ResponseBody> {
         let origin = request.headers().get(ORIGIN).cloned();
-        let mut response = match self.route(request, from, open).await {
+        let (parts, mut body) = request.into_parts();
+        let mut response = match self.route(parts, &mut body, from, open).await {
             Ok(response) => response,
-            Err(error) => self.error_response(error),
+            Err(error) => {
+                discard_body(&mut body).await;
+                self.error_response(error)
+            }
         };
         // A web page may read the response only if the configuration names its origin.
         if let Some(origin) =
@@ -165,12 +180,13 @@ impl HttpListener {
 
     async fn route(
         &self,
-        request: Request<Incoming>,
+        request: Parts,
+        body: &mut Incoming,
         from: Option<SocketAddr>,
         open: &OpenConnection,
     ) -> Result<Response<ResponseBody>, HttpError> {
-        self.auth.check_host_and_origin(request.uri(), request.headers())?;
-        let path = request.uri().path();
+        self.auth.check_host_and_origin(&request.uri, &request.headers)?;
+        let path = request.uri.path();
         if let Some(resource) = &self.resource
             && let Some(rest) = path.strip_prefix(METADATA_PATH)
             && (rest.is_empty() || rest == "/" || rest == self.path)
@@ -181,13 +197,12 @@ impl HttpListener {
             let message = format!("nothing is here; the path is `{}`", self.path);
             return Err(HttpError::new(StatusCode::NOT_FOUND, message));
         }
-        if request.method() == Method::OPTIONS {
+        if request.method == Method::OPTIONS {
             return Ok(preflight_response());
         }
-        let principal = self.admit(&request, from, open).await?;
-        let (parts, body) = request.into_parts();
-        let http = HttpRequest { principal, headers: parts.headers };
-        match parts.method {
+        let principal = self.admit(&request.headers, from, open).await?;
+        let http = HttpRequest { principal, headers: request.headers };
+        match request.method {
             Method::POST => self.exchange.post(http, body).await,
             Method::GET => self.exchange.get(&http),
             Method::DELETE => self.exchange.delete(&http),
@@ -201,20 +216,24 @@ impl HttpListener {
     /// Authenticates a request, and counts it and its connection.
     async fn admit(
         &self,
-        request: &Request<Incoming>,
+        headers: &HeaderMap,
         from: Option<SocketAddr>,
         open: &OpenConnection,
     ) -> Result<Option<super::Principal>, HttpError> {
         let address = from.map_or("-".to_owned(), |from| from.ip().to_string());
-        let principal = self.auth.authenticate(request.headers(), &address).await?;
+        let principal = self.auth.authenticate(headers, &address).await?;
         let name = principal.as_ref().map(|principal| &*principal.name);
-        open.authenticate(name).map_err(|limit| match limit {
+        let has_session = headers.contains_key(SESSION_ID);
+        let sender = if has_session { RequestOrigin::Session } else { RequestOrigin::NewClient };
+        open.authenticate(name, sender).map_err(|limit| match limit {
             LimitReached::Total => {
                 let message = "there are too many connections; try again later";
                 HttpError::new(StatusCode::SERVICE_UNAVAILABLE, message)
             }
             LimitReached::PerPrincipal => {
-                let message = format!("you have {} connections already; close one", self.connections_each);
+                let most = self.connections.per_principal;
+                let message =
+                    format!("this token has too many connections, of {most} at most; try again later");
                 HttpError::new(StatusCode::TOO_MANY_REQUESTS, message)
             }
         })?;
@@ -237,7 +256,7 @@ impl HttpListener {
             }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-                // The body was not read, and the connection should not stay.
+                // The connection makes room for others.
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
             StatusCode::METHOD_NOT_ALLOWED => {
@@ -247,6 +266,12 @@ impl HttpListener {
         }
         response
     }
+}
+
+/// As many connections as the process has descriptors for.
+fn within_descriptors(maximum: ConnectionMaximum) -> ConnectionMaximum {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    maximum.within_descriptors(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)))
 }
 
 fn metadata_response(resource: &ProtectedResource) -> Response<ResponseBody> {

@@ -88,7 +88,11 @@ impl HttpRequest {
     ///
     /// # Errors
     /// It is longer, breaks off, or takes too long.
-    pub(super) async fn read_body(&self, mut body: IncomingBody, limit: usize) -> Result<Vec<u8>, HttpError> {
+    pub(super) async fn read_body(
+        &self,
+        body: &mut IncomingBody,
+        limit: usize,
+    ) -> Result<Vec<u8>, HttpError> {
         let too_long =
             || HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {limit} bytes"));
         let declared = self.header(CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
@@ -184,6 +188,21 @@ impl HttpRequest {
         }
         Ok(())
     }
+}
+
+/// Reads what is left of a refused body, within limits: closing a connection with unread bytes could lose the response.
+pub(super) async fn discard_body(body: &mut IncomingBody) {
+    let mut remaining = limits::REFUSED_BODY_BYTES_MAX;
+    let rest = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match remaining.checked_sub(length) {
+                Some(less) => remaining = less,
+                None => return,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(limits::REFUSED_BODY_TIMEOUT, rest).await;
 }
 
 /// A value as a header repeats it.

@@ -5,11 +5,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::Duration;
 
 use haft::Cause;
 use haft::sync::lock;
 use http::StatusCode;
+use tokio::time::Instant;
 
 use super::client_info::{Principal, Revision};
 use super::event_stream::EventStream;
@@ -68,12 +69,11 @@ impl HttpSession {
         Ok((stream.ok_or_else(gone)?, event))
     }
 
-    fn is_unused(&self) -> bool {
-        self.session.is_idle() && !self.standalone.is_read()
-    }
-
-    fn is_expired(&self, now: Instant) -> bool {
-        self.is_unused() && now.duration_since(*lock(&self.last_used)) > limits::SESSION_IDLE
+    /// Whether it has had no request and no reader for so long.
+    fn is_unused_for(&self, time: Duration, now: Instant) -> bool {
+        self.session.is_idle()
+            && !self.standalone.is_read()
+            && now.duration_since(*lock(&self.last_used)) > time
     }
 
     fn end(&self) {
@@ -94,19 +94,28 @@ impl HttpSession {
 }
 
 /// The sessions of one listener. Dropping it ends them.
-#[derive(Default)]
-pub(crate) struct HttpSessions(Mutex<HashMap<Box<str>, Arc<HttpSession>>>);
+pub(crate) struct HttpSessions {
+    by_id: Mutex<HashMap<Box<str>, Arc<HttpSession>>>,
+    maximum: SessionMaximum,
+}
+
+/// How many sessions there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionMaximum {
+    pub(crate) total: usize,
+    pub(crate) per_principal: usize,
+}
 
 impl HttpSessions {
-    pub(super) fn new() -> HttpSessions {
-        HttpSessions::default()
+    pub(super) fn new(maximum: SessionMaximum) -> HttpSessions {
+        HttpSessions { by_id: Mutex::default(), maximum }
     }
 
     /// Ends expired sessions.
     pub(super) fn sweep(&self) {
         let now = Instant::now();
-        lock(&self.0).retain(|_, session| {
-            let stays = !session.is_expired(now);
+        lock(&self.by_id).retain(|_, session| {
+            let stays = !session.is_unused_for(limits::SESSION_IDLE, now);
             if !stays {
                 session.end();
             }
@@ -114,25 +123,32 @@ impl HttpSessions {
         });
     }
 
-    /// Adds a session, and returns its id. A principal with many sessions replaces its own least recently used one.
+    /// Adds a session, and returns its id. Where there are too many, it replaces the least recently used one that has no
+    /// connection: of the same principal, if that has too many.
     ///
     /// # Errors
-    /// There are too many, or no random numbers.
+    /// There are too many in use, or no random numbers.
     pub(super) fn admit(&self, session: &Arc<HttpSession>) -> Result<Box<str>, HttpError> {
-        let full = || {
-            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later")
-        };
+        let refuse = |status, message: &str| HttpError::new(status, message);
+        let full = || refuse(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later");
         let id: Box<str> = secret(16).ok_or_else(full)?.into();
         self.sweep();
-        let mut sessions = lock(&self.0);
+        let now = Instant::now();
+        let mut sessions = lock(&self.by_id);
         let is_own = |other: &HttpSession| other.principal == session.principal;
         let own_count = sessions.values().filter(|other| is_own(other)).count();
-        let has_too_many = own_count >= limits::SESSIONS_EACH_MAX;
-        if has_too_many || sessions.len() >= limits::SESSIONS_MAX {
-            let may_end = |other: &HttpSession| other.is_unused() && (!has_too_many || is_own(other));
+        let has_too_many = own_count >= self.maximum.per_principal;
+        if has_too_many || sessions.len() >= self.maximum.total {
+            let may_end = |other: &HttpSession| {
+                other.is_unused_for(limits::SESSION_REPLACEABLE, now) && (!has_too_many || is_own(other))
+            };
             let candidates = sessions.iter().filter(|(_, other)| may_end(other));
             let oldest = candidates.min_by_key(|(_, other)| *lock(&other.last_used));
-            let oldest = oldest.map(|(id, _)| id.clone()).ok_or_else(full)?;
+            let message = "this token has too many sessions; end one, or try again later";
+            let oldest = oldest.map(|(id, _)| id.clone()).ok_or_else(|| match has_too_many {
+                true => refuse(StatusCode::TOO_MANY_REQUESTS, message),
+                false => full(),
+            })?;
             if let Some(session) = sessions.remove(&oldest) {
                 session.end();
             }
@@ -153,7 +169,7 @@ impl HttpSessions {
         {
             return Err(HttpError::bad_request("`MCP-Protocol-Version` names an unsupported revision"));
         }
-        let session = lock(&self.0).get(id).cloned();
+        let session = lock(&self.by_id).get(id).cloned();
         let session = session.filter(|session| session.principal == http.principal);
         let unknown = || HttpError::new(StatusCode::NOT_FOUND, "there is no such session; begin a new one");
         let session = session.ok_or_else(unknown)?;
@@ -163,13 +179,13 @@ impl HttpSessions {
 
     /// Ends a session.
     pub(super) fn remove(&self, session: &Arc<HttpSession>) {
-        lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, session));
+        lock(&self.by_id).retain(|_, other| !Arc::ptr_eq(other, session));
         session.end();
     }
 
     /// Ends the streams that no request ends.
     pub(super) fn finish_standalone_streams(&self) {
-        for session in lock(&self.0).values() {
+        for session in lock(&self.by_id).values() {
             session.standalone.finish(None);
         }
     }
@@ -177,7 +193,7 @@ impl HttpSessions {
 
 impl Drop for HttpSessions {
     fn drop(&mut self) {
-        for session in lock(&self.0).values() {
+        for session in lock(&self.by_id).values() {
             session.end();
         }
     }

@@ -11,10 +11,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::limits::READ_STALL;
-
-/// The longest line of a head, in bytes. hyper accepts no longer head in all.
-const LINE_BYTES_MAX: usize = 512 * 1024;
+use crate::limits::{HEAD_BYTES_MAX, READ_STALL};
 
 /// A connection with strict framing, which fails when the client reads nothing for a while.
 pub(crate) struct HttpStream<S> {
@@ -113,7 +110,7 @@ impl RequestFraming {
             }
             // A bare line feed, or something after a bare carriage return.
             (b'\n', _) | (_, Some(b'\r')) => Err(InvalidLine),
-            _ if self.line.len() >= LINE_BYTES_MAX => Err(InvalidLine),
+            _ if self.line.len() >= HEAD_BYTES_MAX => Err(InvalidLine),
             _ => {
                 self.line.push(byte);
                 Ok(())

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rmcp::model::{
-    CacheScope, CallToolResult, CompleteResult, DiscoverResult, ErrorData, GetPromptResult, InitializeResult,
-    MetaObject, ReadResourceResult, ResultType,
+    CacheScope, CallToolResult, CompleteResult, CreateTaskResult, DiscoverResult, ErrorData, GetPromptResult,
+    InitializeResult, MetaObject, ReadResourceResult, ResultType, Task,
 };
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use super::definitions::DefinitionList;
 use super::peer::InputRequest;
 use super::results::ResultStamp;
+use super::tasks::{TaskPayload, TaskSnapshot};
 use crate::limits;
 
 /// A message of a client.
@@ -83,11 +84,6 @@ struct MessageEnvelope<'a> {
 /// A key that exists, even with the value `null`.
 pub(crate) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     Deserialize::deserialize(from).map(Some)
-}
-
-/// Whether a text is exactly one JSON value.
-pub(crate) fn is_complete_value(text: &[u8]) -> bool {
-    !text.trim_ascii().is_empty() && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// Whether a text is a batch of messages.
@@ -164,6 +160,8 @@ pub(crate) enum RequestResult {
         state: String,
     },
     SubscriptionEnded,
+    TaskCreated(Box<Task>),
+    TaskState(Box<TaskSnapshot>),
 }
 
 /// The JSON key under which a notification names its subscription.
@@ -199,6 +197,13 @@ pub(crate) fn write_response(
 }
 
 impl RequestResult {
+    /// Its text, as the result of a task.
+    pub(super) fn into_raw(self, stamp: &ResultStamp) -> serde_json::Result<Box<RawValue>> {
+        let mut text = Vec::new();
+        self.write(&mut text, RawValue::NULL, stamp)?;
+        serde_json::from_slice(&text)
+    }
+
     fn write(self, to: &mut Vec<u8>, id: &RawValue, stamp: &ResultStamp) -> serde_json::Result<()> {
         match self {
             RequestResult::Empty => serde_json::to_writer(to, &BareResult::new(stamp, None)),
@@ -232,6 +237,29 @@ impl RequestResult {
             }
             RequestResult::InputRequired { requests, state } => {
                 let result = InputRequired { requests: &requests, state: &state, stamp };
+                serde_json::to_writer(to, &result)
+            }
+            RequestResult::TaskCreated(task) => {
+                let mut result = CreateTaskResult::new(*task);
+                stamp.identify(&mut result.meta);
+                serde_json::to_writer(to, &result)
+            }
+            RequestResult::TaskState(snapshot) => {
+                let TaskSnapshot { task, payload } = *snapshot;
+                let common = BareResult::new(stamp, None);
+                let result = match &payload {
+                    TaskPayload::None => TaskState::new(common, task),
+                    TaskPayload::Questions(questions) => TaskState {
+                        input_requests: Some(wire_questions(questions)),
+                        ..TaskState::new(common, task)
+                    },
+                    TaskPayload::Result(result) => {
+                        TaskState { result: Some(result), ..TaskState::new(common, task) }
+                    }
+                    TaskPayload::Error(error) => {
+                        TaskState { error: Some(error), ..TaskState::new(common, task) }
+                    }
+                };
                 serde_json::to_writer(to, &result)
             }
             RequestResult::SubscriptionEnded => {
@@ -291,6 +319,44 @@ impl Serialize for ListPage<'_> {
     }
 }
 
+/// A question as a result has it.
+struct WireQuestion<'a>(&'a InputRequest);
+
+impl Serialize for WireQuestion<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("method", self.0.method)?;
+        map.serialize_entry("params", &self.0.wire_params(true))?;
+        map.end()
+    }
+}
+
+fn wire_questions(requests: &BTreeMap<String, InputRequest>) -> BTreeMap<&String, WireQuestion<'_>> {
+    requests.iter().map(|(name, request)| (name, WireQuestion(request))).collect()
+}
+
+/// The result of `tasks/get`.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskState<'a> {
+    #[serde(flatten)]
+    common: BareResult,
+    #[serde(flatten)]
+    task: Task,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_requests: Option<BTreeMap<&'a String, WireQuestion<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ErrorData>,
+}
+
+impl TaskState<'_> {
+    fn new(common: BareResult, task: Task) -> Self {
+        TaskState { common, task, input_requests: None, result: None, error: None }
+    }
+}
+
 struct InputRequired<'a> {
     requests: &'a BTreeMap<String, InputRequest>,
     state: &'a str,
@@ -299,20 +365,9 @@ struct InputRequired<'a> {
 
 impl Serialize for InputRequired<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct WireQuestion<'a>(&'a InputRequest);
-        impl Serialize for WireQuestion<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut map = serializer.serialize_map(Some(2))?;
-                map.serialize_entry("method", self.0.method)?;
-                map.serialize_entry("params", &self.0.wire_params(true))?;
-                map.end()
-            }
-        }
-        let questions: BTreeMap<_, _> =
-            self.requests.iter().map(|(name, request)| (name, WireQuestion(request))).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("resultType", &ResultType::INPUT_REQUIRED)?;
-        map.serialize_entry("inputRequests", &questions)?;
+        map.serialize_entry("inputRequests", &wire_questions(self.requests))?;
         map.serialize_entry("requestState", self.state)?;
         if let Some(meta) = BareResult::new(self.stamp, None).meta {
             map.serialize_entry("_meta", &meta)?;

@@ -13,24 +13,22 @@ use haft::sync::lock;
 use haft::{Cancel, Cause};
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::batch::MessageBatch;
 use super::client_info::{Revision, TransportKind};
 use super::json_rpc::{
-    INVALID_REQUEST, IncomingMessage, InvalidMessage, RequestResult, RpcRequest, is_batch, is_complete_value,
-    read_message, write_invalid, write_response,
+    INVALID_REQUEST, IncomingMessage, InvalidMessage, RequestResult, RpcRequest, is_batch, read_message,
+    write_invalid, write_response,
 };
 use super::request::{McpRequest, RequestSender, SharedParams, read_handshake};
 use super::results::ResultStamp;
 use super::session::{DUPLICATE_ID, MessageSink, RequestContext, Session, shut_down};
 use super::{CancelOnDrop, ServerCore};
 use crate::limits::{self, READ_BYTES, UNREAD_BYTES_MAX};
-
-/// The capacity of the read buffer that is kept between messages.
-const BUFFER_KEPT: usize = 16 * READ_BYTES;
+use crate::line_buffer::LineBuffer;
 
 /// Serves one client until it disconnects or the server shuts down.
 pub(crate) async fn serve<R, W>(core: Arc<ServerCore>, reader: R, writer: W)
@@ -99,44 +97,30 @@ type RefusedRequest = (ErrorData, Revision);
 
 impl LineConnection {
     async fn read_from<R: AsyncRead + Unpin>(&mut self, mut reader: R) {
-        let mut buffer: Vec<u8> = Vec::with_capacity(READ_BYTES);
-        let mut searched = 0;
+        let mut buffer = LineBuffer::default();
         loop {
-            let mut start = 0;
-            while let Some(length) = line_end(&buffer[searched..]) {
-                let line = &buffer[start..searched + length];
-                searched += length + 1;
-                start = searched;
-                let line = line.strip_suffix(b"\r").unwrap_or(line);
-                let is_last = line_end(&buffer[searched..]).is_none();
+            while let Some(line) = buffer.next_line() {
+                let is_last = !buffer.has_line();
+                let line = buffer.text(line);
                 if !line.is_empty() && !self.receive(line, is_last).await {
                     return;
                 }
             }
-            buffer.drain(..start);
-            searched = buffer.len();
-            if buffer.len() > self.core.limits.message_bytes {
+            if buffer.unfinished() > self.core.limits.message_bytes {
                 self.report_invalid(&InvalidMessage::invalid_request("the message is too long"));
                 return;
             }
             while self.requests.try_join_next().is_some() {}
             self.outbox.drained().await;
-            // One long message must not keep its memory.
-            if buffer.capacity() > BUFFER_KEPT && buffer.len() < READ_BYTES {
-                buffer.shrink_to(READ_BYTES);
-            }
-            buffer.reserve(READ_BYTES);
-            match reader.read_buf(&mut buffer).await {
-                Ok(0) => {
-                    // The last message may lack its line end, but must not be truncated.
-                    let line = std::mem::take(&mut buffer);
-                    if is_complete_value(&line) {
-                        self.receive(&line, true).await;
+            match buffer.fill(&mut reader).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    if let Some(message) = buffer.last_message() {
+                        self.receive(&message, true).await;
                     }
                     return;
                 }
                 Err(_) => return,
-                Ok(_) => {}
             }
         }
     }
@@ -324,10 +308,6 @@ impl LineConnection {
         let all = async { while self.requests.join_next().await.is_some() {} };
         tokio::time::timeout(timeout, all).await.is_ok()
     }
-}
-
-fn line_end(bytes: &[u8]) -> Option<usize> {
-    bytes.iter().position(|byte| *byte == b'\n')
 }
 
 /// Messages that wait to be written.

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use haft::Cancel;
 use haft::sync::lock;
-use rmcp::model::{ErrorCode, ErrorData};
+use rmcp::model::{ErrorCode, ErrorData, TASKS_EXTENSION_ID};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::client_info::ClientInfo;
 use super::json_rpc::write_call;
 use super::session::{MessageSink, Session};
-use super::suspended_calls::QuestionSender;
+use super::suspended_calls::SignalSender;
 
 /// The client of one request. Clones are the same.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ pub(crate) enum AskMethod {
     /// By requests of this server, until the request is cancelled.
     Requests(Arc<Session>, Cancel),
     /// By the result of its request.
-    Results(QuestionSender),
+    Results(SignalSender),
     Unavailable,
 }
 
@@ -130,6 +130,22 @@ impl ClientPeer {
         if let Some(link) = &self.link {
             let sink = link.route().sink.clone();
             sink.close_stream();
+        }
+    }
+
+    /// Makes the call a task: its request is answered, and the client asks for the result later. Questions from now on are
+    /// the task's. The call goes on as before where there are too many tasks, or if it is done before anything is sent. A
+    /// handler whose [`ServerFeatures`](super::ServerFeatures) lack tasks doesn't call this.
+    ///
+    /// # Errors
+    /// The client doesn't know tasks; nothing changes.
+    pub fn start_task(&self) -> Result<(), InputError> {
+        let unsupported = InputError::Unsupported(NeededCapability::Tasks);
+        match self.link.as_ref().map(|link| &link.asking) {
+            Some(AskMethod::Results(signals)) if NeededCapability::Tasks.is_declared(&self.client) => {
+                signals.start_task()
+            }
+            _ => Err(unsupported),
         }
     }
 
@@ -223,10 +239,12 @@ pub enum NeededCapability {
     SamplingTools,
     /// Folders.
     Roots,
+    /// Tasks.
+    Tasks,
 }
 
 impl NeededCapability {
-    fn is_declared(self, client: &ClientInfo) -> bool {
+    pub(crate) fn is_declared(self, client: &ClientInfo) -> bool {
         let declared = client.capabilities;
         match self {
             NeededCapability::Form => declared.form,
@@ -234,6 +252,7 @@ impl NeededCapability {
             NeededCapability::Sampling => declared.sampling,
             NeededCapability::SamplingTools => declared.sampling_tools,
             NeededCapability::Roots => declared.roots,
+            NeededCapability::Tasks => declared.tasks,
         }
     }
 
@@ -245,6 +264,7 @@ impl NeededCapability {
             NeededCapability::Sampling => json!({"sampling": {}}),
             NeededCapability::SamplingTools => json!({"sampling": {"tools": {}}}),
             NeededCapability::Roots => json!({"roots": {}}),
+            NeededCapability::Tasks => json!({"extensions": {TASKS_EXTENSION_ID: {}}}),
         }
     }
 }
@@ -409,6 +429,7 @@ impl fmt::Display for InputError {
                 "the client lends no model with tools"
             }
             InputError::Unsupported(NeededCapability::Roots) => "the client names no folders",
+            InputError::Unsupported(NeededCapability::Tasks) => "the client doesn't know tasks",
             InputError::Refused(message) => return write!(f, "the client refused: {message}"),
             InputError::InvalidAnswer => "the client's answer is invalid",
             InputError::TooMany => "the client is asked too much at once",

@@ -197,6 +197,9 @@ pub(crate) enum McpRequest {
     GetPrompt { name: String, arguments: Map<String, Value> },
     Complete(CompleteRequestParams),
     Listen(SubscriptionFilter),
+    GetTask(String),
+    UpdateTask { id: String, responses: Map<String, Value> },
+    CancelTask(String),
 }
 
 impl McpRequest {
@@ -231,6 +234,12 @@ impl McpRequest {
             "resources/unsubscribe" if !is_stateless => McpRequest::Unsubscribe(read_uri(params)?),
             "server/discover" if is_stateless => McpRequest::Discover,
             "subscriptions/listen" if is_stateless => McpRequest::Listen(read_filter(params)?),
+            "tasks/get" if is_stateless => McpRequest::GetTask(read_task_id(params)?),
+            // The answers are among the shared parameters.
+            "tasks/update" if is_stateless => {
+                McpRequest::UpdateTask { id: read_task_id(params)?, responses: Map::new() }
+            }
+            "tasks/cancel" if is_stateless => McpRequest::CancelTask(read_task_id(params)?),
             other => return Err(unknown_method(other)),
         })
     }
@@ -243,11 +252,14 @@ impl McpRequest {
         )
     }
 
-    /// The name or URI that the header `Mcp-Name` repeats.
+    /// The name, URI or id that the header `Mcp-Name` repeats.
     pub(crate) fn target(&self) -> Option<&str> {
         match self {
             McpRequest::CallTool { name, .. } | McpRequest::GetPrompt { name, .. } => Some(name),
             McpRequest::ReadResource(uri) => Some(uri),
+            McpRequest::GetTask(id) | McpRequest::UpdateTask { id, .. } | McpRequest::CancelTask(id) => {
+                Some(id)
+            }
             _ => None,
         }
     }
@@ -270,6 +282,15 @@ fn read_uri(params: Option<&RawValue>) -> Result<String, ErrorData> {
         uri: String,
     }
     parse::<UriParams>(params).map(|params| params.uri)
+}
+
+fn read_task_id(params: Option<&RawValue>) -> Result<String, ErrorData> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct TaskParams {
+        task_id: String,
+    }
+    parse::<TaskParams>(params).map(|params| params.task_id)
 }
 
 fn read_cursor(params: Option<&RawValue>) -> Result<usize, ErrorData> {

@@ -15,7 +15,7 @@ use haft::{Cancel, Cause};
 use rmcp::model::{
     CompleteResult, CompletionInfo, DiscoverResult, ErrorCode, ErrorData, InitializeResult,
     PromptsCapability, ProtocolVersion, ResourcesCapability, ServerCapabilities, SubscriptionFilter,
-    ToolsCapability,
+    TASKS_EXTENSION_ID, ToolsCapability,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -28,10 +28,13 @@ use super::handler::{
     ListChange, PromptRequest, ReadRequest, ServerFeatures, ServerHandler, ToolCallRequest,
 };
 use super::json_rpc::{INVALID_REQUEST, RequestResult, SUBSCRIPTION_ID, own_request_number, write_call};
-use super::peer::{AskMethod, ClientPeer, InputError, InputRequest, LogLevel, RequestLink, ResponseRoute};
+use super::peer::{
+    AskMethod, ClientPeer, InputError, InputRequest, LogLevel, NeededCapability, RequestLink, ResponseRoute,
+};
 use super::request::{McpRequest, SharedParams, stateless_revisions, too_many_subscriptions};
 use super::results::{ResultStamp, unknown_method};
-use super::suspended_calls::{CallIdentity, QuestionSender, ResumableCall};
+use super::suspended_calls::{CallIdentity, ResumableCall, SignalSender};
+use super::tasks::CallTasks;
 use crate::{limits, text};
 
 /// The result of a request; `None` if it is no longer wanted.
@@ -176,12 +179,15 @@ impl Session {
         self: &Arc<Session>,
         id: &RawValue,
         method: &str,
-        request: McpRequest,
+        mut request: McpRequest,
         mut shared: SharedParams,
         context: RequestContext,
     ) -> Result<impl Future<Output = RequestOutcome> + Send + use<>, ErrorData> {
         if !self.supports(&request) {
             return Err(unknown_method(method));
+        }
+        if let McpRequest::UpdateTask { responses, .. } = &mut request {
+            *responses = shared.input_responses.take().unwrap_or_default();
         }
         let in_flight = self.enter(id, context.cancel, matches!(request, McpRequest::Ping))?;
         let session = self.clone();
@@ -230,7 +236,7 @@ impl Session {
             return core.suspended.resume(&state, &identity, responses, route, request_cancel).await;
         }
         let sink = route.sink.clone();
-        let (sender, questions) = QuestionSender::new(responses);
+        let (sender, questions) = SignalSender::new(responses);
         let link = RequestLink::new(route, AskMethod::Results(sender));
         let peer = ClientPeer::new(self.client.clone(), link.clone());
         // The call outlives its request while it is suspended.
@@ -292,11 +298,31 @@ impl Session {
                 RequestResult::Empty
             }
             McpRequest::Discover => self.discover_result(),
+            McpRequest::GetTask(id) => {
+                let (tasks, principal) = self.tasks()?;
+                tasks.get(&id, principal.as_deref())?
+            }
+            McpRequest::UpdateTask { id, responses } => {
+                let (tasks, principal) = self.tasks()?;
+                tasks.update(&id, principal.as_deref(), responses)?
+            }
+            McpRequest::CancelTask(id) => {
+                let (tasks, principal) = self.tasks()?;
+                tasks.cancel(&id, principal.as_deref())?
+            }
             McpRequest::Listen(filter) => {
                 let id = id.unwrap_or_else(empty_object);
                 self.listen(filter, &id, &*sink, &cancel).await
             }
         })
+    }
+
+    /// The tasks, and the principal whose tasks the client may see.
+    fn tasks(&self) -> Result<(&CallTasks, Option<Arc<str>>), ErrorData> {
+        if !NeededCapability::Tasks.is_declared(&self.client) {
+            return Err(InputError::Unsupported(NeededCapability::Tasks).into());
+        }
+        Ok((&self.core.suspended.tasks, self.client.principal.as_ref().map(Principal::identity)))
     }
 
     fn supports(&self, request: &McpRequest) -> bool {
@@ -311,6 +337,9 @@ impl Session {
             McpRequest::ListPrompts(_) | McpRequest::GetPrompt { .. } => features.prompts,
             McpRequest::Complete(_) => features.completions,
             McpRequest::SetLogLevel(_) => features.logging,
+            McpRequest::GetTask(_) | McpRequest::UpdateTask { .. } | McpRequest::CancelTask(_) => {
+                features.tasks
+            }
             McpRequest::Listen(_) => features.list_changes || features.subscriptions,
         }
     }
@@ -596,6 +625,9 @@ fn capabilities(features: ServerFeatures, revision: Revision) -> ServerCapabilit
     let has_completions = features.completions && revision >= Revision::V2025_03_26;
     capabilities.completions = has_completions.then(Map::new);
     capabilities.logging = features.logging.then(Map::new);
+    if features.tasks && revision.is_stateless() {
+        capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), Map::new())].into());
+    }
     capabilities
 }
 

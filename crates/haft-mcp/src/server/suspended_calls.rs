@@ -26,6 +26,7 @@ use super::peer::{InputError, InputRequest, RequestLink, ResponseRoute};
 use super::request::McpRequest;
 use super::results::invalid_params;
 use super::session::{RequestOutcome, shut_down};
+use super::tasks::CallTasks;
 use super::tokens::secret;
 use crate::limits;
 
@@ -34,6 +35,7 @@ pub(crate) struct SuspendedCalls {
     key: Option<hmac::Key>,
     random: SystemRandom,
     waiting: Arc<Mutex<HashMap<StateId, SuspendedCall>>>,
+    pub(crate) tasks: CallTasks,
 }
 
 type StateId = [u8; 16];
@@ -41,7 +43,7 @@ type StateId = [u8; 16];
 /// The client and the request that a state is bound to.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CallIdentity {
-    principal: Option<Arc<str>>,
+    pub(super) principal: Option<Arc<str>>,
     method: &'static str,
     target: String,
     arguments: [u8; 32],
@@ -70,17 +72,25 @@ struct SuspendedCall {
 
 /// A call that may ask.
 pub(crate) struct ResumableCall {
-    identity: CallIdentity,
+    pub(super) identity: CallIdentity,
     round: u32,
     link: Arc<RequestLink>,
-    questions: mpsc::Receiver<QuestionSet>,
+    pub(super) signals: mpsc::Receiver<CallSignal>,
     /// Asked and not answered.
-    open: Vec<QuestionSet>,
-    work: CallWork,
-    cancel: Cancel,
+    pub(super) open: Vec<QuestionSet>,
+    pub(super) work: CallWork,
+    pub(super) cancel: Cancel,
 }
 
-enum CallWork {
+/// What a call wants of its client.
+pub(super) enum CallSignal {
+    /// Answers.
+    Questions(QuestionSet),
+    /// To be a task.
+    Task,
+}
+
+pub(super) enum CallWork {
     /// Polled by the request that drives the call.
     Driven(BoxFuture<'static, RequestOutcome>),
     /// A task of its own since the first question.
@@ -88,7 +98,7 @@ enum CallWork {
 }
 
 impl CallWork {
-    async fn outcome(&mut self) -> RequestOutcome {
+    pub(super) async fn outcome(&mut self) -> RequestOutcome {
         match self {
             CallWork::Driven(work) => work.await,
             CallWork::Spawned(outcome) => outcome.await.unwrap_or(None),
@@ -97,7 +107,7 @@ impl CallWork {
 }
 
 /// Questions that were asked together.
-struct QuestionSet {
+pub(super) struct QuestionSet {
     questions: Vec<(String, InputRequest)>,
     answers: HashMap<String, Value>,
     reply: oneshot::Sender<Result<Vec<Value>, InputError>>,
@@ -108,12 +118,12 @@ impl ResumableCall {
     pub(crate) fn new(
         identity: CallIdentity,
         link: Arc<RequestLink>,
-        QuestionReceiver(questions): QuestionReceiver,
+        SignalReceiver(signals): SignalReceiver,
         cancel: Cancel,
         work: BoxFuture<'static, RequestOutcome>,
     ) -> ResumableCall {
         let work = CallWork::Driven(work);
-        ResumableCall { identity, round: 0, link, questions, open: Vec::new(), work, cancel }
+        ResumableCall { identity, round: 0, link, signals, open: Vec::new(), work, cancel }
     }
 }
 
@@ -122,20 +132,20 @@ impl SuspendedCalls {
         let random = SystemRandom::new();
         // Without random numbers there is no key, and no question can be asked.
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).ok();
-        SuspendedCalls { key, random, waiting: Arc::default() }
+        SuspendedCalls { key, random, waiting: Arc::default(), tasks: CallTasks::default() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<StateId, SuspendedCall>> {
         lock(&self.waiting)
     }
 
-    /// Runs a call until it is done, asks, or its request is cancelled.
+    /// Runs a call until it is done, asks, becomes a task, or its request is cancelled.
     pub(crate) async fn drive(&self, mut call: ResumableCall, request: &Cancel) -> RequestOutcome {
         loop {
             let first = tokio::select! {
                 biased;
                 outcome = call.work.outcome() => return outcome,
-                Some(questions) = call.questions.recv() => questions,
+                Some(signal) = call.signals.recv() => signal,
                 cause = request.cancelled() => {
                     call.cancel.cancel(cause);
                     // The work limits its own cleanup.
@@ -147,9 +157,20 @@ impl SuspendedCalls {
                     return outcome.or_else(|| is_shutdown.then(|| Err(shut_down())));
                 }
             };
-            call.open.push(first);
-            while let Ok(more) = call.questions.try_recv() {
-                call.open.push(more);
+            let mut next = Some(first);
+            let mut becomes_task = false;
+            while let Some(signal) = next {
+                match signal {
+                    CallSignal::Questions(questions) => call.open.push(questions),
+                    CallSignal::Task => becomes_task = true,
+                }
+                next = call.signals.try_recv().ok();
+            }
+            if becomes_task {
+                match self.tasks.start(call) {
+                    Ok(outcome) => return Some(Ok(outcome)),
+                    Err(continued) => call = *continued,
+                }
             }
             match self.suspend(call) {
                 Ok(outcome) => return Some(Ok(outcome)),
@@ -160,7 +181,7 @@ impl SuspendedCalls {
 
     /// Suspends a call until its questions are answered. Returns it if they are withdrawn or there are too many.
     fn suspend(&self, mut call: ResumableCall) -> Result<RequestResult, Box<ResumableCall>> {
-        call.open.retain(|questions| !questions.reply.is_closed());
+        call.open.retain(|questions| !questions.is_withdrawn());
         if call.open.is_empty() {
             return Err(Box::new(call));
         }
@@ -221,7 +242,7 @@ impl SuspendedCalls {
             )));
         };
         call.link.reroute(route);
-        call.open.retain(|questions| !questions.reply.is_closed());
+        call.open.retain(|questions| !questions.is_withdrawn());
         let open = std::mem::take(&mut call.open);
         call.open = open.into_iter().filter_map(|questions| questions.answer(&mut responses)).collect();
         if !call.open.is_empty() {
@@ -251,6 +272,7 @@ impl SuspendedCalls {
             expiry.abort();
             call.cancel.cancel(cause);
         }
+        self.tasks.cancel_all(cause);
     }
 }
 
@@ -293,12 +315,17 @@ fn verify(key: &hmac::Key, state: &str, identity: &CallIdentity) -> Option<(Stat
 }
 
 impl QuestionSet {
-    fn unanswered(&self) -> impl Iterator<Item = &(String, InputRequest)> {
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &(String, InputRequest)> {
         self.questions.iter().filter(|(key, _)| !self.answers.contains_key(key))
     }
 
+    /// Whether nothing waits for the answers any more.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        self.reply.is_closed()
+    }
+
     /// Takes its answers. Returns itself unless all questions are answered.
-    fn answer(mut self, responses: &mut Map<String, Value>) -> Option<QuestionSet> {
+    pub(super) fn answer(mut self, responses: &mut Map<String, Value>) -> Option<QuestionSet> {
         for (key, request) in &self.questions {
             if !self.answers.contains_key(key)
                 && responses.get(key).is_some_and(|answer| is_answer(request, answer))
@@ -325,27 +352,32 @@ fn is_answer(request: &InputRequest, answer: &Value) -> bool {
     }
 }
 
-/// Takes the questions of a call.
-pub(crate) struct QuestionSender {
-    questions: mpsc::Sender<QuestionSet>,
+/// Takes what a call wants.
+pub(crate) struct SignalSender {
+    signals: mpsc::Sender<CallSignal>,
     /// Answers that came with the request.
     early_answers: Mutex<Map<String, Value>>,
 }
 
-/// Receives the questions of a call.
-pub(crate) struct QuestionReceiver(mpsc::Receiver<QuestionSet>);
+/// Receives what a call wants.
+pub(crate) struct SignalReceiver(mpsc::Receiver<CallSignal>);
 
-impl QuestionSender {
-    pub(crate) fn new(early_answers: Map<String, Value>) -> (QuestionSender, QuestionReceiver) {
-        let (questions, receiver) = mpsc::channel(limits::ASKS_OPEN_MAX);
-        (QuestionSender { questions, early_answers: Mutex::new(early_answers) }, QuestionReceiver(receiver))
+impl SignalSender {
+    pub(crate) fn new(early_answers: Map<String, Value>) -> (SignalSender, SignalReceiver) {
+        let (signals, receiver) = mpsc::channel(limits::ASKS_OPEN_MAX);
+        (SignalSender { signals, early_answers: Mutex::new(early_answers) }, SignalReceiver(receiver))
+    }
+
+    pub(crate) fn start_task(&self) -> Result<(), InputError> {
+        self.signals.try_send(CallSignal::Task).map_err(|_| InputError::TooMany)
     }
 
     /// Waits for the answers, in order.
     pub(crate) async fn ask(&self, requests: Vec<InputRequest>) -> Result<Vec<Value>, InputError> {
         let (reply, answers) = oneshot::channel();
         if let Some(questions) = self.open_questions(requests, reply).ok_or(InputError::Disconnected)? {
-            self.questions.try_send(questions).map_err(|_| InputError::TooMany)?;
+            let signal = CallSignal::Questions(questions);
+            self.signals.try_send(signal).map_err(|_| InputError::TooMany)?;
         }
         answers.await.unwrap_or(Err(InputError::Disconnected))
     }
@@ -377,7 +409,7 @@ impl QuestionSender {
 mod tests {
     use std::sync::atomic::AtomicU8;
 
-    use rmcp::model::ErrorData;
+    use rmcp::model::{ErrorData, TaskStatus};
     use serde_json::json;
     use serde_json::value::RawValue;
 
@@ -385,6 +417,7 @@ mod tests {
     use crate::server::client_info::{ClientInfo, Revision, TransportKind};
     use crate::server::peer::{AskMethod, ClientPeer};
     use crate::server::session::MessageSink;
+    use crate::server::tasks::TaskPayload;
 
     struct NoSink;
 
@@ -408,12 +441,24 @@ mod tests {
 
     /// A call that asks for roots until it gets an empty list.
     fn start(suspended: &SuspendedCalls, principal: &str) -> (Cancel, impl Future<Output = RequestOutcome>) {
-        let (sender, questions) = QuestionSender::new(Map::new());
+        start_as(suspended, principal, false)
+    }
+
+    /// The same, as a task if that is possible.
+    fn start_as(
+        suspended: &SuspendedCalls,
+        principal: &str,
+        is_task: bool,
+    ) -> (Cancel, impl Future<Output = RequestOutcome>) {
+        let (sender, questions) = SignalSender::new(Map::new());
         let link = RequestLink::new(route(), AskMethod::Results(sender));
         let mut client = ClientInfo::new(TransportKind::Http, Revision::V2026_07_28);
-        client.capabilities.roots = true;
+        (client.capabilities.roots, client.capabilities.tasks) = (true, true);
         let peer = ClientPeer::new(Arc::new(client), link.clone());
         let work = async move {
+            if is_task {
+                peer.start_task().unwrap();
+            }
             loop {
                 match peer.ask(InputRequest::roots()).await {
                     Ok(answer) if answer["roots"] == json!([]) => return Some(Ok(RequestResult::Empty)),
@@ -505,5 +550,74 @@ mod tests {
         asked(start(&suspended, "b").1.await);
         drop(suspended);
         assert!(cancels.iter().all(Cancel::is_cancelled), "they end with the server");
+    }
+
+    async fn started_task(suspended: &SuspendedCalls, principal: &str) -> (Cancel, String) {
+        let (cancel, call) = start_as(suspended, principal, true);
+        match call.await {
+            Some(Ok(RequestResult::TaskCreated(task))) => (cancel, task.task_id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until a task has this state. Returns the key of its question.
+    async fn until_task(suspended: &SuspendedCalls, id: &str, status: TaskStatus) -> Option<String> {
+        loop {
+            let Ok(RequestResult::TaskState(state)) = suspended.tasks.get(id, Some("a")) else { panic!() };
+            if state.task.status == status {
+                return match state.payload {
+                    TaskPayload::Questions(questions) => questions.into_keys().next(),
+                    _ => None,
+                };
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_belongs_to_its_principal_and_is_kept_for_a_while() {
+        let suspended = SuspendedCalls::new();
+        let (_cancel, id) = started_task(&suspended, "a").await;
+        let tasks = &suspended.tasks;
+        for other in [None, Some("b")] {
+            assert!(tasks.get(&id, other).is_err() && tasks.cancel(&id, other).is_err());
+            assert!(tasks.update(&id, other, Map::new()).is_err());
+        }
+        let first = until_task(&suspended, &id, TaskStatus::InputRequired).await.unwrap();
+        let answer = |key: &str, roots: Value| Map::from_iter([(key.to_owned(), json!({"roots": roots}))]);
+        tasks.update(&id, Some("a"), answer("other", json!([]))).unwrap();
+        assert_eq!(until_task(&suspended, &id, TaskStatus::InputRequired).await.as_ref(), Some(&first));
+        tasks.update(&id, Some("a"), answer(&first, json!([1]))).unwrap();
+        let second = until_task(&suspended, &id, TaskStatus::InputRequired).await.unwrap();
+        assert_ne!(first, second);
+        tasks.update(&id, Some("a"), answer(&second, json!([]))).unwrap();
+        until_task(&suspended, &id, TaskStatus::Completed).await;
+        tokio::time::sleep(limits::TASK_KEPT * 2).await;
+        assert!(tasks.get(&id, Some("a")).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_are_cancelled_by_their_client_by_time_and_with_the_server() {
+        let suspended = SuspendedCalls::new();
+        let (cancelled, id) = started_task(&suspended, "a").await;
+        suspended.tasks.cancel(&id, Some("a")).unwrap();
+        assert_eq!(cancelled.cause(), Some(Cause::User));
+        let (late, _) = started_task(&suspended, "a").await;
+        tokio::time::sleep(limits::TASK_KEPT).await;
+        tokio::task::yield_now().await;
+        assert_eq!(late.cause(), Some(Cause::Timeout));
+        let (last, _) = started_task(&suspended, "a").await;
+        drop(suspended);
+        assert_eq!(last.cause(), Some(Cause::Shutdown));
+    }
+
+    #[tokio::test]
+    async fn a_call_is_no_task_where_there_are_too_many() {
+        let suspended = SuspendedCalls::new();
+        for _ in 0..limits::TASKS_EACH_MAX {
+            started_task(&suspended, "a").await;
+        }
+        asked(start_as(&suspended, "a", true).1.await);
+        started_task(&suspended, "b").await;
     }
 }

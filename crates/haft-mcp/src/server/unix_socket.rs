@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::limits::BACKLOG;
+
 /// A listening Unix socket. Dropping it removes the file.
 #[derive(Debug)]
 pub struct UnixSocket {
@@ -41,6 +43,7 @@ impl UnixSocket {
         let created = (|| {
             let socket = folder.join("s");
             let listener = UnixListener::bind(&socket)?;
+            rustix::net::listen(&listener, BACKLOG)?;
             std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
             std::fs::rename(&socket, path)?;
             Ok(listener)

@@ -32,6 +32,7 @@ use crate::limits::{
     BATCH_MAX, CONNECT_TIMEOUT, DISCOVER_WAIT, INVALID_MAX, NOTIFICATIONS_BURST, NOTIFICATIONS_PER_SECOND,
     REQUESTS_OPEN_MAX,
 };
+use crate::token_bucket::{Rate, TokenBucket};
 
 /// What is known of a connection beside its messages. Clones share it.
 #[derive(Clone, Default)]
@@ -225,7 +226,8 @@ pub(crate) struct Guard {
     /// Requests of the server that wait for ours.
     open: usize,
     waiting: VecDeque<ServerJsonRpcMessage>,
-    allowance: Allowance,
+    /// Notifications that may still come now.
+    notifications: TokenBucket,
     /// Whether anything came yet.
     heard: bool,
     over: bool,
@@ -245,25 +247,7 @@ enum Inner {
     Http(Box<HttpTransport>),
 }
 
-/// Notifications that may still come now.
-struct Allowance {
-    left: f64,
-    at: Instant,
-}
-
-impl Allowance {
-    fn take(&mut self, now: Instant) -> bool {
-        let since = now.saturating_duration_since(self.at).as_secs_f64();
-        self.at = now;
-        let more = since * f64::from(NOTIFICATIONS_PER_SECOND);
-        self.left = (self.left + more).min(f64::from(NOTIFICATIONS_BURST));
-        let any = self.left >= 1.0;
-        if any {
-            self.left -= 1.0;
-        }
-        any
-    }
-}
+const NOTIFICATIONS: Rate = Rate { per_second: NOTIFICATIONS_PER_SECOND, burst: NOTIFICATIONS_BURST };
 
 impl Guard {
     pub(crate) fn over_link(link: Link, watch: Watch) -> Guard {
@@ -291,7 +275,7 @@ impl Guard {
             discover_wait: DISCOVER_WAIT,
             open: 0,
             waiting: VecDeque::new(),
-            allowance: Allowance { left: f64::from(NOTIFICATIONS_BURST), at: Instant::now() },
+            notifications: TokenBucket::full(NOTIFICATIONS, Instant::now()),
             heard: false,
             over: false,
         }
@@ -489,7 +473,7 @@ impl Guard {
                     }
                     _ => {}
                 }
-                if self.allowance.take(Instant::now()) {
+                if self.notifications.take(NOTIFICATIONS, 1.0, Instant::now()) {
                     return Some(message);
                 }
                 self.watch.count(Count::Floods);

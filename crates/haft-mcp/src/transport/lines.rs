@@ -2,10 +2,11 @@
 
 use crate::config::Pipe;
 use haft::future::BoxFuture;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use super::{Link, Outbox, Silent, Source};
-use crate::limits::{MESSAGE_BYTES_MAX, READ_BYTES};
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::line_buffer::LineBuffer;
 
 /// A connection of lines over a connection of bytes.
 pub(crate) fn link(pipe: Box<dyn Pipe>) -> Link {
@@ -29,43 +30,26 @@ pub(crate) fn outbox<W: AsyncWrite + Send + Unpin + 'static>(writer: W) -> Outbo
 /// Lines on their way in, each of a bounded length.
 pub(crate) struct Lines<R> {
     reader: R,
-    buffer: Vec<u8>,
-    /// How much of the buffer was looked through for the end of a line.
-    searched: usize,
+    buffer: LineBuffer,
     bytes_max: usize,
 }
 
 impl<R: AsyncRead + Send + Unpin> Lines<R> {
     pub(crate) fn new(reader: R) -> Lines<R> {
-        Lines { reader, buffer: Vec::new(), searched: 0, bytes_max: MESSAGE_BYTES_MAX }
+        Lines { reader, buffer: LineBuffer::default(), bytes_max: MESSAGE_BYTES_MAX }
     }
 
     async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.buffer.split_off(self.searched + at + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
-                self.searched = 0;
-                line.pop();
-                if line.last() == Some(&b'\r') {
-                    line.pop();
-                }
-                return Ok(Some(line));
+            if let Some(line) = self.buffer.next_line() {
+                return Ok(Some(self.buffer.text(line).to_vec()));
             }
-            self.searched = self.buffer.len();
-            if self.buffer.len() > self.bytes_max {
+            if self.buffer.unfinished() > self.bytes_max {
                 return Err(format!("it sent a line of more than {} bytes", self.bytes_max));
             }
-            self.buffer.reserve(READ_BYTES);
-            match self.reader.read_buf(&mut self.buffer).await {
-                // The last message may come without the end of its line. What was cut off is none.
-                Ok(0) => {
-                    self.searched = 0;
-                    let line = std::mem::take(&mut self.buffer);
-                    let whole = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
-                    return Ok(whole.then_some(line));
-                }
-                Ok(_) => {}
+            match self.buffer.fill(&mut self.reader).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.buffer.last_message()),
                 Err(error) => return Err(format!("nothing can be received: {error}")),
             }
         }

@@ -10,8 +10,10 @@ mod peers;
 mod revisions;
 mod serving;
 mod serving_http;
+mod serving_load;
 mod serving_peers;
 mod sign_in;
+mod tasks;
 mod web;
 
 use std::path::Path;

@@ -80,7 +80,10 @@ impl Workshop {
                 call.peer.progress(2.0, Some(2.0), None);
                 text_result("told")
             }
-            "ask" => {
+            "ask" | "ask_in_task" => {
+                if call.name == "ask_in_task" {
+                    call.peer.start_task()?;
+                }
                 let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
                 match call.peer.elicit("Who?", form).await {
                     Ok(ElicitationAnswer::Accepted(content)) => text_result(format!("{}", content["name"])),
@@ -117,12 +120,13 @@ impl ServerHandler for Workshop {
             subscriptions: true,
             logging: true,
             list_changes: true,
+            tasks: true,
             ..ServerFeatures::default()
         }
     }
 
     fn tools(&self) -> BoxFuture<'_, Result<DefinitionList, ErrorData>> {
-        let names = ["echo", "big", "wait", "tell", "ask", "ask_thrice", "panic"];
+        let names = ["echo", "big", "wait", "tell", "ask", "ask_thrice", "ask_in_task", "panic"];
         let tool = |name| json!({"name": name, "description": name, "inputSchema": {"type": "object"}});
         Box::pin(async move { Ok(DefinitionList::new(names.map(tool))) })
     }
@@ -253,7 +257,7 @@ async fn every_revision_with_a_handshake_is_spoken() {
         wire.request("p", "ping", json!({})).await;
         assert_eq!(wire.next().await, json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
         wire.request(2, "tools/list", json!({})).await;
-        assert_eq!(wire.next().await["result"]["tools"].as_array().unwrap().len(), 7);
+        assert_eq!(wire.next().await["result"]["tools"].as_array().unwrap().len(), 8);
         wire.works().await;
         wire.request(3, "prompts/list", json!({})).await;
         assert_eq!(wire.next().await["error"]["code"], -32601, "not offered");

@@ -576,25 +576,24 @@ async fn a_server_that_ends_cancels_what_takes_too_long() {
     assert_eq!(place.workshop.cancelled.load(Ordering::SeqCst), 2);
 }
 
-/// Who opens connections and says nothing keeps nobody out, with a token or without.
-#[tokio::test]
+/// Silent connections are closed after a while if others wait; authenticated ones are not.
+#[tokio::test(start_paused = true)]
 async fn silent_connections_keep_nobody_out() {
-    let place = Place::open(tokens().with_connections(1, 1)).await;
+    const MOST: usize = 8;
+    let place = Place::open(tokens().with_connections(1, 1).with_unauthenticated_connections(MOST)).await;
     let list = || place.alone(1, "tools/list", json!({}), json!({})).bearer_auth("token-a");
     let mut silent = Vec::new();
-    for _ in 0..limits::UNAUTHENTICATED_CONNECTIONS_MAX * 3 {
+    for _ in 0..MOST * 2 {
         silent.push(TcpStream::connect(place.address).await.unwrap());
     }
     assert_eq!(status(list()).await, StatusCode::OK);
-    // The one that is known keeps its place while others come and say nothing.
-    for _ in 0..limits::UNAUTHENTICATED_CONNECTIONS_MAX * 2 {
+    for _ in 0..MOST {
         silent.push(TcpStream::connect(place.address).await.unwrap());
     }
     assert_eq!(status(list()).await, StatusCode::OK);
     let mut heard = Vec::new();
     silent[0].read_to_end(&mut heard).await.unwrap();
-    assert!(heard.is_empty(), "the oldest had to go");
-    // There is one place for those who are let in.
+    assert!(heard.is_empty(), "the oldest connection is closed");
     let other = Client::builder().no_proxy().build().unwrap();
     let second = other.execute(list().build().unwrap()).await.unwrap();
     assert_eq!(second.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -617,22 +616,33 @@ async fn connections_are_counted_for_each_principal() {
     assert_eq!(asked(&clients[0], "token-a").await, StatusCode::OK, "what it has it keeps");
 }
 
-/// A principal that begins many sessions ends its own, and nobody else's.
-#[tokio::test]
+/// A principal with many sessions gets no more, until one of its own was unused for a while.
+#[tokio::test(start_paused = true)]
 async fn sessions_are_counted_for_each_principal() {
-    let place = Place::open(tokens().with_rate(None)).await;
+    let mut place = Place::open(tokens().with_sessions(4, 2)).await;
+    // The server closes connections that are idle for as long as this test waits.
+    place.client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
     let listed = async |session: &str, token: &str| {
         status(place.in_session(session, &rpc(1, "tools/list", json!({}))).bearer_auth(token)).await
     };
-    let others = place.greeted(Some("token-b"), json!({})).await;
+    let refused = async |token: &str| {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}});
+        let response = place.post(&rpc(0, "initialize", params)).bearer_auth(token).send().await.unwrap();
+        assert_eq!(response.headers()["retry-after"], "1");
+        response.status()
+    };
     let first = place.greeted(Some("token-a"), json!({})).await;
-    let mut last = first.clone();
-    for _ in 0..limits::SESSIONS_EACH_MAX {
-        last = place.greeted(Some("token-a"), json!({})).await;
+    let second = place.greeted(Some("token-a"), json!({})).await;
+    assert_eq!(refused("token-a").await, StatusCode::TOO_MANY_REQUESTS);
+    let others = place.greeted(Some("token-b"), json!({})).await;
+    tokio::time::sleep(limits::SESSION_REPLACEABLE / 2).await;
+    assert_eq!(listed(&second, "token-a").await, StatusCode::OK);
+    tokio::time::sleep(limits::SESSION_REPLACEABLE).await;
+    let third = place.greeted(Some("token-a"), json!({})).await;
+    assert_eq!(listed(&first, "token-a").await, StatusCode::NOT_FOUND, "the least recently used one ended");
+    for (session, token) in [(&second, "token-a"), (&third, "token-a"), (&others, "token-b")] {
+        assert_eq!(listed(session, token).await, StatusCode::OK);
     }
-    assert_eq!(listed(&first, "token-a").await, StatusCode::NOT_FOUND);
-    assert_eq!(listed(&last, "token-a").await, StatusCode::OK);
-    assert_eq!(listed(&others, "token-b").await, StatusCode::OK);
 }
 
 #[tokio::test]

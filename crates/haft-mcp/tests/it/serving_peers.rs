@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use crate::Room;
 use crate::peers::skipped;
 use crate::serving::Workshop;
+use crate::serving_load;
 
 /// The fixture, if it was built.
 fn fixture() -> Option<PathBuf> {
@@ -99,8 +100,8 @@ const OLDER: [(&str, usize); 33] = [
     ("server-sse-polling", 3),
 ];
 
-/// The same for revision 2026-07-28. Beside them the suite runs scenarios of the extension for tasks, which isn't offered.
-const NEWEST: [(&str, usize); 40] = [
+/// The same for revision 2026-07-28, with the scenarios of the extension for tasks.
+const NEWEST: [(&str, usize); 49] = [
     ("server-stateless", 30),
     ("completion-complete", 2),
     ("tools-list", 4),
@@ -141,6 +142,15 @@ const NEWEST: [(&str, usize); 40] = [
     ("json-schema-2020-12", 8),
     ("http-header-validation", 14),
     ("http-custom-header-server-validation", 10),
+    ("tasks-lifecycle", 8),
+    ("tasks-capability-negotiation", 4),
+    ("tasks-wire-fields", 3),
+    ("tasks-request-state-removal", 2),
+    ("tasks-mrtr-input", 3),
+    ("tasks-request-headers", 4),
+    ("tasks-dispatch-and-envelope", 8),
+    ("tasks-required-task-error", 1),
+    ("tasks-mrtr-composition", 1),
 ];
 
 fn conforms(revision: &str, scenarios: &[(&str, usize)]) {
@@ -191,7 +201,7 @@ fn seen(revisions: &[&str], program: &mut Command) {
     let seen: Vec<Value> = said.lines().map(parse).collect();
     let numbers: Vec<String> = (0..16).map(|number| number.to_string()).collect();
     let expected = |revision: &&str| {
-        json!({"revision": revision, "tools": 29, "echo": {"text": "grüße"}, "wrong": true, "asked": "Hello, Ada!",
+        json!({"revision": revision, "tools": 36, "echo": {"text": "grüße"}, "wrong": true, "asked": "Hello, Ada!",
             "progress": [0, 50], "together": numbers,
             "text": "This is the content of the static text resource.",
             "prompt": "Prompt with arguments: arg1='a', arg2='b'"})
@@ -213,6 +223,23 @@ fn the_client_for_python_is_served() {
         client.args([place, "auto", place, "legacy"]);
     }
     seen(&["2026-07-28", "2025-11-25", "2026-07-28", "2025-11-25"], &mut client);
+}
+
+/// More clients than sessions: each is served, or gets a response that refuses it.
+#[tokio::test]
+async fn the_client_for_python_is_refused_by_a_response() {
+    let Some(python) = std::env::var_os("HAFT_TEST_PYTHON") else {
+        return skipped("HAFT_TEST_PYTHON names no interpreter with mcp");
+    };
+    let address = serving_load::serve(|http| http.with_sessions(5, 5)).await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/crowd.py");
+    let url = format!("http://{address}/mcp");
+    let mut clients = Command::new(python);
+    clients.args([script, &url, serving_load::TOKEN, "12"]);
+    let clients = tokio::task::spawn_blocking(move || clients.output()).await.unwrap().unwrap();
+    let counts: Value = serde_json::from_slice(&clients.stdout).unwrap();
+    let refused = "this token has too many sessions; end one, or try again later";
+    assert_eq!(counts, json!({"served": 5, refused: 7}), "{}", String::from_utf8_lossy(&clients.stderr));
 }
 
 #[test]
@@ -322,6 +349,7 @@ async fn our_own_client_is_served() {
         assert_eq!(room.text("mcp__w__echo", json!({"text": "grüße"})).await, "grüße", "{kind}");
         assert!(room.failure("mcp__w__echo", json!({})).await.contains("/text is missing"), "{kind}");
         assert!(room.text("mcp__w__ask", json!({})).await.contains("Ada"), "{kind}");
+        assert!(room.text("mcp__w__ask_in_task", json!({})).await.contains("Ada"), "{kind}");
         room.failure("mcp__w__panic", json!({})).await;
         assert_eq!(room.text("mcp__w__echo", json!({"text": "still"})).await, "still", "{kind}");
         room.servers.close().await;

@@ -23,7 +23,13 @@ const NO_CALLER: &str = "";
 
 impl Server {
     /// Calls a tool of it, and gives the result as it came.
-    pub(crate) async fn call(&self, name: &str, input: Value, cx: &Context) -> Result<Value, ToolError> {
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        input: Value,
+        needs_task: bool,
+        cx: &Context,
+    ) -> Result<Value, ToolError> {
         let config = &self.0.config;
         let _slot =
             self.0.slots.acquire().await.map_err(|_| ToolError::new("the MCP server was shut down"))?;
@@ -33,11 +39,11 @@ impl Server {
         let caller = cx.call().session_id();
         let mut session = self.session(caller).await?;
         self.note(&session, cx);
-        let mut answer = session.request_in_rounds(&request, patience, &far).await;
+        let mut answer = session.call_tool(&request, needs_task, patience, &far).await;
         if matches!(answer, Err(Failure::NotSent(_))) {
             // The server had gone before it could hear of the call, which is then nothing but the next one.
             session = self.session(caller).await?;
-            answer = session.request_in_rounds(&request, patience, &far).await;
+            answer = session.call_tool(&request, needs_task, patience, &far).await;
         }
         if let Err(Failure::WantsSignIn(words)) = &answer
             && self
