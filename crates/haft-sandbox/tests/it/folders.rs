@@ -535,10 +535,12 @@ async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
 /// A link leads to it from the working directory, where somebody could follow it.
 #[tokio::test]
 async fn a_repository_in_the_temporary_folder_runs_nothing() {
-    let made = "mkdir -p ROOT/state/tmp; git init -q ROOT/state/tmp/r; POISON >> ROOT/state/tmp/r/.git/config; \
-                ln -s ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub";
-    let again = "POISON >> ROOT/state/tmp/r/.git/config";
-    for attack in [&[made][..], &[made, again]] {
+    // A command sees that folder at `/tmp` alone, and may guess what it is called on the host.
+    let r = "r=/tmp/r; [ \"$TMPDIR\" = /tmp ] || { r=ROOT/state/tmp/r; mkdir -p ROOT/state/tmp; };";
+    let made = "git init -q $r; POISON >> $r/.git/config; ln -s ROOT/state/tmp/r sub; \
+                git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub";
+    let (made, again) = (format!("{r} {made}"), format!("{r} POISON >> $r/.git/config"));
+    for attack in [&[&*made][..], &[&made, &again]] {
         let said = attempt("a link to it", "true", &[attack], "cd sub && git status").await;
         assert_eq!(said.matches("core.fsmonitor").count(), attack.len(), "{said}");
     }
