@@ -36,7 +36,7 @@ pub use grants::Grants;
 pub use history::{History, PastCall};
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
-    Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
+    Background, Captured, Confinement, Exit, HostGrants, KillReason, OnLine, OnOutput, OnPipes, ProcessError,
     ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill, signal_name,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};
