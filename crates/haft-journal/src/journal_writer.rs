@@ -1,17 +1,13 @@
-//! Decides which thread writes, and when. All queued records are written together, with one fsync
+//! Decides when records are written. All queued records are written together, with one fsync
 //! for all waiting callers.
 //!
-//! There is one [`LineAppender`]. A caller whose record must be written now uses it directly if it
-//! is free and the disk was quick the last time: waking another thread costs as much as a quick
-//! disk does. Otherwise the journal's own thread writes and notifies the caller, so a slow disk
-//! blocks no other task. That thread also writes the records that no caller waits for. Records of
-//! calls without side effects are batched for a short delay, so that fifty of them are one write. A
-//! thread takes records from the queue only while it holds the appender, so lines keep the order in
-//! which they were submitted.
+//! The journal's own thread writes and notifies callers that wait, so a slow disk blocks no other task.
+//! Records of calls without side effects are batched for a short delay, so that fifty of them are
+//! one write.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,12 +28,6 @@ const BATCH_DELAY: Duration = Duration::from_millis(10);
 const SYNC_DELAY_MAX: Duration = Duration::from_millis(50);
 /// The interval of retries while the journal can't be written.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The largest write on the calling thread, in bytes.
-const INLINE_BYTES_MAX: usize = 128 * 1024;
-/// The largest number and size of files that are hashed on the calling thread.
-const INLINE_FILES_MAX: usize = 4;
-const INLINE_FILE_BYTES_MAX: u64 = 64 * 1024;
-
 /// A request to write a record.
 pub(crate) enum WriteRequest {
     /// An encoded record from [`record_encoding`].
@@ -120,29 +110,14 @@ impl SharedWriter {
         self.appender.lock().unwrap_or_else(|poisoned| fail_poisoned(poisoned.into_inner()))
     }
 
-    /// Returns the appender if it is free.
-    fn try_appender(&self) -> Option<MutexGuard<'_, LineAppender>> {
-        match self.appender.try_lock() {
-            Ok(appender) => Some(appender),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(poisoned)) => Some(fail_poisoned(poisoned.into_inner())),
-        }
-    }
-
-    /// Writes all queued requests, and then the caller's own request.
-    fn write(
-        &self,
-        appender: &mut LineAppender,
-        inline: Option<QueuedRequest>,
-        mut syncs: bool,
-    ) -> Result<(), String> {
-        let mut requests = {
+    /// Writes all queued requests.
+    fn write(&self, appender: &mut LineAppender, mut syncs: bool) -> Result<(), String> {
+        let requests = {
             let mut queue = self.queue();
             queue.urgent = false;
             std::mem::take(&mut queue.requests)
         };
         let waited: usize = requests.iter().map(|waiting| waiting.bytes).sum();
-        requests.extend(inline);
         let settles = requests
             .iter()
             .any(|waiting| matches!(waiting.until, WriteCompletion::TurnOver | WriteCompletion::Settled));
@@ -200,21 +175,6 @@ impl SharedWriter {
         }
     }
 
-    /// Returns whether a record may be written on the calling thread: not if much is queued, if the
-    /// thread has an urgent request, or if the journal is closed.
-    fn can_write_inline(&self, until: WriteCompletion) -> bool {
-        let mut queue = self.queue();
-        if queue.closed || queue.urgent || queue.bytes > INLINE_BYTES_MAX {
-            return false;
-        }
-        queue.count += 1;
-        // The thread syncs settled records.
-        if until == WriteCompletion::Settled && std::mem::take(&mut queue.asleep) {
-            self.wake.notify_one();
-        }
-        true
-    }
-
     /// Runs the writer thread.
     fn run(&self) {
         loop {
@@ -232,7 +192,7 @@ impl SharedWriter {
                 };
                 if !empty || unsynced {
                     // Waiting callers get the error; later callers get `last_error`.
-                    let _ = self.write(&mut appender, None, last || empty || is_sync_due);
+                    let _ = self.write(&mut appender, last || empty || is_sync_due);
                 }
             }
             if last {
@@ -285,17 +245,6 @@ impl JournalWriter {
     ) -> Result<Option<oneshot::Receiver<Result<(), String>>>, String> {
         let bytes = queued_bytes(&request);
         let mut waiting = QueuedRequest { request, at: unix_millis_now(), bytes, until, done: None };
-        let syncs = until == WriteCompletion::Synced;
-        let tries_inline = until >= WriteCompletion::WriteSoon
-            && bytes <= INLINE_BYTES_MAX
-            && has_cheap_encoding(&waiting.request);
-        if tries_inline
-            && let Some(mut appender) = self.shared.try_appender()
-            && appender.is_quick(syncs)
-            && self.shared.can_write_inline(until)
-        {
-            return self.shared.write(&mut appender, Some(waiting), false).map(|()| None);
-        }
         let mut receiver = None;
         if until > WriteCompletion::WriteSoon {
             let (done, result) = oneshot::channel();
@@ -360,18 +309,6 @@ fn encode_request(request: WriteRequest) -> Vec<u8> {
             json
         }
         WriteRequest::Outcome(outcome) => record_encoding::encode_outcome(&outcome),
-    }
-}
-
-/// Returns whether encoding is cheap: few and small files to hash.
-fn has_cheap_encoding(request: &WriteRequest) -> bool {
-    let short = |path: &PathBuf| {
-        std::fs::symlink_metadata(path)
-            .map_or(true, |meta| !meta.is_file() || meta.len() <= INLINE_FILE_BYTES_MAX)
-    };
-    match request {
-        WriteRequest::Intent(_, paths) => paths.len() <= INLINE_FILES_MAX && paths.iter().all(short),
-        _ => true,
     }
 }
 

@@ -4,9 +4,7 @@
 //! After a failed write, the file is truncated to the last complete line, and the write can be
 //! retried: a full disk may have space later. A failed *fsync* can't be retried: the kernel may
 //! have dropped the dirty pages, so later data could not be trusted. The journal then accepts
-//! nothing more. [`journal_writer`](crate::journal_writer) decides which thread appends, and when.
-
-use std::time::{Duration, Instant};
+//! nothing more. [`journal_writer`](crate::journal_writer) decides when.
 
 use crate::journal_disk::JournalDisk;
 use crate::limits::{COPIED_BYTES_MAX, LINE_BYTES_MAX, QUEUE_BYTES_MAX};
@@ -15,8 +13,6 @@ use crate::record::Record;
 use crate::record_encoding;
 use crate::secret_redactor::SecretRedactor;
 
-/// Below this latency, a disk is written on the calling thread.
-const QUICK: Duration = Duration::from_millis(1);
 /// How much of the line buffer is reused between writes, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * COPIED_BYTES_MAX;
 
@@ -44,11 +40,6 @@ pub(crate) struct LineAppender {
     unwritten: Vec<PendingLine>,
     /// The line buffer.
     lines: Vec<u8>,
-    /// The duration of the last write.
-    write_took: Duration,
-    /// The duration of the last fsync. The first fsync also syncs directories and never counts as
-    /// quick.
-    sync_took: Duration,
 }
 
 impl LineAppender {
@@ -58,23 +49,7 @@ impl LineAppender {
         (length, next): (u64, u64),
         redactor: SecretRedactor,
     ) -> LineAppender {
-        LineAppender {
-            disk,
-            length,
-            next,
-            redactor,
-            failure: None,
-            unwritten: Vec::new(),
-            lines: Vec::new(),
-            write_took: Duration::ZERO,
-            sync_took: Duration::MAX,
-        }
-    }
-
-    /// Returns whether the last write and fsync were so quick that waking another thread would cost
-    /// more.
-    pub(crate) fn is_quick(&self, syncs: bool) -> bool {
-        self.write_took <= QUICK && (!syncs || self.sync_took <= QUICK)
+        LineAppender { disk, length, next, redactor, failure: None, unwritten: Vec::new(), lines: Vec::new() }
     }
 
     /// Returns whether records wait for a retry.
@@ -136,14 +111,12 @@ impl LineAppender {
         if entries.is_empty() {
             return Ok(());
         }
-        let started = Instant::now();
         let mut lines = std::mem::take(&mut self.lines);
         let appended = self.append_lines(entries, &mut lines);
         lines.clear();
         if lines.capacity() <= KEPT_BYTES_MAX {
             self.lines = lines;
         }
-        self.write_took = started.elapsed();
         match appended {
             Ok(length) => {
                 (self.length, self.next) = (self.length + length, self.next + entries.len() as u64);
@@ -190,10 +163,7 @@ impl LineAppender {
     }
 
     fn sync(&mut self) -> Result<(), String> {
-        let started = Instant::now();
-        let synced = self.disk.sync();
-        self.sync_took = started.elapsed();
-        synced.map_err(|error| {
+        self.disk.sync().map_err(|error| {
             let message = format!(
                 "failed to sync the journal: {error}; its contents are unreliable, so it accepts \
                          no more records"

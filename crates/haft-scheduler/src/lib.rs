@@ -6,7 +6,7 @@
 //! - [`Scheduler`] is a pure state machine: events in, the next step out.
 //! - [`CallBoard`] is the one lock around it, with the wakers; a [`CallBatch`] is the calls of one turn with their results.
 //! - [`Cancel`] is the tree of cancellations.
-//! - [`ConflictKeys`] say what a call touches; [`ConflictIndex`] finds the nearest earlier call that conflicts.
+//! - [`ConflictKeys`] say what a call touches.
 //!
 //! # Example
 //!
@@ -43,21 +43,17 @@ mod board;
 mod call_map;
 mod cancel;
 mod conflict;
-mod conflict_index;
 mod scheduler;
 pub mod sync;
 
 pub use board::{CallBatch, CallBoard, CollectResults, NewCall, StartedCall};
 pub use cancel::{Cancel, CancelledFuture, Cause, until_cancelled};
 pub use conflict::{ConflictKeys, FileKey, KeySet, PathKey};
-pub use conflict_index::ConflictIndex;
 pub use scheduler::{BatchId, ConflictRule, Footprint, Interrupt, Scheduler, SchedulerLimits, SchedulerStep};
 
 #[cfg(test)]
 mod board_tests;
 #[cfg(test)]
 mod cancel_tests;
-#[cfg(test)]
-mod conflict_tests;
 #[cfg(test)]
 mod scheduler_tests;

@@ -14,8 +14,8 @@
 //! There are two conflict rules. Under `classes` two concurrency-safe calls don't conflict and all others do, which is
 //! partition-then-gather and needs two pointers. Under `effects` calls conflict if their keys overlap. A waiting call
 //! remembers only the *nearest* earlier call that it conflicts with and looks again when that one is done, so a long
-//! chain of conflicts costs no more per call than a short one. The [`ConflictIndex`] finds that call by its keys, so
-//! many calls that have nothing to do with each other cost no more either.
+//! chain of conflicts costs no more per call than a short one. It is found by comparing
+//! with one unfinished call after the other; an index of keys cost more than it saved.
 //!
 //! Keys are what the paths of a call meant when they were last resolved. An exclusive call may have moved symlinks, so
 //! when it ends every later call is *doubtful*: it counts as exclusive until it is prepared, which resolves its paths
@@ -26,7 +26,6 @@ use std::num::NonZeroUsize;
 
 use crate::call_map::CallMap;
 use crate::conflict::ConflictKeys;
-use crate::conflict_index::ConflictIndex;
 
 /// When two calls must not run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -134,6 +133,16 @@ struct CallEntry {
     reconsidered: bool,
 }
 
+impl CallEntry {
+    /// Returns whether the two calls conflict by what they touch. A call without keys conflicts with every other.
+    fn conflicts_with(&self, other: &CallEntry) -> bool {
+        match (&self.keys, &other.keys) {
+            (Some(mine), Some(theirs)) => mine.conflicts_with(theirs),
+            _ => true,
+        }
+    }
+}
+
 /// The calls of a tool that limits how many of them run at the same time.
 pub(crate) struct ToolLimit {
     limit: usize,
@@ -172,8 +181,6 @@ pub struct Scheduler {
     exclusive_ended: u64,
     /// The first call that may be doubtful; for the rule `effects`.
     first_doubtful: Option<usize>,
-    /// The keys of unfinished calls; for the rule `effects`.
-    index: ConflictIndex,
     pub(crate) preparing: usize,
     pub(crate) asking: usize,
     pub(crate) running: Vec<usize>,
@@ -205,7 +212,6 @@ impl Scheduler {
             clear_when_complete: BTreeSet::new(),
             exclusive_ended: 0,
             first_doubtful: None,
-            index: ConflictIndex::default(),
             preparing: 0,
             asking: 0,
             running: Vec::new(),
@@ -242,7 +248,7 @@ impl Scheduler {
         let call = self.next_call;
         self.next_call += 1;
         match self.rule {
-            ConflictRule::Effects => self.index.insert(call, footprint.keys.as_deref()),
+            ConflictRule::Effects => {}
             ConflictRule::Classes if footprint.safe => {}
             ConflictRule::Classes => drop(self.not_safe.insert(call)),
         }
@@ -327,10 +333,6 @@ impl Scheduler {
         }
         self.leave_state(call);
         let entry = &mut self.calls[call];
-        if self.rule == ConflictRule::Effects {
-            self.index.remove(call, entry.keys.as_deref());
-            self.index.insert(call, footprint.keys.as_deref());
-        }
         entry.state = CallState::Pushed;
         (entry.safe, entry.keys, entry.resolved_at) = (footprint.safe, footprint.keys, self.exclusive_ended);
         entry.reconsidered = true;
@@ -411,7 +413,6 @@ impl Scheduler {
             self.to_begin_again.remove(&call);
             return was_concurrent;
         }
-        self.index.remove(call, entry.keys.as_deref());
         if entry.state == CallState::Running && entry.keys.is_none_or(|keys| keys.exclusive) {
             self.exclusive_ended += 1;
             self.first_doubtful = self.first;
@@ -598,11 +599,7 @@ impl Scheduler {
     /// begun counts too if this one was reconsidered. Returns true if there is none.
     fn wait_for_blocker(&mut self, call: usize) -> bool {
         let doubtful = self.nearest_doubtful(call);
-        let entry = &self.calls[call];
-        let keys = entry.keys.as_deref().filter(|keys| !keys.exclusive);
-        let (conflicting, lookups) =
-            keys.map_or((entry.before.call(), 1), |keys| self.index.nearest_conflict(call, keys));
-        self.count_work(lookups);
+        let conflicting = self.nearest_conflict(call);
         let blocker = doubtful.max(conflicting).or_else(|| self.blocking_later_call(call));
         if let Some(blocker) = blocker {
             self.calls[blocker].waiting.get_or_insert_default().push(call);
@@ -610,13 +607,26 @@ impl Scheduler {
         blocker.is_none()
     }
 
+    /// Returns the nearest earlier unfinished call that conflicts.
+    fn nearest_conflict(&mut self, call: usize) -> Option<usize> {
+        let entry = &self.calls[call];
+        let mut compared = 0;
+        let mut earlier = entry.before.call();
+        while let Some(other) = earlier {
+            let other_entry = &self.calls[other];
+            compared += 1;
+            if entry.conflicts_with(other_entry) {
+                break;
+            }
+            earlier = other_entry.before.call();
+        }
+        self.count_work(compared);
+        earlier
+    }
+
     /// Returns a later call that has begun and conflicts with this one, if this one was reconsidered.
     fn blocking_later_call(&mut self, call: usize) -> Option<usize> {
         let entry = &self.calls[call];
-        let conflicts = |other: &CallEntry| match (&entry.keys, &other.keys) {
-            (Some(mine), Some(theirs)) => mine.conflicts_with(theirs),
-            _ => true,
-        };
         let mut compared = 0;
         let mut later = entry.after.call().filter(|_| entry.reconsidered);
         let blocker = loop {
@@ -624,7 +634,7 @@ impl Scheduler {
             let Some(other) = later.filter(is_checked) else { break None };
             let other_entry = &self.calls[other];
             compared += 1;
-            if other_entry.state != CallState::Pushed && conflicts(other_entry) {
+            if other_entry.state != CallState::Pushed && entry.conflicts_with(other_entry) {
                 break Some(other);
             }
             later = other_entry.after.call();

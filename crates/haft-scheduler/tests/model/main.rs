@@ -17,8 +17,6 @@ mod call_map;
 mod cancel;
 #[path = "../../src/conflict.rs"]
 mod conflict;
-#[path = "../../src/conflict_index.rs"]
-mod conflict_index;
 #[path = "../../src/scheduler.rs"]
 mod scheduler;
 

@@ -8,8 +8,8 @@
 //! on the page is not told either, since nobody who looks at it could know of it: what an attribute or the page's own styles
 //! hide, on any element but the whole page.
 
+mod elements;
 mod entities;
-mod hidden;
 mod style;
 mod tokens;
 mod writer;
@@ -17,15 +17,13 @@ mod writer;
 use haft::text::{single_line, truncate_chars};
 use url::Url;
 
-use self::hidden::{Around, Extent, Skipped};
+use self::elements::{DEPTH_MAX, ElementStack, Pushed, is_formatting};
 use self::style::Sheet;
 use self::tokens::{Name, Tag, Token, Tokens};
 use self::writer::{Literal, Writer};
 
-/// How deep elements may lie in each other; those below are read as if they were not there.
-const DEPTH_MAX: usize = 200;
 /// How deep tables may lie in each other; those below are read as text.
-const TABLES_MAX: usize = 4;
+const TABLES_MAX: usize = 8;
 /// The longest address of a link, in bytes; a longer one is left out.
 const LINK_BYTES_MAX: usize = 2_000;
 /// What counts as content, in bytes.
@@ -82,9 +80,9 @@ enum Surroundings {
     Kept,
 }
 
-/// An element that has to be closed.
+/// What has to be done at the end of an element.
 #[derive(Debug)]
-enum Open {
+enum Role {
     Strong,
     Em,
     Struck,
@@ -93,23 +91,30 @@ enum Open {
     Item,
     List { number: Option<u64> },
     Quote,
+    Quotation,
     Literal,
     Table,
-    Row,
     Cell,
     Caption,
     Main { start: usize },
     Article { start: usize },
 }
 
+/// An element that is passed over, with all that is in it.
+#[derive(Debug)]
+struct Skipped {
+    name: Name,
+    /// Its place among the open elements. None if what is in it can't be followed: what was hidden is rather lost than shown.
+    place: Option<usize>,
+}
+
 struct Reader<'b> {
     base: Option<std::borrow::Cow<'b, Url>>,
     surroundings: Surroundings,
     sheet: &'b mut Sheet,
-    open: Vec<(Name, Open)>,
-    around: Around,
+    elements: ElementStack<'b, Role>,
     /// An element that is passed over.
-    skipped: Option<Skipped<'b>>,
+    skipped: Option<Skipped>,
     in_head: bool,
     in_title: bool,
     title: Option<String>,
@@ -126,8 +131,7 @@ impl<'b> Reader<'b> {
             base: base.map(std::borrow::Cow::Borrowed),
             surroundings,
             sheet,
-            open: Vec::new(),
-            around: Around::default(),
+            elements: ElementStack::new(),
             skipped: None,
             in_head: false,
             in_title: false,
@@ -144,13 +148,11 @@ impl<'b> Reader<'b> {
             match token {
                 Token::Text(text) => self.text(text),
                 Token::Raw(text) => self.raw(text),
-                Token::Open(tag) => self.opened(&tag),
+                Token::Open(tag) => self.start_tag(&tag),
                 Token::Close(name, text) => self.end_tag(name, text),
             }
         }
-        while let Some((_, open)) = self.open.pop() {
-            self.leave(open);
-        }
+        self.end_from(0);
         let Reader { title, out, main, articles, surroundings, .. } = self;
         let whole = out.finish();
         let part = |range: &(usize, usize)| whole.get(range.0..range.1).unwrap_or_default().trim();
@@ -184,34 +186,37 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn opened(&mut self, tag: &Tag<'b>) {
+    fn start_tag(&mut self, tag: &Tag<'b>) {
+        if let Some(place) = self.elements.ended_by_start(tag.name) {
+            self.end_at(place);
+        }
+        let is_skipped = self.skipped.is_none() && self.is_skipped(tag);
+        let pushed = self.elements.push(tag);
+        match &mut self.skipped {
+            Some(skipped) if pushed == Pushed::Full => skipped.place = None,
+            Some(_) => {}
+            None if is_skipped => {
+                let place = if let Pushed::At(place) = pushed { Some(place) } else { None };
+                self.skipped = (pushed != Pushed::Nothing).then_some(Skipped { name: tag.name, place });
+            }
+            None if self.literal.is_some() && tag.name != Name::Pre => self.start_in_literal(tag),
+            None => self.start(tag, pushed),
+        }
+    }
+
+    fn start_in_literal(&mut self, tag: &Tag<'b>) {
+        let Some(literal) = &mut self.literal else { return };
+        match tag.name {
+            Name::Br => literal.text.push('\n'),
+            Name::Code | Name::Samp if literal.language.is_none() => literal.language = language(tag),
+            _ => {}
+        }
+    }
+
+    /// Writes what an element that is shown begins with.
+    fn start(&mut self, tag: &Tag<'b>, pushed: Pushed) {
         use Name::*;
         let name = tag.name;
-        if let Some(skipped) = &mut self.skipped {
-            match skipped.opened(tag) {
-                Extent::GoesOn => return,
-                Extent::Ends | Extent::Ended => self.end_skipped(),
-            }
-        }
-        if self.is_skipped(tag) {
-            if !name.is_void() {
-                self.skipped = Some(Skipped::new(tag));
-            }
-            return;
-        }
-        self.around.opened(name);
-        if let Some(literal) = &mut self.literal {
-            match name {
-                Br => literal.text.push('\n'),
-                Code | Samp if literal.language.is_none() => literal.language = language(tag),
-                Pre => {
-                    self.close_literal();
-                    self.opened(tag);
-                }
-                _ => {}
-            }
-            return;
-        }
         match name {
             Title => self.in_title = self.title.is_none(),
             Head => self.in_head = true,
@@ -228,7 +233,6 @@ impl<'b> Reader<'b> {
             Hr => self.out.rule(),
             Img => self.image(tag),
             H1 | H2 | H3 | H4 | H5 | H6 => {
-                self.close_heading();
                 let level = match name {
                     H1 => "# ",
                     H2 => "## ",
@@ -239,39 +243,42 @@ impl<'b> Reader<'b> {
                 };
                 self.out.block();
                 self.out.begin_line(level, "");
-                self.enter(name, Open::Heading);
+                self.enter(pushed, Role::Heading);
             }
             A => {
-                self.closed(A);
                 if let Some(href) = tag.attribute("href").and_then(|href| self.link(href)) {
                     self.out.mark("[");
-                    self.enter(A, Open::Link { href });
+                    self.enter(pushed, Role::Link { href });
                 }
             }
-            B | Strong => self.marked(name, "**", Open::Strong),
-            I | Em => self.marked(name, "*", Open::Em),
-            S | Strike | Del => self.marked(name, "~~", Open::Struck),
-            Q => self.out.text("\""),
+            B | Strong => self.marked(pushed, "**", Role::Strong),
+            I | Em => self.marked(pushed, "*", Role::Em),
+            S | Strike | Del => self.marked(pushed, "~~", Role::Struck),
+            Q => {
+                self.out.text("\"");
+                self.enter(pushed, Role::Quotation);
+            }
             Code | Kbd | Samp | Tt => {
                 self.literal = Some(Literal::inline());
-                self.enter(name, Open::Literal);
+                self.enter(pushed, Role::Literal);
             }
             Pre | Xmp => {
+                self.end_literal();
                 let mut literal = Literal::block();
                 literal.language = language(tag);
                 self.literal = Some(literal);
-                self.enter(name, Open::Literal);
+                self.enter(pushed, Role::Literal);
             }
-            Ul | Menu => self.list(name, None),
+            Ul | Menu => self.list(pushed, None),
             Ol => {
                 let start = tag.attribute("start").and_then(|start| start.trim().parse().ok());
-                self.list(name, Some(start.unwrap_or(1)));
+                self.list(pushed, Some(start.unwrap_or(1)));
             }
-            Li => self.item(),
+            Li => self.item(pushed),
             Blockquote => {
                 self.out.block();
                 self.out.begin_line("> ", "> ");
-                self.enter(name, Open::Quote);
+                self.enter(pushed, Role::Quote);
             }
             Dt => self.out.block(),
             Dd => {
@@ -279,125 +286,122 @@ impl<'b> Reader<'b> {
                 self.out.text(":");
                 self.out.text(" ");
             }
-            Table => self.table(),
+            Table => self.table(pushed),
             Tr => {
-                self.closed(Tr);
                 if self.in_table() {
                     self.out.row();
-                    self.enter(Tr, Open::Row);
                 } else {
                     self.out.newline();
                 }
             }
             Td | Th => {
-                self.close_cell();
                 if self.in_table() {
                     self.out.begin_cell();
-                    self.enter(name, Open::Cell);
+                    self.enter(pushed, Role::Cell);
                 } else {
                     self.out.text(" ");
                 }
             }
             Caption if self.in_table() => {
                 self.out.begin_cell();
-                self.enter(name, Open::Caption);
+                self.enter(pushed, Role::Caption);
             }
-            Main => self.region(name, |start| Open::Main { start }),
-            Article => self.region(name, |start| Open::Article { start }),
-            _ if is_main(tag) => self.region(name, |start| Open::Main { start }),
+            Main => self.region(pushed, |start| Role::Main { start }),
+            Article => self.region(pushed, |start| Role::Article { start }),
+            _ if is_block(name) && is_main(tag) => self.region(pushed, |start| Role::Main { start }),
             _ if is_block(name) => self.out.block(),
             _ => {}
         }
     }
 
     fn end_tag(&mut self, name: Name, text: &str) {
-        if let Some(skipped) = &mut self.skipped {
-            match skipped.closed(name, text, &self.around) {
-                Extent::GoesOn => return,
-                Extent::Ends => return self.end_skipped(),
-                Extent::Ended => self.end_skipped(),
-            }
-        }
-        self.around.closed(name);
-        self.closed(name);
-    }
-
-    fn end_skipped(&mut self) {
-        if self.skipped.take().is_some_and(|skipped| is_block(skipped.name())) {
-            self.out.block();
-        }
-    }
-
-    fn closed(&mut self, name: Name) {
-        use Name::*;
         match name {
-            Title => self.in_title = false,
-            Head => self.in_head = false,
-            Q if self.literal.is_none() => self.out.text("\""),
-            P if self.literal.is_none() => self.out.block(),
+            Name::Title => self.in_title = false,
+            Name::Head => self.in_head = false,
             _ => {}
         }
-        // What lies in a cell ends with it; nothing in it closes what is around the table.
-        let within =
-            self.open.iter().rposition(|(open, _)| *open == name || (*open == Table && name != Table));
-        let found = within.filter(|at| self.open[*at].0 == name);
-        let heading = |name| matches!(name, H1 | H2 | H3 | H4 | H5 | H6);
-        if let Some(at) = found {
-            while self.open.len() > at {
-                let Some((_, open)) = self.open.pop() else { break };
-                self.leave(open);
-            }
-        } else if heading(name) {
-            self.close_heading();
+        if let Some(place) = self.elements.ended_by_end(name, text) {
+            self.end_at(place);
         }
-        if is_block(name) && self.literal.is_none() {
+        if is_block(name) && self.literal.is_none() && self.skipped.is_none() {
             self.out.block();
         }
     }
 
-    /// Remembers an element that has to be closed.
-    fn enter(&mut self, name: Name, open: Open) {
-        if self.open.len() < DEPTH_MAX {
-            self.open.push((name, open));
-        } else {
-            self.leave(open);
+    /// Ends an element: with all that is in it, or, if it is formatting, with the formatting in it.
+    fn end_at(&mut self, place: usize) {
+        if !is_formatting(self.elements.name(place)) {
+            return self.end_from(place);
+        }
+        for place in (place..self.elements.len()).rev() {
+            if is_formatting(self.elements.name(place)) {
+                self.end(place);
+            }
         }
     }
 
-    fn leave(&mut self, open: Open) {
-        match open {
-            Open::Strong => self.out.unmark("**"),
-            Open::Em => self.out.unmark("*"),
-            Open::Struck => self.out.unmark("~~"),
-            Open::Heading | Open::Quote => {
+    fn end_from(&mut self, place: usize) {
+        for place in (place..self.elements.len()).rev() {
+            self.end(place);
+        }
+    }
+
+    fn end(&mut self, place: usize) {
+        let role = self.elements.remove(place).role;
+        if let Some(Skipped { place: Some(skipped), name }) = &mut self.skipped {
+            if *skipped == place {
+                let name = *name;
+                self.skipped = None;
+                if is_block(name) {
+                    self.out.block();
+                }
+            } else if *skipped > place {
+                *skipped -= 1;
+            }
+        }
+        if let Some(role) = role {
+            self.leave(role);
+        }
+    }
+
+    /// Gives an element that was opened a role.
+    fn enter(&mut self, pushed: Pushed, role: Role) {
+        match pushed {
+            Pushed::At(place) => self.elements.set_role(place, role),
+            Pushed::Nothing | Pushed::Full => self.leave(role),
+        }
+    }
+
+    fn leave(&mut self, role: Role) {
+        match role {
+            Role::Strong => self.out.unmark("**"),
+            Role::Em => self.out.unmark("*"),
+            Role::Struck => self.out.unmark("~~"),
+            Role::Heading | Role::Quote => {
                 self.out.end_line();
                 self.out.block();
             }
-            Open::Item => {
+            Role::Item => {
                 self.out.end_line();
                 self.out.newline();
             }
-            Open::List { .. } => {
-                let inner = self.open.iter().any(|(_, open)| matches!(open, Open::List { .. }));
+            Role::List { .. } => {
+                let inner = self.elements.roles().any(|role| matches!(role, Role::List { .. }));
                 if inner { self.out.newline() } else { self.out.block() }
             }
-            Open::Link { href } => self.out.end_link(&href),
-            Open::Literal => {
-                if let Some(literal) = self.literal.take() {
-                    self.out.literal(&literal);
-                }
-            }
-            Open::Cell => self.out.end_cell(),
-            Open::Caption => self.out.end_caption(),
-            Open::Row => {}
-            Open::Table => self.out.end_table(),
-            Open::Main { start } => {
+            Role::Link { href } => self.out.end_link(&href),
+            Role::Quotation => self.out.text("\""),
+            Role::Literal => self.end_literal(),
+            Role::Cell => self.out.end_cell(),
+            Role::Caption => self.out.end_caption(),
+            Role::Table => self.out.end_table(),
+            Role::Main { start } => {
                 let range = (start, self.out.place());
                 self.main = self.main.filter(|main| main.1 - main.0 >= range.1 - range.0).or(Some(range));
                 self.out.block();
             }
-            Open::Article { start } => {
-                let nested = self.open.iter().any(|(_, open)| matches!(open, Open::Article { .. }));
+            Role::Article { start } => {
+                let nested = self.elements.roles().any(|role| matches!(role, Role::Article { .. }));
                 if !nested {
                     self.articles.push((start, self.out.place()));
                 }
@@ -412,69 +416,49 @@ impl<'b> Reader<'b> {
             Script | Style | Template | Svg | Canvas | Object | Video | Iframe | Noembed | Noframes
             | Button | Select | Textarea | Dialog => return true,
             // A page that is hidden as a whole is shown by a script.
-            Head | Body => return false,
-            Other if tag.text.eq_ignore_ascii_case("html") => return false,
+            Html | Head | Body => return false,
             A if is_anchor(tag) => return true,
             _ => {}
         }
         let is_hidden = tag.attribute("hidden").is_some()
             || tag.attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true"))
             || self.sheet.hides(tag);
-        let within = |wanted: fn(&Open) -> bool| self.open.iter().any(|(_, open)| wanted(open));
+        let is_content = |role: &Role| matches!(role, Role::Main { .. } | Role::Article { .. });
         let around = || {
             let role = tag.attribute("role").unwrap_or_default();
             match tag.name {
                 Nav | Aside | Footer | Search => true,
-                Header => !within(|open| matches!(open, Open::Main { .. } | Open::Article { .. })),
+                Header => !self.elements.roles().any(is_content),
                 _ => ["navigation", "banner", "contentinfo", "search", "complementary"].contains(&role),
             }
         };
         is_hidden || (self.surroundings == Surroundings::LeftOut && around())
     }
 
-    fn marked(&mut self, name: Name, mark: &'static str, open: Open) {
+    fn marked(&mut self, pushed: Pushed, mark: &'static str, role: Role) {
         self.out.mark(mark);
-        self.enter(name, open);
+        self.enter(pushed, role);
     }
 
-    fn close_literal(&mut self) {
-        while self.literal.is_some() {
-            match self.open.pop() {
-                Some((_, open)) => self.leave(open),
-                None => self.literal = None,
-            }
+    fn end_literal(&mut self) {
+        if let Some(literal) = self.literal.take() {
+            self.out.literal(&literal);
         }
     }
 
-    fn close_heading(&mut self) {
-        let inner =
-            self.open.iter().rposition(|(name, open)| matches!(open, Open::Heading) || *name == Name::Table);
-        if let Some(at) = inner.filter(|at| matches!(self.open[*at].1, Open::Heading)) {
-            self.closed(self.open[at].0);
-        }
-    }
-
-    fn list(&mut self, name: Name, number: Option<u64>) {
-        let inner = self.open.iter().any(|(_, open)| matches!(open, Open::Item));
+    fn list(&mut self, pushed: Pushed, number: Option<u64>) {
+        let inner = self.elements.roles().any(|role| matches!(role, Role::Item));
         if inner {
             self.out.newline()
         } else {
             self.out.block()
         }
-        self.enter(name, Open::List { number });
+        self.enter(pushed, Role::List { number });
     }
 
-    fn item(&mut self) {
-        // A new item ends the one before it, and none of a list further out.
-        let inner = self
-            .open
-            .iter()
-            .rposition(|(_, open)| matches!(open, Open::Item | Open::List { .. } | Open::Table));
-        if inner.is_some_and(|at| matches!(self.open[at].1, Open::Item)) {
-            self.closed(Name::Li);
-        }
-        let list = self.open.iter_mut().rev().find_map(|(_, open)| match open {
-            Open::List { number } => Some(number),
+    fn item(&mut self, pushed: Pushed) {
+        let list = self.elements.roles_mut().find_map(|role| match role {
+            Role::List { number } => Some(number),
             _ => None,
         });
         self.out.newline();
@@ -487,39 +471,30 @@ impl<'b> Reader<'b> {
             }
             _ => self.out.begin_line("- ", "  "),
         }
-        self.enter(Name::Li, Open::Item);
+        self.enter(pushed, Role::Item);
     }
 
-    fn table(&mut self) {
-        let tables = self.open.iter().filter(|(_, open)| matches!(open, Open::Table)).count();
-        if tables < TABLES_MAX && self.open.len() < DEPTH_MAX - 4 {
+    fn table(&mut self, pushed: Pushed) {
+        let tables = self.elements.roles().filter(|role| matches!(role, Role::Table)).count();
+        if tables < TABLES_MAX && self.elements.len() < DEPTH_MAX - 4 {
             self.out.begin_table();
-            self.enter(Name::Table, Open::Table);
+            self.enter(pushed, Role::Table);
         } else {
             self.out.block();
         }
     }
 
     fn in_table(&self) -> bool {
-        let inner =
-            self.open.iter().rev().find(|(_, open)| matches!(open, Open::Table | Open::Cell | Open::Caption));
-        inner.is_some_and(|(_, open)| matches!(open, Open::Table))
-    }
-
-    fn close_cell(&mut self) {
-        let inner =
-            self.open.iter().rev().find(|(_, open)| matches!(open, Open::Table | Open::Cell | Open::Caption));
-        if let Some((name, Open::Cell | Open::Caption)) = inner {
-            self.closed(*name);
-        }
+        let of_table = |role: &&Role| matches!(role, Role::Table | Role::Cell | Role::Caption);
+        self.elements.roles().find(of_table).is_some_and(|role| matches!(role, Role::Table))
     }
 
     /// A part of the page that may be all of its content.
-    fn region(&mut self, name: Name, open: impl FnOnce(usize) -> Open) {
+    fn region(&mut self, pushed: Pushed, role: impl FnOnce(usize) -> Role) {
         self.out.block();
         if self.out.is_at_the_root() {
-            let place = self.out.place();
-            self.enter(name, open(place));
+            let role = role(self.out.place());
+            self.enter(pushed, role);
         }
     }
 
@@ -582,7 +557,7 @@ fn is_anchor(tag: &Tag<'_>) -> bool {
 }
 
 fn is_main(tag: &Tag<'_>) -> bool {
-    tag.name == Name::Div && tag.attribute("role") == Some("main")
+    tag.attribute("role") == Some("main")
 }
 
 /// The language that code says it is in.

@@ -61,7 +61,7 @@ names! {
     "center" Center "cite" Cite "code" Code "col" Col "dd" Dd "del" Del "details" Details "dialog" Dialog "div" Div
     "dl" Dl "dt" Dt "em" Em "embed" Embed "fieldset" Fieldset "figcaption" Figcaption "figure" Figure "font" Font
     "footer" Footer "form" Form "h1" H1 "h2" H2 "h3" H3 "h4" H4 "h5" H5 "h6" H6 "head" Head "header" Header
-    "hr" Hr "i" I "iframe" Iframe "img" Img "input" Input "ins" Ins "kbd" Kbd "label" Label "legend" Legend
+    "hr" Hr "html" Html "i" I "iframe" Iframe "img" Img "input" Input "ins" Ins "kbd" Kbd "label" Label "legend" Legend
     "li" Li "link" Link "main" Main "mark" Mark "menu" Menu "meta" Meta "nav" Nav "noembed" Noembed "noframes" Noframes
     "object" Object "ol" Ol "p" P "param" Param "pre" Pre "q" Q "s" S "samp" Samp "script" Script "search" Search
     "section" Section "select" Select "small" Small "source" Source "span" Span "strike" Strike "strong" Strong "style" Style
@@ -88,6 +88,11 @@ impl Name {
 }
 
 impl<'a> Tag<'a> {
+    /// Whether it ends with `/>`, which counts in drawings and formulas only.
+    pub(super) fn is_self_closing(&self) -> bool {
+        self.attributes.ends_with('/')
+    }
+
     /// The value of an attribute as it stands; empty for one without a value.
     pub(super) fn attribute(&self, wanted: &str) -> Option<&'a str> {
         let text = self.attributes;
