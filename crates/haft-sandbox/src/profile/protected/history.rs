@@ -13,6 +13,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
@@ -191,6 +192,9 @@ impl CollectedBlobs {
     }
 }
 
+/// Tells the files apart that are being written.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
 /// What is needed to start git: the program, and a folder for a repository without configuration.
 #[derive(Debug)]
 pub(super) struct ReaderRoom {
@@ -222,8 +226,13 @@ impl ReaderRoom {
         for inside in ["objects", "refs"] {
             fs::create_dir_all(folder.join(inside))?;
         }
-        fs::write(folder.join("config"), config)?;
-        fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
+        for (name, content) in [("config", config), ("HEAD", "ref: refs/heads/none\n")] {
+            // Another reader may start just now, and must not find half of a file.
+            let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+            let beside = folder.join(format!("{name}-{}-{number}", std::process::id()));
+            fs::write(&beside, content)?;
+            fs::rename(beside, folder.join(name))?;
+        }
         Ok(folder)
     }
 }
