@@ -66,6 +66,7 @@ mod walk;
 mod ways;
 mod whereabouts;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
@@ -126,8 +127,8 @@ pub struct ProfileConfig {
     pub allow_read: Vec<PathBuf>,
     /// What else may be written: the user's settings.
     pub allow_write: Vec<PathBuf>,
-    /// The session's temporary folder: a folder of the host that nobody else may enter. Children see it at its path and
-    /// at `/tmp`.
+    /// The session's temporary folder: a folder of the host that nobody else may enter. Children see it at `/tmp` and
+    /// nowhere else.
     pub temp: PathBuf,
     /// How large that may become, in bytes. A command that makes it larger is killed.
     pub temp_bytes_max: u64,
@@ -168,6 +169,8 @@ impl ProfileConfig {
     }
 }
 
+/// Where children see the session's temporary folder.
+const TEMP: &str = "/tmp";
 /// The private temporary folder of every child, in memory.
 const PRIVATE_TEMP: &str = "/var/tmp";
 
@@ -260,7 +263,7 @@ impl Profile {
                 false => declared = session.clone(),
             }
         }
-        let (at, bytes_max) = (PathBuf::from("/tmp"), limits::PRIVATE_TEMP_BYTES);
+        let (at, bytes_max) = (PathBuf::from(TEMP), limits::PRIVATE_TEMP_BYTES);
         declared.put(Part::Tmpfs { at, bytes_max, mode: 0o1777 });
         for tool in config.tools.iter().filter(|tool| tool.is_dir()) {
             declared.bind(tool, false);
@@ -425,11 +428,11 @@ impl Profile {
                 return Err("what runs outside of the sandbox has no view of its own".into());
             }
         };
-        let cwd = &request.cwd;
+        let cwd = &*in_child(&self.config.temp, &request.cwd);
         let is_seen = cwd == Path::new("/") || places.shows(cwd) || places.has(cwd);
         if request.confinement == Confinement::Declared && !is_seen {
             // It runs there, whatever it sees of it.
-            places.put(Part::Excerpt { at: cwd.clone(), work: None, entries: Arc::new([]) });
+            places.put(Part::Excerpt { at: cwd.to_owned(), work: None, entries: Arc::new([]) });
         }
         // A protected name that was granted has to be there before it is protected; everything else comes after what is
         // the same for all calls, so that a sandbox can be made before it is known.
@@ -475,8 +478,7 @@ impl Profile {
     pub(crate) fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)> {
         let temp = match request.confinement {
             Confinement::Declared | Confinement::ReadOnly => PRIVATE_TEMP.into(),
-            // By its own path it would be another mount, to which nothing can be renamed.
-            Confinement::Session => "/tmp".into(),
+            Confinement::Session => TEMP.into(),
             Confinement::Outside => return Vec::new(),
         };
         let mut variables = vec![("TMPDIR".into(), temp)];
@@ -487,9 +489,14 @@ impl Profile {
         variables
     }
 
+    /// The path at which a child sees what lies at a path of the host.
+    pub(crate) fn path_in_child<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        in_child(&self.config.temp, path)
+    }
+
     /// Whether a child that may write could change this, or make it.
     pub(crate) fn could_write(&self, path: &Path) -> bool {
-        let temporary = path.starts_with("/tmp") || path.starts_with(&self.config.temp);
+        let temporary = path.starts_with(TEMP) || path.starts_with(&self.config.temp);
         temporary || self.session.writable_root(path).is_some()
     }
 
@@ -631,15 +638,24 @@ impl Profile {
     /// Makes the places on which something is mounted in the temporary folder, where the session's stands at `/tmp`: a
     /// workspace at `/tmp/w` needs a folder `w`. Nobody can rename them then.
     fn make_room_in_temp(&self, places: &mut Places, request: &ProcessRequest) -> Result<(), String> {
-        for path in places.in_stand_in(Path::new("/tmp")) {
-            let inside = path.strip_prefix("/tmp").unwrap_or(&path);
+        for path in places.in_stand_in(Path::new(TEMP)) {
+            let inside = path.strip_prefix(TEMP).unwrap_or(&path);
             let (is_file, lasts) = (places.is_file(&path), self.session.has(&path));
             self.temp.make_mount_point(request, inside, is_file, lasts).map_err(|error| {
                 format!("there is no room for `{}` in the temporary folder: {error}", shown(&path))
             })?;
-            places.pin_in(Path::new("/tmp"), &path);
+            places.pin_in(Path::new(TEMP), &path);
         }
         Ok(())
+    }
+}
+
+/// The path at which a child sees what lies at a path of the host: what lies in the session's temporary folder, in `/tmp`.
+fn in_child<'p>(temp: &Path, path: &'p Path) -> Cow<'p, Path> {
+    match path.strip_prefix(temp) {
+        // Joining nothing would add a slash.
+        Ok(rest) => Path::new(TEMP).components().chain(rest.components()).collect::<PathBuf>().into(),
+        Err(_) => path.into(),
     }
 }
 
@@ -724,10 +740,8 @@ fn put_own(places: &mut Places, config: &ProfileConfig, workspaces: &[Workspace]
     for path in config.allow_write.iter().filter(there) {
         places.bind(path, writable && is_too_wide(path, config.home.as_deref()).is_none());
     }
-    let temp =
-        |at: &Path| Part::Bind { from: Source::Path(config.temp.clone()), at: at.to_owned(), writable };
-    places.put(temp(Path::new("/tmp")));
-    places.put(temp(&config.temp));
+    // At its own path on the host it isn't shown: its name would be seen in `/tmp`.
+    places.put(Part::Bind { from: Source::Path(config.temp.clone()), at: TEMP.into(), writable });
     for workspace in workspaces {
         let at = workspace.path.clone();
         if at != Path::new("/") && config.home.as_ref() != Some(&at) {

@@ -3,6 +3,7 @@
 //! Puts three things together and decides little: the profile says what a child sees, the network which hosts it may
 //! reach, and the helper makes it so. What is to run outside goes the way of [`LocalProcesses`].
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
@@ -44,6 +45,11 @@ pub(crate) trait Scenes: Send + Sync {
 
     /// Variables that go with it.
     fn environment(&self, request: &ProcessRequest) -> Vec<(OsString, OsString)>;
+
+    /// The path at which a child sees what lies at a path of the host, where anything can be mounted.
+    fn path_in_child<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        path.into()
+    }
 
     /// Whether a child that may do all that the session may could change this.
     fn could_write(&self, path: &Path) -> bool;
@@ -106,6 +112,10 @@ pub(crate) trait Scenes: Send + Sync {
 impl Scenes for Profile {
     fn listen(&self, request: &ProcessRequest, tell: Box<dyn Fn(UndoneNotice) + Send>) {
         Profile::listen(self, request, tell);
+    }
+
+    fn path_in_child<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+        Profile::path_in_child(self, path)
     }
 
     fn unanswered(&self, request: &ProcessRequest) -> Vec<UndoneChange> {
@@ -723,7 +733,11 @@ impl Inner {
         if self.helper.walls() == Walls::Bare {
             environment.extend(bare::temporary(&scene));
         }
-        let (argv, cwd) = (request.argv.clone(), request.cwd.clone());
+        let cwd = match self.helper.walls() {
+            Walls::Bare => request.cwd.clone(),
+            _ => self.scenes.path_in_child(&request.cwd).into_owned(),
+        };
+        let argv = request.argv.clone();
         let job = Job { argv, environment, cwd, wants_spare: self.makes_spares, ..Job::default() };
         // Before it is made, so that nothing is missed.
         let covered = match self.helper.walls() {

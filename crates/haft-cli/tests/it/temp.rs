@@ -105,6 +105,20 @@ fn commands_and_file_tools_mean_the_same_files() {
     }
 }
 
+/// The folder has a name on the host that begins with `haft-`; commands see what lies in it and not that name.
+#[test]
+fn commands_see_nothing_in_it_that_no_command_made() {
+    let room = Room::new();
+    let calls = [
+        bash("ls -A /tmp; mkdir /tmp/haft-it-there; echo made > /tmp/haft-it-there/file"),
+        bash("find /tmp; cat /tmp/haft-it-there/file; ls -A /tmp"),
+    ];
+    let found = in_session(&room, &calls, &AUTO);
+    assert_eq!(found[0], "(no output)", "{found:#?}");
+    let listed = "/tmp\n/tmp/haft-it-there\n/tmp/haft-it-there/file\nmade\nhaft-it-there";
+    assert_eq!(found[1], listed, "{found:#?}");
+}
+
 /// Controls: without a sandbox, and where the folder was added, it is the host's.
 #[test]
 fn without_a_sandbox_and_in_an_added_directory_it_is_the_hosts() {

@@ -61,33 +61,37 @@ impl Profile {
                 masks.extend(found.unreadable.into_iter().chain(found.sockets));
             }
             if let Shown::Folder(part) | Shown::File(part) = shown {
-                self.put_granted(places, request, part);
+                self.put_granted(places, part);
             }
         }
         let Some(masks) = masks else { return Ok(false) };
         for part in self.stand_ins.parts(request) {
-            self.put_granted(places, request, part);
+            self.put_granted(places, part);
         }
         self.hide_always(places);
         self.hide(places, &masks);
         Ok(true)
     }
 
-    /// Puts what was granted there. To a child that sees only what it declared, what lies in the session's temporary folder is
-    /// shown at `/tmp` as well; other children see all of that folder there.
-    fn put_granted(&self, places: &mut Places, request: &ProcessRequest, part: Part) {
-        let in_temp = place_of(&part).strip_prefix(&self.config.temp).ok();
-        let at = in_temp.map(|rest| Path::new("/tmp").components().chain(rest.components()).collect());
-        if let Some(at) = at.filter(|_| request.confinement == Confinement::Declared) {
-            match &part {
-                Part::Bind { from, writable, .. } => {
-                    places.put(Part::Bind { from: from.clone(), at, writable: *writable });
-                }
-                Part::StandIn { from, .. } => places.put(Part::StandIn { from: from.clone(), at }),
-                _ => {}
-            }
-        }
-        places.put(part);
+    /// Puts what was granted there: what lies in the session's temporary folder, in `/tmp`.
+    fn put_granted(&self, places: &mut Places, part: Part) {
+        let at = self.path_in_child(place_of(&part)).into_owned();
+        places.put(match part {
+            Part::Bind { from, writable, .. } => Part::Bind { from, at, writable },
+            Part::StandIn { from, .. } => Part::StandIn { from, at },
+            part => part,
+        });
+    }
+
+    /// Whether a child has something in the session's temporary folder without a grant. One that sees only what it declared
+    /// has nothing of it.
+    fn has_in_temp(&self, request: &ProcessRequest, path: &Path, write: bool) -> bool {
+        let has_folder = match request.confinement {
+            Confinement::Session => true,
+            Confinement::ReadOnly => !write,
+            Confinement::Declared | Confinement::Outside => false,
+        };
+        has_folder && path.starts_with(&self.config.temp)
     }
 
     /// How a grant is to be shown; not at all if the child has it already, or may not.
@@ -112,7 +116,7 @@ impl Profile {
             true => places.shows(path) && places.writable_root(path).is_some(),
             false => places.shows(path) && !partial || self.stand_ins.holds(request, path),
         };
-        if !by_name && (enough || places.masks(path)) {
+        if !by_name && (enough || self.has_in_temp(request, path, write) || places.masks(path)) {
             return Ok(None);
         }
         let opened;
@@ -132,7 +136,7 @@ impl Profile {
                 Err(_) => return Ok(None),
             },
         };
-        let taken = !by_name && !partial && places.has(path);
+        let taken = !by_name && !partial && places.has(&self.path_in_child(path));
         let kind = place.itself().and_then(|itself| fstat(itself).ok());
         let kind = kind.map(|found| FileType::from_raw_mode(found.st_mode));
         let bind = |held: OwnedFd, writable| Part::Bind {

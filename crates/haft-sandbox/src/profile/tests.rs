@@ -176,7 +176,6 @@ fn a_home_shows_tool_chains_and_caches_and_no_secrets() {
         file ~/home/.npmrc "registry=https://r/\n"
         read ~/home/.rustup
         read ~/state/results
-        write ~/state/tmp
         write ~/work
         "#,
     );
@@ -194,7 +193,6 @@ fn who_only_looks_can_write_nothing_and_leaves_nothing_on_the_host() {
         "empty ~/home
          overlay ~/home/.npm/_cacache read-only
          read ~/state/results
-         read ~/state/tmp
          read ~/work",
     );
     let scene = profile.scene(&request).unwrap();
@@ -341,7 +339,6 @@ fn a_home_as_working_directory_is_read_and_not_written() {
         overlay ~/home/.npm/_cacache
         mask ~/home/.ssh
         read ~/state/results
-        write ~/state/tmp
         "#,
     );
     let words = "commands can't write `~/home`: it is your home folder, of which they see what isn't secret; start in a folder of one project";
@@ -365,8 +362,7 @@ fn a_working_directory_above_the_home_shows_no_home() {
         "read ~
          empty ~/home
          empty ~/state
-         read ~/state/results
-         write ~/state/tmp",
+         read ~/state/results",
     );
     assert!(notes.starts_with("commands can't write `~`: your home folder lies in it"), "{notes}");
     machine.config.workspace = vec!["/".into()];
@@ -388,7 +384,6 @@ fn what_lies_in_the_temporary_folder_of_the_host_stays_in_sight() {
         "pin ~
          pin ~/state
          read ~/state/results
-         write ~/state/tmp
          write ~/work",
     );
     // The places are there, in the folder that stands at `/tmp`.

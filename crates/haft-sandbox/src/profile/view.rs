@@ -116,7 +116,10 @@ impl ProfileView {
     /// Whether a command sees the host's file.
     fn is_shown(&self, path: &Path) -> bool {
         let places = self.places();
-        let shown = places.shows(path) || places.aliases(path).iter().any(|alias| places.shows(alias));
+        let is_in_session_temp = path.starts_with(&self.config.temp);
+        let shown = is_in_session_temp
+            || places.shows(path)
+            || places.aliases(path).iter().any(|alias| places.shows(alias));
         (shown || places.is_linked(path) || self.is_in_cache(path)) && !self.is_hidden(path)
     }
 
@@ -127,6 +130,7 @@ impl ProfileView {
                 || rules.unwritable.as_ref().is_some_and(|denied| denied.covers(path));
         let writable = path.starts_with("/dev")
             || self.is_in_cache(path)
+            || path.starts_with(&self.config.temp)
             || self.places().writable_root(path).is_some()
             || self.is_in_temp(path) && path != Path::new(PRIVATE_TEMP);
         writable && !denied && !self.is_hidden(path)
