@@ -180,6 +180,7 @@ impl Program {
             Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
             Exit::TimedOut => return Err(format!("it took longer than {} ms", self.timeout.as_millis())),
             Exit::Cancelled => return Err("it was cancelled".to_owned()),
+            Exit::Killed(reason) => return Err(format!("it was killed: {reason}")),
         }
         let printed = outcome.stdout.whole().ok_or("it printed too much")?;
         serde_json::from_slice(printed).map_err(|_| {

@@ -24,6 +24,8 @@ pub const FLOOD_BYTES: u64 = 1024 * 1024;
 pub const PIPE_BYTES: usize = 1024 * 1024;
 /// How long a flood is left to gather in its pipe once there is no more of it.
 pub const GATHER: Duration = Duration::from_micros(250);
+/// How long a question to the user about a running child is open; then it counts as not answered.
+pub const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often the time limit of a child is looked at while a question to the user about its hosts is open.
 pub const QUESTION_POLL: Duration = Duration::from_millis(500);
 /// How many changes of protected names that were undone wait to be looked at; further ones are reported and not asked about.

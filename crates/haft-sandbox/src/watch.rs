@@ -6,8 +6,8 @@
 //! hold a pipe open for ever; then what is left of the group is killed. The child stays a zombie until that is done, so
 //! that the group's number can't have become somebody else's.
 //!
-//! A child that has changed protected names is paused while the user is asked about them: they may be the user's own. What
-//! is paused can't run out of time, and every way to the end works as it does otherwise.
+//! Children that may have changed protected names are paused while the user is asked about them: they may be the user's own.
+//! What is paused can't run out of time, and every way to the end works as it does otherwise.
 //!
 //! A child that floods writes small pieces, and whoever waits for each of them is woken for each of them, which costs more
 //! than reading it. So a flood is left alone for a moment whenever there is no more of it, and the pipe gathers.
@@ -19,13 +19,13 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use haft::ports::{
-    Captured, ChildRequests, Exit, OnOutput, ProcessError, ProcessOutcome, ProcessRequest, Refusal,
-    UndoneChange,
+    Captured, ChildRequests, Exit, KillReason, OnOutput, ProcessError, ProcessOutcome, ProcessRequest,
+    Refusal, UndoneChange,
 };
 use haft::sync::lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -39,7 +39,7 @@ use crate::remains;
 use crate::start::{self, DESCRIPTOR_MIN};
 
 use undone::UndoneState;
-pub(crate) use undone::ask_at_end;
+pub(crate) use undone::{PauseHold, ask_at_end};
 
 /// What the thread of a child is told from outside.
 #[derive(Clone)]
@@ -49,18 +49,24 @@ pub(crate) struct OrdersInner {
     order: AtomicU8,
     /// It has moved to the background, and nobody has looked at that yet.
     moved: AtomicBool,
-    /// What was undone while it runs, and was not looked at yet.
-    undone: Mutex<Vec<UndoneNotice>>,
+    /// What was undone while it runs, and was not looked at yet; none once it has ended.
+    undone: Mutex<Option<Vec<UndoneNotice>>>,
     wake: OwnedFd,
 }
 
-/// A change of a protected name that was undone while a child runs.
-#[derive(Debug)]
-pub(crate) struct UndoneNotice {
-    /// What the user can be asked about; none where it can't be made again.
-    pub(crate) change: Option<UndoneChange>,
-    /// It was the child, and not for the first time.
-    pub(crate) is_again: bool,
+/// What a child's thread is told when a change of a protected name was undone while children run.
+pub(crate) enum UndoneNotice {
+    /// This child's thread decides about the change.
+    Decide {
+        /// What the user can be asked about; none where it can't be made again.
+        change: Option<UndoneChange>,
+        /// It was the child, and not for the first time.
+        is_again: bool,
+        /// Pauses the other children until there is a decision.
+        hold: Arc<PauseHold>,
+    },
+    /// The thread of another child decides, and this child is paused until then: it may have made the change.
+    Pause(Weak<PauseHold>),
 }
 
 const CANCEL: u8 = 1;
@@ -75,22 +81,28 @@ impl Wake for OrdersInner {
 impl Orders {
     pub(crate) fn new() -> io::Result<Orders> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (order, moved, undone) = Default::default();
+        let (order, moved) = Default::default();
+        let undone = Mutex::new(Some(Vec::new()));
         Ok(Orders(Arc::new(OrdersInner { order, moved, undone, wake })))
     }
 
     /// Look at a change of a protected name that was undone.
     pub(crate) fn undone(&self, notice: UndoneNotice) {
-        let mut undone = lock(&self.0.undone);
-        if undone.len() < limits::UNDONE_NOTICES_MAX {
+        if let Some(undone) = &mut *lock(&self.0.undone)
+            && undone.len() < limits::UNDONE_NOTICES_MAX
+        {
             undone.push(notice);
         }
-        drop(undone);
         self.wake();
     }
 
     fn take_undone(&self) -> Vec<UndoneNotice> {
-        std::mem::take(&mut *lock(&self.0.undone))
+        lock(&self.0.undone).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Nothing is looked at any more: what waits to be looked at would keep others paused.
+    fn close_undone(&self) {
+        lock(&self.0.undone).take();
     }
 
     /// End the child, and answer.
@@ -123,9 +135,10 @@ impl Orders {
         self.0.order.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until the thread is woken.
-    pub(crate) fn wait(&self) {
-        let _ = poll(&mut [PollFd::new(&self.0.wake, PollFlags::IN)], None);
+    /// Waits until the thread is woken, or until then.
+    pub(crate) fn wait_until(&self, at: Instant) {
+        let left = left_until(at, Instant::now());
+        let _ = poll(&mut [PollFd::new(&self.0.wake, PollFlags::IN)], Some(&left));
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
     }
 
@@ -152,8 +165,8 @@ impl Orders {
 /// Why a child is ended. A later reason replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
-    /// It put files again and again where other programs execute them.
-    Planted,
+    /// Because of what it did.
+    Killed(KillReason),
     TimedOut,
     Cancelled,
     Abandoned,
@@ -226,7 +239,7 @@ pub(crate) struct KeeperCheck {
     /// After how long to check again; none if there is nothing to check.
     pub(crate) next: Option<Duration>,
     /// Why the child is killed.
-    pub(crate) stop: Option<Refusal>,
+    pub(crate) stop: Option<(KillReason, Refusal)>,
 }
 
 /// Nobody has to.
@@ -501,7 +514,8 @@ impl Watched<'_> {
         self.ending();
         let exit = match (self.stop, self.ended) {
             (Some(Stop::TimedOut), _) => Exit::TimedOut,
-            (Some(Stop::Planted) | None, Some(exit)) => exit,
+            (Some(Stop::Killed(reason)), None | Some(Exit::Signal(_))) => Exit::Killed(reason),
+            (Some(Stop::Killed(_)) | None, Some(exit)) => exit,
             // Only a child that was stopped is given up.
             (Some(_), _) | (None, None) => Exit::Cancelled,
         };
@@ -541,19 +555,12 @@ impl Watched<'_> {
             Some(_) => self.drained_at,
             None => {
                 let times = self.kill_at.or_else(|| self.wakes_at()).into_iter();
-                times.chain(self.check_at).chain(self.undone.ask_at).min()
+                times.chain(self.check_at).chain(self.undone.wakes_at()).min()
             }
         };
         let now = Instant::now();
         let gathered = [&self.output, &self.errors].map(|stream| stream.gathers_until.filter(|at| *at > now));
-        let left = gathered.into_iter().flatten().chain(next).min().map(|at| {
-            // Rounded up: waking too early would only mean to wait again.
-            let left = at.saturating_duration_since(now) + Duration::from_micros(50);
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            }
-        });
+        let left = gathered.into_iter().flatten().chain(next).min().map(|at| left_until(at, now));
         let input = self.input.as_ref().filter(|_| self.ended.is_none());
         let news = self.ended.is_none().then(|| self.child.news());
         let watched = [
@@ -607,13 +614,14 @@ impl Watched<'_> {
         self.input = None;
         // What was not answered is asked about once everything was looked at.
         self.undone = UndoneState::default();
+        self.orders.close_undone();
         Ok(())
     }
 
-    /// When its time is over. Questions to the user about its hosts don't count.
+    /// When its time is over. Questions to the user don't count, neither about it nor about what runs beside it.
     fn deadline(&self) -> Option<Instant> {
         let asking = asked(self.request).saturating_sub(self.asked_before);
-        self.started.checked_add(self.request.timeout)?.checked_add(asking)
+        self.started.checked_add(self.request.timeout)?.checked_add(asking)?.checked_add(self.undone.held_for)
     }
 
     /// When to look at the time again. While a question is open the deadline moves, and nothing tells of its end.
@@ -633,12 +641,15 @@ impl Watched<'_> {
         }
         if self.undone.ask_at.is_some_and(|at| now >= at) {
             self.ask_about_undone();
+        } else if self.undone.wakes_at().is_some_and(|at| now >= at) {
+            self.note_undone();
         }
         if self.check_at.is_some_and(|at| now >= at) {
             let KeeperCheck { next, stop } = self.keeper.check();
             self.check_at = next.and_then(|pause| Instant::now().checked_add(pause));
-            if let Some(refusal) = stop.filter(|_| !self.killed) {
+            if let Some((reason, refusal)) = stop.filter(|_| !self.killed) {
                 self.said.push(refusal);
+                self.stop(Stop::Killed(reason));
                 self.kill_at = Some(now);
             }
         }
@@ -656,12 +667,12 @@ impl Watched<'_> {
             return;
         }
         let grace = match stop {
-            Stop::Planted => Duration::ZERO,
+            Stop::Killed(_) => Duration::ZERO,
             Stop::TimedOut | Stop::Cancelled => limits::GRACE,
             Stop::Abandoned => limits::GRACE_ABANDONED,
         };
-        // What plants is killed at once, and hears nothing before.
-        if self.stop.is_none() && stop != Stop::Planted {
+        // What does harm is killed at once, and hears nothing before.
+        if self.stop.is_none() && !matches!(stop, Stop::Killed(_)) {
             self.child.signal(Signal::TERM);
             // One that was stopped hears nothing until it goes on.
             self.child.signal(Signal::CONT);
@@ -673,6 +684,15 @@ impl Watched<'_> {
             let by = Instant::now() + grace;
             self.kill_at = Some(self.kill_at.map_or(by, |at| at.min(by)));
         }
+    }
+}
+
+/// The time that is left, rounded up: waking too early would only mean to wait again.
+fn left_until(at: Instant, now: Instant) -> Timespec {
+    let left = at.saturating_duration_since(now) + Duration::from_micros(50);
+    Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
     }
 }
 

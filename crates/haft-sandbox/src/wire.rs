@@ -420,7 +420,7 @@ impl Report {
                 let (kind, number) = match exit {
                     Exit::Code(code) => (b'c', *code),
                     Exit::Signal(signal) => (b'k', *signal),
-                    Exit::TimedOut | Exit::Cancelled => (b'k', libc::SIGKILL),
+                    Exit::TimedOut | Exit::Cancelled | Exit::Killed(_) => (b'k', libc::SIGKILL),
                 };
                 let mut text = vec![b'e', kind, u8::from(*alone)];
                 text.extend(number.to_le_bytes());

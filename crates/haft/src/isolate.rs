@@ -320,6 +320,7 @@ impl<'a> IsolatedRun<'a> {
                 let limit = self.memory_bytes_max >> 20;
                 format!("{name} did not finish: its process needed more than {limit} MB of memory")
             }
+            Exit::Killed(reason) => format!("{name} did not finish: its process was killed: {reason}"),
             Exit::Signal(signal) => format!(
                 "{name} did not finish: its process ended before it gave a result, by signal {signal}{}",
                 signal_name(signal)

@@ -27,7 +27,7 @@ pub use child_requests::{
 };
 pub use mode::{Mode, PermissionMode, UnknownMode};
 pub use processes::{
-    Background, Captured, Confinement, Exit, HostGrants, OnLine, OnOutput, OnPipes, ProcessError,
+    Background, Captured, Confinement, Exit, HostGrants, KillReason, OnLine, OnOutput, OnPipes, ProcessError,
     ProcessOutcome, ProcessRequest, Processes, ProtectionLevel, Refusal, Spill, signal_name,
 };
 pub use recorder::{HookOutcome, Intent, RecordError, Recorder, RefusedCall, RequestDecision};

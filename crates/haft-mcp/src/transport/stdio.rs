@@ -85,6 +85,7 @@ impl Process {
                     Exit::Code(code) => format!("its process ended with code {code}"),
                     Exit::Signal(signal) => format!("its process was ended by signal {signal}"),
                     Exit::TimedOut | Exit::Cancelled => "its process was ended".to_owned(),
+                    Exit::Killed(reason) => format!("its process was killed: {reason}"),
                 };
                 match self.log.last_line() {
                     Some(words) => format!("{how}; its last words: {words}"),

@@ -137,6 +137,7 @@ pub(super) fn of_command(event: Event, ended: &Ended<'_>) -> Result<Reply, Strin
         Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
         Exit::TimedOut => return Err(format!("it took longer than {} s", ended.limit_s)),
         Exit::Cancelled => return Err("it was cancelled".into()),
+        Exit::Killed(reason) => return Err(format!("it was killed: {reason}")),
     };
     let json = as_json(event, ended.stdout, ended.cut);
     if code == 2 {
@@ -440,6 +441,8 @@ mod tests {
         assert_eq!(failed(Exit::Signal(9)), "it was ended by signal 9");
         assert_eq!(failed(Exit::TimedOut), "it took longer than 3 s");
         assert_eq!(failed(Exit::Cancelled), "it was cancelled");
+        let killed = failed(Exit::Killed(haft::ports::KillReason::TempTooLarge));
+        assert_eq!(killed, "it was killed: the session's `/tmp` became too large");
         let cut = Ended { cut: true, ..ended(Exit::Code(0), "{", "") };
         assert!(of_command(Event::PreToolUse, &cut).unwrap_err().starts_with("it printed more than"));
         // A no behind a byte order mark is a no.

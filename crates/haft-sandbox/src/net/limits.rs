@@ -67,7 +67,7 @@ impl Default for Times {
             hello: Duration::from_secs(60),
             idle: Duration::from_secs(300),
             linger: Duration::from_secs(1),
-            question: Duration::from_secs(600),
+            question: crate::limits::QUESTION_TIMEOUT,
         }
     }
 }

@@ -21,7 +21,7 @@ mod snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use haft::files::Root;
 use haft::ports::{Background, Refusal};
@@ -37,7 +37,7 @@ use self::redo::RedoableChange;
 use self::snapshot::{LeafContent, NameSnapshot, is_held, is_or_leads_to_name};
 use super::approved;
 use super::{limits, shown};
-use crate::watch::UndoneNotice;
+use crate::watch::{PauseHold, UndoneNotice};
 
 pub(super) struct ProtectedFiles {
     /// Folders at whose top names count: working directories and the repositories in them.
@@ -449,13 +449,19 @@ impl State {
         granted.any(|root| root.covers(path)) || is_below(self.being_written.keys(), path)
     }
 
-    /// Tells a running command of a change that was undone: one in the foreground, if there is one.
+    /// Tells running commands of a change that was undone. One decides, in the foreground if one is there, and the others
+    /// there are paused meanwhile: any of them may have made the change.
     fn tell(&mut self, path: &Path, redoable: Option<RedoableChange>) {
         let State { running, listeners, .. } = self;
         let in_foreground = |listener: &UndoneListener| !listener.background.has_begun();
         let number =
             listeners.iter().max_by_key(|(_, listener)| in_foreground(listener)).map(|(number, _)| *number);
         let change = redoable.as_ref().map(|redoable| redoable.change.clone());
+        let hold = Arc::new(PauseHold::default());
+        let others = listeners.iter().filter(|(other, _)| number.is_some_and(|number| number != **other));
+        for (_, listener) in others.filter(|(_, listener)| in_foreground(listener)) {
+            (listener.tell)(UndoneNotice::Pause(Arc::downgrade(&hold)));
+        }
         if let Some(listener) = number.and_then(|number| listeners.get_mut(&number)) {
             // With several running commands, the one that made the change is unknown.
             let is_alone = running.len() == 1 && in_foreground(listener);
@@ -464,7 +470,7 @@ impl State {
             let is_again =
                 is_alone && (listener.planted.contains(path) || !is_git && !listener.planted.is_empty());
             listener.planted.extend(is_alone.then(|| path.to_owned()));
-            (listener.tell)(UndoneNotice { change, is_again });
+            (listener.tell)(UndoneNotice::Decide { change, is_again, hold });
         }
         self.keep_redoable(redoable, number);
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use haft::ports::{ProcessRequest, Refusal};
+use haft::ports::{KillReason, ProcessRequest, Refusal};
 use haft::sync::lock;
 use rustix::fs::{Mode, OFlags};
 
@@ -107,7 +107,8 @@ impl TempFolder {
         let pause = (start.elapsed() * limits::TEMP_MEASURE_SHARE).max(limits::TEMP_MEASURE_EVERY);
         let bytes = state.measured_bytes;
         let words = "so commands that made it larger were killed; remove what isn't needed";
-        let stop = (bytes > self.bytes_max.max(began)).then(|| self.too_large(bytes, words));
+        let stop = (bytes > self.bytes_max.max(began))
+            .then(|| (KillReason::TempTooLarge, self.too_large(bytes, words)));
         KeeperCheck { next: Some(pause), stop }
     }
 
@@ -340,7 +341,8 @@ mod tests {
         temp.begin(&before);
         assert_eq!(temp.check(&before).stop, None);
         fs::write(dir.path().join("large"), vec![1; 200 * 4096]).unwrap();
-        assert!(matches!(temp.check(&before).stop, Some(Refusal::Changed { .. })));
+        let stop = temp.check(&before).stop;
+        assert!(matches!(stop, Some((KillReason::TempTooLarge, Refusal::Changed { .. }))), "{stop:?}");
         temp.begin(&after);
         assert_eq!(temp.check(&after).stop, None, "it may be about to remove something");
         fs::write(dir.path().join("more"), vec![1; 4096]).unwrap();

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use haft::ports::{Exit, ProcessRequest, Processes as _, Refusal};
+use haft::ports::{Exit, KillReason, ProcessRequest, Processes as _, Refusal};
 use haft_git::RepositoryLevel;
 use haft_sandbox::approve_content;
 
@@ -222,7 +222,7 @@ async fn a_command_that_plants_again_is_killed() {
     let script = "while :; do echo evil > .mcp.json; done";
     for wanted in [RepositoryLevel::None, RepositoryLevel::Data] {
         let (exit, said, refused) = session.run(at_level(&session, script, wanted)).await;
-        assert!(matches!(exit, Exit::Signal(9 | 15)), "{exit:?} {said}");
+        assert_eq!(exit, Exit::Killed(KillReason::ProtectedFiles), "{said}");
         assert!(
             refused.len() >= 2 && undone(&user, &refused).iter().all(|name| name == ".mcp.json"),
             "{refused:?}"

@@ -3,7 +3,7 @@
 use std::fs;
 
 use haft::files::{Access, Root};
-use haft::ports::{Exit, Refusal};
+use haft::ports::{Exit, KillReason, Refusal};
 
 use crate::profile::User;
 
@@ -43,14 +43,14 @@ async fn a_command_that_makes_it_too_large_is_killed() {
     session.good("head -c 4M /dev/zero > /tmp/small && sleep 0.4 && rm /tmp/small").await;
     let fill = "while :; do head -c 1M /dev/zero >> /tmp/large; sleep 0.01; done";
     let (exit, said, refused) = session.run(session.request(fill)).await;
-    assert_eq!(exit, Exit::Signal(9), "{said} {refused:?}");
+    assert_eq!(exit, Exit::Killed(KillReason::TempTooLarge), "{said} {refused:?}");
     let says = |refusal: &Refusal| matches!(refusal, Refusal::Changed { done, .. } if done.contains("more than the 8 MiB"));
     assert!(refused.iter().any(says), "{refused:?}");
     // Many small files take space as well.
     session.good("rm /tmp/large").await;
     let many = "i=0; while :; do i=$((i+1)); mkdir -p /tmp/d/$i/{1..50}; done";
     let (exit, said, refused) = session.run(session.request(many)).await;
-    assert_eq!(exit, Exit::Signal(9), "{said} {refused:?}");
+    assert_eq!(exit, Exit::Killed(KillReason::TempTooLarge), "{said} {refused:?}");
     // What makes it smaller may run.
     session.good("sleep 0.6; rm -r /tmp/d; echo more > /tmp/more").await;
 }

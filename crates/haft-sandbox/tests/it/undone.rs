@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haft::Cancel;
 use haft::ports::{
-    Background, ChildRequest, ChildRequestQueue, ChildRequests, Exit, PendingRequest, ProcessOutcome,
-    ProcessRequest, Processes as _, Refusal, UndoneAnswer, UndoneChanges,
+    Background, ChildRequest, ChildRequestQueue, ChildRequests, Exit, KillReason, PendingRequest,
+    ProcessOutcome, ProcessRequest, Processes as _, Refusal, UndoneAnswer, UndoneChanges,
 };
 use haft_git::RepositoryLevel;
 
@@ -131,7 +131,7 @@ async fn a_command_that_plants_is_paused_until_the_user_has_answered() {
                 assert_eq!(fs::read_to_string(&planted).unwrap(), "mine\n");
             }
             UndoneAnswer::StopChild => {
-                assert_eq!((outcome.exit, said.as_str()), (Exit::Signal(9), ""));
+                assert_eq!((outcome.exit, said.as_str()), (Exit::Killed(KillReason::StoppedByUser), ""));
                 assert!(format!("{:?}", outcome.refused).contains("the user stopped the command"));
                 assert!(!planted.exists());
             }
@@ -222,10 +222,56 @@ async fn a_command_that_plants_without_end_is_killed_after_three_questions() {
     let session = user.session();
     let request = asking(&session, "while :; do echo evil > .mcp.json; done");
     let (outcome, asked) = answered(&user, &session, request, UndoneAnswer::StayUndone).await;
-    assert!(matches!(outcome.exit, Exit::Signal(9 | 15)), "{:?}", outcome.exit);
+    assert_eq!(outcome.exit, Exit::Killed(KillReason::ProtectedFiles));
     // And one more when it has ended.
     assert!(asked.len() <= 4 && asked.iter().filter(|(_, is_paused)| *is_paused).count() == 3, "{asked:?}");
     assert!(!user.at("work/.mcp.json").exists());
+}
+
+/// Any of several commands may have planted, so all of them are paused until the one that asks is answered, or has ended.
+#[tokio::test]
+async fn all_commands_that_may_have_planted_are_paused_and_one_asks() {
+    for is_answered in [true, false] {
+        let user = User::new();
+        let session = user.session();
+        let mark = format!("mark-{}", user.root.file_name().unwrap().to_string_lossy());
+        let wait = "until [ -e go ]; do sleep 0.01; done; echo end";
+        let plants = format!(": {mark}; until [ -e ready ]; do sleep 0.01; done; echo x > .mcp.json; {wait}");
+        let (one, mut one_queue) = asking(&session, &plants);
+        let (other, mut other_queue) = asking(&session, &format!(": {mark}; touch ready; {wait}"));
+        // Shorter than it is paused.
+        let limit = Duration::from_secs(2);
+        let (one_cancel, other_cancel) = (Cancel::new(), Cancel::new());
+        let one = session.sandbox.run(one.with_cancel(one_cancel.clone()));
+        let other = session.sandbox.run(other.with_cancel(other_cancel.clone()).with_timeout(limit));
+        let meanwhile = async {
+            let (question, is_one) = tokio::select! {
+                question = next(&mut one_queue) => (question.unwrap(), true),
+                question = next(&mut other_queue) => (question.unwrap(), false),
+            };
+            let open = if is_one { one_queue.begin_question() } else { other_queue.begin_question() };
+            until("both are paused", || {
+                let states = states(&mark);
+                states.len() >= 2 && states.iter().all(|state| *state == 'T')
+            });
+            tokio::time::sleep(limit + limit / 4).await;
+            fs::write(user.at("work/go"), "").unwrap();
+            drop(open);
+            if is_answered {
+                question.answer(UndoneAnswer::StayUndone);
+            } else {
+                if is_one { &one_cancel } else { &other_cancel }.cancel(haft::Cause::User);
+            }
+            let (one, other) = tokio::join!(next(&mut one_queue), next(&mut other_queue));
+            assert!(one.is_none() && other.is_none(), "it is asked once");
+        };
+        let (one, other, ()) = tokio::join!(one, other, meanwhile);
+        let mut exits = [one.unwrap().exit, other.unwrap().exit];
+        exits.sort_by_key(|exit| *exit != Exit::Code(0));
+        let expected = if is_answered { Exit::Code(0) } else { Exit::Cancelled };
+        assert_eq!(exits, [Exit::Code(0), expected]);
+        assert!(!user.at("work/.mcp.json").exists());
+    }
 }
 
 /// What the user makes in an editor while commands run comes back, however often, and no command is killed for it.

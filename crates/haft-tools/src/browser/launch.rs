@@ -262,6 +262,7 @@ fn exited(exit: Exit, words: &Mutex<Vec<u8>>) -> String {
         Exit::Code(code) => format!("it ended with code {code}"),
         Exit::Signal(signal) => format!("it was ended by signal {signal}"),
         Exit::TimedOut | Exit::Cancelled => "it was ended".to_owned(),
+        Exit::Killed(reason) => format!("it was killed: {reason}"),
     };
     let words = String::from_utf8_lossy(&lock(words)).into_owned();
     let last = words.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("dbus"));

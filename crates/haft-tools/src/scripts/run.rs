@@ -213,6 +213,7 @@ fn failed(script: &Script, outcome: &ProcessOutcome, refused: &[String]) -> Tool
             (ErrorKind::TimedOut, words)
         }
         Exit::Cancelled => (ErrorKind::Cancelled, format!("{name} was cancelled")),
+        Exit::Killed(reason) => (ErrorKind::Failed, format!("{name} was killed: {reason}")),
     };
     if said.is_empty() {
         let printed = ending(&outcome.stdout);

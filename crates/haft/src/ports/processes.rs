@@ -640,6 +640,36 @@ pub enum Exit {
     TimedOut,
     /// By us, because the call was cancelled.
     Cancelled,
+    /// By us, because of what it did.
+    Killed(KillReason),
+}
+
+/// Why a process was killed by us.
+///
+/// ```
+/// use haft::ports::KillReason;
+///
+/// assert_eq!(KillReason::TempTooLarge.to_string(), "the session's `/tmp` became too large");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KillReason {
+    /// It changed protected files, and not for the first time.
+    ProtectedFiles,
+    /// It changed protected files, and the user stopped it.
+    StoppedByUser,
+    /// The session's temporary folder became too large.
+    TempTooLarge,
+}
+
+impl fmt::Display for KillReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            KillReason::ProtectedFiles => "it changed protected files again, after that was undone",
+            KillReason::StoppedByUser => "the user stopped it because it changed protected files",
+            KillReason::TempTooLarge => "the session's `/tmp` became too large",
+        })
+    }
 }
 
 /// The name of a signal that people meet, in parentheses after a space; empty for others.

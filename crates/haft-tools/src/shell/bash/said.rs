@@ -76,7 +76,7 @@ pub(crate) fn result(ended: Ended, facts: Facts<'_>, cx: &Context) -> Result<Out
         let kind = match exit {
             Exit::TimedOut => ErrorKind::TimedOut,
             Exit::Cancelled => ErrorKind::Cancelled,
-            Exit::Code(_) | Exit::Signal(_) => ErrorKind::Failed,
+            Exit::Code(_) | Exit::Signal(_) | Exit::Killed(_) => ErrorKind::Failed,
         };
         return Err(ToolError::of(
             kind,
@@ -227,6 +227,7 @@ fn exit_words(exit: &Exit, answers: Option<&str>, limit: Duration) -> Option<Str
             )
         }
         (Exit::Cancelled, _) => "ended by haft: it was stopped".to_owned(),
+        (Exit::Killed(reason), _) => format!("ended by haft: {reason}"),
     })
 }
 
