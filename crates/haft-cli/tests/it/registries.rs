@@ -46,11 +46,15 @@ fn private_hosts() -> Value {
 
 /// Runs a command through `haft` at a terminal, with this answer to every question; nothing where there are no namespaces.
 fn run(room: &Room, path: &[PathBuf], command: &str, answer: &str) -> Option<Ended> {
+    run_with(room, path, command, answer, &["--allow", "Bash"])
+}
+
+fn run_with(room: &Room, path: &[PathBuf], command: &str, answer: &str, flags: &[&str]) -> Option<Ended> {
     let input = json!({"command": command}).to_string();
     let mut scene = Command::new("unshare");
     scene.args(["--map-root-user", "--net", "--mount", "python3"]).arg(crate_path("tests/registry/scene.py"));
     scene.arg(crate_path("tests/registry")).arg(answer).arg(env!("CARGO_BIN_EXE_haft"));
-    scene.args(["call", "Bash", &input, "--allow", "Bash"]);
+    scene.args(["call", "Bash", &input]).args(flags);
     let inherited = std::env::var_os(PATH).unwrap();
     let path = std::env::join_paths(path.iter().cloned().chain(std::env::split_paths(&inherited))).unwrap();
     scene.current_dir(room.path("work")).env_clear().env("HOME", room.path("home")).env(PATH, path);
@@ -134,6 +138,54 @@ fn npm_installs_after_one_question() {
     let command = "npm_config_cafile=ca.pem npm install --no-audit --no-fund tiny";
     let Some(ended) = run(&room, &[folder], command, "y") else { return };
     check(&ended, &room.path("work/node_modules/tiny/package.json"));
+}
+
+/// The program of a Yarn, and the folder of it.
+fn yarn(package: &str) -> Option<(PathBuf, PathBuf)> {
+    let Some(modules) = std::env::var_os("HAFT_TEST_NODE_MODULES").map(PathBuf::from) else {
+        eprintln!("skipped: HAFT_TEST_NODE_MODULES names no folder");
+        return None;
+    };
+    let folder = modules.join(package).canonicalize().unwrap();
+    Some((folder.join("bin/yarn.js"), folder))
+}
+
+/// Installs what a project in a repository needs in mode `auto`, as a new project and again with what was committed then.
+fn check_yarn(package: &str, settings: &str, certificates: &str) {
+    let (Some(node), Some((yarn, shown))) = (folder_of("node"), yarn(package)) else { return };
+    let room = room(&[shown], &private_hosts());
+    // In the form in which Yarn writes it.
+    let project = "{\n  \"name\": \"p\",\n  \"private\": true,\n  \"dependencies\": {\n    \"tiny\": \"1.0.0\"\n  }\n}\n";
+    room.write("work/package.json", project);
+    room.write("work/.yarnrc.yml", settings);
+    room.write("work/.gitignore", "node_modules\n.yarn\n");
+    let git = |args: &str| {
+        let mut git = Command::new("sh");
+        git.args(["-c", args]).current_dir(room.path("work")).env("HOME", room.path("home"));
+        let done = git.output().unwrap();
+        assert!(done.status.success(), "{args}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let commit = "git add -A && git -c user.name=u -c user.email=u@v commit -qm x";
+    git(&format!("git init -q && {commit}"));
+    let command = format!("{certificates}=$PWD/ca.pem node {} install", yarn.display());
+    let auto = ["--permission-mode", "auto"];
+    for expected in ["?? yarn.lock\n", ""] {
+        let Some(ended) = run_with(&room, std::slice::from_ref(&node), &command, "y", &auto) else { return };
+        check(&ended, &room.path("work/node_modules/tiny/package.json"));
+        assert_eq!(git("git status --porcelain"), expected, "{}", ended.screen);
+        git(&format!("{commit} --allow-empty; rm -rf node_modules .yarn"));
+    }
+}
+
+#[test]
+fn yarn_installs_after_one_question() {
+    check_yarn("yarn", "", "npm_config_cafile");
+}
+
+#[test]
+fn the_newer_yarn_installs_after_one_question() {
+    check_yarn("@yarnpkg/cli-dist", "nodeLinker: node-modules\n", "NODE_EXTRA_CA_CERTS");
 }
 
 #[test]

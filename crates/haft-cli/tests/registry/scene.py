@@ -4,7 +4,7 @@ Usage: scene.py PEM_DIR ANSWER TERMINAL_ARGV…, as root of new user, network an
 answered with ANSWER. Prints one JSON object: the exit code, how many questions there were, and the screen.
 """
 
-import base64, fcntl, hashlib, http.server, io, json, os, pty, socket, ssl, struct, subprocess, sys, tarfile
+import base64, fcntl, gzip, hashlib, http.server, io, json, os, pty, socket, ssl, struct, subprocess, sys, tarfile
 import tempfile, threading, zipfile
 
 ADDRESS = '10.77.0.1'
@@ -30,12 +30,13 @@ def wheel():
 
 def tar(files):
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode='w:gz') as archive:
+    with tarfile.open(fileobj=out, mode='w') as archive:
         for name, text in files.items():
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(text), 0o644
             archive.addfile(info, io.BytesIO(text.encode()))
-    return out.getvalue()
+    # Without a time, so that it is the same in every run.
+    return gzip.compress(out.getvalue(), mtime=0)
 
 
 WHEEL = wheel()
@@ -49,16 +50,21 @@ def simple(files):
     return f'<a href="https://{files}/tiny-1.0-py3-none-any.whl#sha256={digest}">tiny-1.0-py3-none-any.whl</a>'
 
 
+def npm(files):
+    return json.dumps({'name': 'tiny', 'dist-tags': {'latest': '1.0.0'}, 'time': {'1.0.0': '2020-01-01T00:00:00Z'}, 'versions': {'1.0.0': {
+        'name': 'tiny', 'version': '1.0.0', 'dist': {
+            'tarball': f'https://{files}/tiny/-/tiny-1.0.0.tgz',
+            'integrity': 'sha512-' + base64.b64encode(hashlib.sha512(PACKAGE).digest()).decode()}}}})
+
+
 PAGES = {
     ('pypi.org', '/simple/tiny/'): ('text/html', simple('files.pythonhosted.org')),
     ('files.pythonhosted.org', '/tiny-1.0-py3-none-any.whl'): ('application/octet-stream', WHEEL),
     ('index.mirror.test', '/simple/tiny/'): ('text/html', simple('files.mirror.test')),
     ('files.mirror.test', '/tiny-1.0-py3-none-any.whl'): ('application/octet-stream', WHEEL),
-    ('registry.npmjs.org', '/tiny'): ('application/json', json.dumps({
-        'name': 'tiny', 'dist-tags': {'latest': '1.0.0'}, 'versions': {'1.0.0': {
-            'name': 'tiny', 'version': '1.0.0', 'dist': {
-                'tarball': 'https://registry.yarnpkg.com/tiny/-/tiny-1.0.0.tgz',
-                'integrity': 'sha512-' + base64.b64encode(hashlib.sha512(PACKAGE).digest()).decode()}}}})),
+    ('registry.npmjs.org', '/tiny'): ('application/json', npm('registry.yarnpkg.com')),
+    ('registry.yarnpkg.com', '/tiny'): ('application/json', npm('registry.npmjs.org')),
+    ('registry.npmjs.org', '/tiny/-/tiny-1.0.0.tgz'): ('application/octet-stream', PACKAGE),
     ('registry.yarnpkg.com', '/tiny/-/tiny-1.0.0.tgz'): ('application/octet-stream', PACKAGE),
     ('index.crates.io', '/config.json'): ('application/json', json.dumps(
         {'dl': 'https://static.crates.io/crates/{crate}/{version}/download', 'api': 'https://crates.io'})),
