@@ -76,12 +76,14 @@ impl ProtectedName {
     }
 
     fn begins(&self, parts: &[String]) -> bool {
-        let mut parts = parts.iter();
-        self.name.split('/').all(|name| {
-            parts.next().is_some_and(|part| match name.strip_prefix('*') {
-                Some(suffix) => part.len() > suffix.len() && part.ends_with(suffix),
-                None => part == name,
-            })
+        parts.len() >= self.len() && self.agrees(parts)
+    }
+
+    /// Whether the path and the name are the same as far as both go.
+    fn agrees(&self, parts: &[String]) -> bool {
+        self.name.split('/').zip(parts).all(|(name, part)| match name.strip_prefix('*') {
+            Some(suffix) => part.len() > suffix.len() && part.ends_with(suffix),
+            None => part == name,
         })
     }
 
@@ -151,10 +153,24 @@ pub fn may_begin(name: &str) -> bool {
     })
 }
 
+/// Whether a path, relative to a working directory or the top of a repository, is a folder on the way to a protected name.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert!(haft_protected::leads_to_name(Path::new(".github")));
+/// assert!(haft_protected::leads_to_name(Path::new(".jj/repo")));
+/// assert!(!haft_protected::leads_to_name(Path::new(".jj/other")));
+/// ```
+pub fn leads_to_name(relative: &Path) -> bool {
+    let parts = parts_of(relative);
+    !parts.is_empty() && TABLE.iter().any(|row| row.len() > parts.len() && row.agrees(&parts))
+}
+
 /// Whether a name is protected in any folder.
 pub fn is_any_depth(name: &str) -> bool {
-    // Most names of a large tree are decided here.
-    if name.is_ascii() && !name.starts_with('.') && !name.contains('~') {
+    // Most names of a large tree are decided here: those of any depth begin with a dot or an `m`.
+    if name.is_ascii() && !name.starts_with(['.', 'm', 'M']) && !name.contains('~') {
         return false;
     }
     let rows = TABLE.iter().filter(|row| row.class != ProtectionClass::Repository);

@@ -26,6 +26,11 @@ fn the_table_is_ordered_and_in_lower_case() {
         );
     }
     assert!(!may_begin("src") && !may_begin(".code-workspace"));
+    let any = |row: &&ProtectedName| row.depth == NameDepth::Any && row.class != ProtectionClass::Repository;
+    for row in TABLE.iter().filter(any) {
+        assert!(is_any_depth(row.name) && is_any_depth(&row.name.to_uppercase()), "{}", row.name);
+    }
+    assert!(!is_any_depth("main.rs") && !is_any_depth(".vscode"));
 }
 
 #[test]
@@ -56,6 +61,12 @@ fn commands_are_kept_from_names_where_they_count() {
         (".vscode/tasks.json", at(".vscode", ".vscode")),
         ("sub/.vscode/tasks.json", None),
         ("sub/deep/.envrc", at(".envrc", "sub/deep/.envrc")),
+        ("sub/mise.toml", at("mise.toml", "sub/mise.toml")),
+        ("sub/.dir-locals.el", at(".dir-locals.el", "sub/.dir-locals.el")),
+        (".jj/repo/config.toml", at(".jj/repo/config.toml", ".jj/repo/config.toml")),
+        (".jj/repo/store/x", None),
+        ("tools/bazel", at("tools/bazel", "tools/bazel")),
+        ("tools/build", None),
         ("x.code-workspace", at("*.code-workspace", "x.code-workspace")),
         (".bundle/config", at(".bundle/config", ".bundle/config")),
         (".bundle/other", None),

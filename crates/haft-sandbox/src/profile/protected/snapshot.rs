@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haft_protected::{ProtectionClass, find_for_commands, may_begin};
+use haft_protected::{ProtectionClass, find_for_commands, leads_to_name, may_begin};
 use sha2::{Digest as _, Sha256};
 
 use crate::profile::nested::is_fresh;
@@ -68,20 +68,18 @@ struct NameProtection {
 }
 
 impl NameProtection {
-    /// None for what isn't protected. The first part of a name such as `.github/workflows` is: a symlink there replaces it.
+    /// None for what isn't protected. A folder on the way to a name such as `.github/workflows` is: a symlink there replaces
+    /// it.
     fn find(relative: &Path) -> Option<NameProtection> {
         if let Some(found) = find_for_commands(relative) {
             let is_name = found.components == relative.components().count();
             return Some(NameProtection { class: found.row.class, is_name });
         }
-        let mut components = relative.components();
-        let name = components.next()?.as_os_str().to_string_lossy();
-        let begins = components.next().is_none() && may_begin(&name);
-        begins.then_some(NameProtection { class: ProtectionClass::Held, is_name: false })
+        leads_to_name(relative).then_some(NameProtection { class: ProtectionClass::Held, is_name: false })
     }
 }
 
-/// Whether a path, relative to a folder at whose top names count, is protected or the first part of such a name.
+/// Whether a path, relative to a folder at whose top names count, is protected or leads to such a name.
 pub(super) fn is_or_leads_to_name(relative: &Path) -> bool {
     NameProtection::find(relative).is_some()
 }
