@@ -365,6 +365,7 @@ impl Analysis {
     /// assert_eq!(level("git log && git diff"), RepositoryLevel::None);
     /// assert_eq!(level("git fetch && git push origin main"), RepositoryLevel::Data);
     /// assert_eq!(level("git fetch && git push -u origin main"), RepositoryLevel::Configuration);
+    /// assert_eq!(level("git init"), RepositoryLevel::Configuration);
     /// ```
     pub fn repository_use(&self) -> RepositoryUse {
         let used = self.commands.iter().map(|command| command.repository.clone());

@@ -181,7 +181,7 @@ const SUBCOMMANDS: &[ProgramEntry] = &[
     ]]).operands(&[
         at(Nth(0), &[connect(Remote(false), Observe), HELPERS, CLONED]), at(Nth(1), &[WRITE_INTO]),
     ]),
-    changes("init", &[&[flags("-q bare quiet shared"), values("-b initial-branch object-format"), TEMPLATE, value("separate-git-dir", &[WRITE_INTO])]]).operands(&[at(Nth(0), &[WRITE_INTO])]),
+    changes("init", &[&[flags("-q bare quiet shared"), values("-b initial-branch object-format"), TEMPLATE, value("separate-git-dir", &[WRITE_INTO])]]).operands(&[at(Nth(0), &[WRITE_INTO]), at(Always, &[CONFIGURATION])]),
     changes("fetch pull", &[&[mode("all multiple", LISTING)], FETCH]).operands(&[
         at(Nth(0), SOURCE), at(Missing(0), &[KNOWN_REMOTE]), at(Always, &[CONFIGURATION.when(UPSTREAM), KNOWN_REMOTES.when(LISTING)]),
     ]),

@@ -113,6 +113,8 @@ async fn how_a_command_ended_is_told_apart() {
         ("echo hi", "hi"),
         ("echo hi; exit 3", "Failed: hi\nexit code 3"),
         ("false", "Failed: (no output)\nexit code 1"),
+        ("set -euo pipefail; echo hi", "hi"),
+        ("set -euo pipefail; echo $missing", "Failed: bash: line 1: missing: unbound variable\nexit code 1"),
         // Answers, not failures.
         ("grep zzz a", "(no output)\nexit code 1: nothing matches"),
         ("cat a | grep zzz", "(no output)\nexit code 1: nothing matches"),

@@ -24,10 +24,11 @@ const PLACES: &[&str] =
 
 /// Runs `$1` and tells descriptor 3 where that ended, and the number of the process that was started last with `&`, if it
 /// still runs. (`jobs` would know of all, but names some that have ended.) The descriptor moves to a number that no command uses by itself.
+/// `$!` is unset without such a program, so the command's `set -u` ends there.
 /// A command may set a trap of its own, replace the shell or be killed: then nothing is told.
 /// All on one line, so that the numbers of lines in complaints of the shell are the command's own.
 const AROUND: &str = "exec {__haft}>&3 3>&-; __haft_command=$1; shift; \
-    trap '{ pwd -P; [[ ! $! ]] || ! kill -0 $! || echo $!; } >&\"$__haft\" 2>/dev/null || :' EXIT; \
+    trap '{ set +u; pwd -P; [[ ! $! ]] || ! kill -0 $! || echo $!; } >&\"$__haft\" 2>/dev/null || :' EXIT; \
     eval \"$__haft_command\"";
 
 /// The editor of programs that start one by themselves: it leaves everything as it is. `git commit` without a message
