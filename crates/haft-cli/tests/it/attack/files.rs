@@ -52,6 +52,23 @@ fn writes() -> Vec<(&'static str, Value, &'static str)> {
         ("Write", write(".envrc"), "work/.envrc"),
         ("Write", write(".claude/settings.json"), "work/.claude"),
         ("ApplyPatch", patch(".husky/pre-commit"), "work/.husky"),
+        ("Write", write(".GIT/hooks/x"), "work/.GIT"),
+        ("Write", write(".git./config"), "work/.git."),
+        ("Write", write(".gitmodules"), "work/.gitmodules"),
+        ("Write", write(".Cargo/config.toml"), "work/.Cargo"),
+        ("Write", write(".mise/config.toml"), "work/.mise"),
+        ("Write", write(".windsurf/hooks.json"), "work/.windsurf"),
+        ("Write", write("crush.json"), "work/crush.json"),
+        ("Write", write("opencode.jsonc"), "work/opencode.jsonc"),
+        ("Write", write(".vimrc"), "work/.vimrc"),
+        ("Write", write("sub/.dir-locals.el"), "work/sub"),
+        ("Write", write(".helix/languages.toml"), "work/.helix"),
+        ("Write", write(".github/hooks/a.json"), "work/.github"),
+        ("Write", write(".roo/mcp.json"), "work/.roo"),
+        ("Write", write("lefthook.toml"), "work/lefthook.toml"),
+        ("Write", write(".irbrc"), "work/.irbrc"),
+        ("Write", write(".devcontainer.json"), "work/.devcontainer.json"),
+        ("Write", write("sub/.git"), "work/sub"),
     ]
 }
 
