@@ -260,8 +260,11 @@ struct Tally {
 /// How many attacks are made at once.
 const THREADS: usize = 4;
 
-/// Makes each attack and its control, several at once: whether each succeeded, and what the program said.
-fn make_all<'a>(jobs: &[(&'a Attack, User)]) -> Vec<(&'a Attack, User, [(bool, String); 2])> {
+/// An attack, who made it, and of the attack and its control whether it succeeded and what the program said.
+type Made<'a> = (&'a Attack, User, [(bool, String); 2]);
+
+/// Makes each attack and its control, several at once.
+fn make_all<'a>(jobs: &[(&'a Attack, User)]) -> Vec<Made<'a>> {
     let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
