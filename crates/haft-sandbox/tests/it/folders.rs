@@ -431,10 +431,10 @@ async fn configuration_of_the_user_that_lies_in_the_work_is_held() {
     .await;
 }
 
-/// A link leads to it from the working directory, where somebody could follow it.
+/// A link leads to it from the working directory, where somebody could follow it. A command sees that folder at `/tmp` alone,
+/// and may guess what it is called on the host.
 #[tokio::test]
 async fn a_repository_in_the_temporary_folder_runs_nothing() {
-    // A command sees that folder at `/tmp` alone, and may guess what it is called on the host.
     attack(
         r#"
         then: cd sub && git status
@@ -442,7 +442,7 @@ async fn a_repository_in_the_temporary_folder_runs_nothing() {
         a link to it
           try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; git init -q $t/r; poison >> $t/r/.git/config; ln -s $ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub
         a `.git` file that leads to it
-          try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; git init -q --separate-git-dir $t/x $t/r; poison >> $t/x/config; ln -s $ROOT/state/tmp/r sub
+          try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; git init -q $t/r; mv $t/r/.git $t/x; echo "gitdir: $ROOT/state/tmp/x" > $t/r/.git; poison >> $t/x/config; ln -s $ROOT/state/tmp/r sub
         again
           try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; git init -q $t/r; ln -s $ROOT/state/tmp/r sub; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),sub
           silent: core.fsmonitor
@@ -458,8 +458,8 @@ async fn a_git_file_in_the_temporary_folder_leads_into_no_git_folder() {
     attack(
         r#"
         a free folder of another repository
-          in: $PWD $ROOT/state/tmp/o
-          try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; git init -q FOLDER; git init -q --separate-git-dir FOLDER/.git/objects/x $t/r; poison >> FOLDER/.git/objects/x/config; ln -s $ROOT/state/tmp/r sub
+          in: $PWD /o
+          try: t=/tmp; [ "$TMPDIR" = /tmp ] || { t=$ROOT/state/tmp; mkdir -p $t; }; f=FOLDER; h=FOLDER; [ $f != /o ] || { f=$t/o; h=$ROOT/state/tmp/o; }; git init -q $f; git init -q $t/r; mv $t/r/.git $f/.git/objects/x; echo "gitdir: $h/.git/objects/x" > $t/r/.git; poison >> $f/.git/objects/x/config; ln -s $ROOT/state/tmp/r sub
           then: cd sub && git status
         "#,
     )

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use haft::ports::{Exit, KillReason, ProcessRequest, Processes as _, ProtectionLevel, Refusal};
+use haft::ports::{Exit, KillReason, ProcessRequest, Processes as _, Refusal};
 use haft_git::RepositoryLevel;
 use haft_sandbox::approve_content;
 
